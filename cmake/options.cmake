@@ -1,0 +1,37 @@
+# Build options, compiler flags and the output layout: programs in bin/, libraries in lib/.
+option(SPARSECOLL_BUILD_TESTS "Build the tests" ON)
+option(SPARSECOLL_BUILD_BENCH "Build sparsecoll-perf and sparsecoll-kernels" ON)
+option(SPARSECOLL_BUILD_EXAMPLES "Build the examples" ON)
+option(SPARSECOLL_WITH_TORCH "Build the LibTorch trainers where LibTorch is found" ON)
+set(SPARSECOLL_WITH_CUDA AUTO CACHE STRING "CUDA back end: ON (required), OFF or AUTO (if a toolkit is found)")
+set(SPARSECOLL_SANITIZE "" CACHE STRING "Sanitizers to compile with, for example address,undefined")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(SPARSECOLL_CCACHE ccache)
+if(SPARSECOLL_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SPARSECOLL_CCACHE})
+endif()
+
+# What every target of this project compiles with. Contraction is off because results must have the same bits for every
+# instruction set: a fused multiply-add happens where the source says fma and nowhere else.
+add_library(sparsecoll_flags INTERFACE)
+target_compile_options(sparsecoll_flags INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off)
+if(SPARSECOLL_SANITIZE)
+  target_compile_options(sparsecoll_flags INTERFACE
+    -fsanitize=${SPARSECOLL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(sparsecoll_flags INTERFACE -fsanitize=${SPARSECOLL_SANITIZE})
+endif()

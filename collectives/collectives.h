@@ -1,0 +1,11 @@
+// The collectives, one maker each. A new algorithm adds its file and a line here.
+#pragma once
+
+#include "collectives/collective.h"
+
+namespace sparsecoll {
+
+Result<std::unique_ptr<Collective>> makeAllGather(const CollectiveSetup& setup);
+Result<std::unique_ptr<Collective>> makeIndexUnion(const CollectiveSetup& setup);
+
+}  // namespace sparsecoll

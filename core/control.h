@@ -1,0 +1,73 @@
+// The control block: all state of a step that counts and thresholds live in. It lies in the memory of the kernels and only
+// kernels and rules write it, so that a back end may keep it on a device and never ask the host (see core/kernels.h).
+#pragma once
+
+#include <cstdint>
+
+#include "core/portable.h"
+
+namespace sparsecoll {
+
+inline constexpr uint32_t kMaxNonFiniteIndices = 16;
+
+// A stretch [begin, end) of the vector that is selected from as one unit: the whole vector, a tensor, a partition.
+struct Window {
+  uint64_t begin, end;
+  uint64_t key;        // least |acc| bits that become candidates (inclusive)
+  uint64_t limit;      // entries to keep
+  uint64_t room;       // most entries a message has room for
+  uint64_t firstSlot;  // its part of the candidate list
+  uint64_t slots;
+  uint64_t found;    // candidates met; more than slots means that the list is incomplete
+  uint64_t kept;     // entries that go out
+  uint64_t keptKey;  // entries above it were kept, and the first keptEquals of those equal to it
+  uint64_t keptEquals;
+  double margin;     // top-k: the next guard is margin * keptKey's value
+  uint64_t forced;   // kNoForcedIndex, or what to send when nothing passes
+  uint32_t exact;    // 1: keep exactly limit, 0: at most
+  uint32_t keptForced;  // 1: what was kept is the forced index
+};
+
+inline constexpr uint64_t kNoForcedIndex = ~uint64_t{0};
+
+struct NonFinite {
+  uint32_t count;  // entries met, also beyond the indices kept
+  uint32_t indices[kMaxNonFiniteIndices];
+};
+
+// What the header of a rank's frame told.
+struct RankFacts {
+  uint32_t count;
+  float threshold;
+};
+
+struct Control {
+  uint64_t iteration;
+  double threshold;     // MiCRO, threshold: the current one
+  uint64_t k;           // entries requested in the unit that densityIsGlobal names
+  uint32_t selected;    // entries this rank sends
+  uint32_t largest;     // most entries of a rank
+  uint64_t delivered;   // entries of all ranks
+  uint64_t candidates;
+  uint64_t overflows;   // windows of this step that held more than they could send
+  uint64_t fallbacks;   // windows of this step for which exact selection had to read the vector again
+  uint32_t rank, ranks;
+  uint64_t n;
+  uint32_t anyNonFinite;  // some rank's header carried the flag in this step
+  uint32_t windowCount;
+  uint32_t isDouble;  // keys are those of doubles
+  uint32_t reserved;
+  NonFinite nonFinite;  // this rank's
+  Window* windows;      // windowCount of them, in index order, disjoint
+  RankFacts* facts;     // ranks of them
+  uint32_t* poison;     // ranks * kMaxNonFiniteIndices
+  uint64_t poisonCount;
+};
+
+// One deterministic update of the control block between kernels. A device back end runs the twin it knows by name.
+struct Rule {
+  const char* name;
+  void (*onHost)(Control& control);
+};
+
+}  // namespace sparsecoll

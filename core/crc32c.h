@@ -1,0 +1,32 @@
+// CRC-32C (Castagnoli), the checksum of frames and blobs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sparsecoll {
+
+namespace detail {
+constexpr std::array<uint32_t, 256> crc32cTable() {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t crc = i;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1u) != 0 ? 0x82f63b78u : 0u);
+    table[i] = crc;
+  }
+  return table;
+}
+inline constexpr auto kCrc32cTable = crc32cTable();
+}  // namespace detail
+
+// Checksum of bytes, continuing from the checksum of what came before.
+inline uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0) {
+  uint32_t crc = ~before;
+  for (const std::byte b : bytes)
+    crc = detail::kCrc32cTable[(crc ^ std::to_integer<uint32_t>(b)) & 0xffu] ^ (crc >> 8);
+  return ~crc;
+}
+
+}  // namespace sparsecoll

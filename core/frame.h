@@ -1,0 +1,79 @@
+// Frames: what travels. Little-endian, fixed capacity, the real count in the header.
+//
+//   offset 0   sequence      u64   operation number on the communicator
+//          8   plan          u64   hash of what the ranks agreed on
+//         16   count         u32   entries
+//         20   flags         u16   kFrame* bits
+//         22   nonFinite     u16   indices in the tail, 0 to 16
+//         24   threshold     f32   selector's side value
+//         28   checksum      u32   CRC-32C of bytes 0 to 27, and of the payload where the engine asks for it
+//         32   indices       u32 * count, if the layout has them
+//         ...  values        from the next multiple of 16
+//         ...  tail          u32 * 16 from the next multiple of 16, only if nonFinite > 0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "core/checked.h"
+#include "core/crc32c.h"
+#include "core/status.h"
+
+namespace sparsecoll {
+
+inline constexpr uint64_t kFrameHeaderBytes = 32;
+inline constexpr uint64_t kFrameChecksumOffset = 28;
+inline constexpr uint64_t kFrameTailBytes = 64;
+inline constexpr uint16_t kFrameNonFinite = 1;
+
+struct FrameHeader {
+  uint64_t sequence;
+  uint64_t plan;
+  uint32_t count;
+  uint16_t flags;
+  uint16_t nonFinite;
+  float threshold;
+  uint32_t checksum;
+};
+static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
+
+struct FrameLayout {
+  uint64_t capacity = 0;    // most entries
+  uint32_t indexBytes = 0;  // 0 or 4
+  uint32_t valueBytes = 0;  // 0, 2, 4 or 8
+
+  uint64_t valuesOffset(uint64_t count) const { return alignUp(kFrameHeaderBytes + indexBytes * count, 16); }
+  uint64_t tailOffset(uint64_t count) const { return alignUp(valuesOffset(count) + valueBytes * count, 16); }
+  uint64_t capacityBytes() const { return tailOffset(capacity) + kFrameTailBytes; }
+
+  // What has to travel of a frame with this header.
+  uint64_t usedBytes(const FrameHeader& header) const {
+    if (header.nonFinite != 0) return tailOffset(header.count) + kFrameTailBytes;
+    if (valueBytes != 0) return valuesOffset(header.count) + uint64_t{valueBytes} * header.count;
+    return kFrameHeaderBytes + uint64_t{indexBytes} * header.count;
+  }
+};
+
+inline FrameHeader readHeader(const std::byte* frame) {
+  FrameHeader header;
+  std::memcpy(&header, frame, sizeof header);
+  return header;
+}
+
+inline uint32_t frameChecksum(const std::byte* frame, uint64_t bytes, bool withPayload) {
+  const uint32_t head = crc32c({frame, kFrameChecksumOffset});
+  return withPayload ? crc32c({frame + kFrameHeaderBytes, bytes - kFrameHeaderBytes}, head) : head;
+}
+
+struct FrameExpectation {
+  uint64_t sequence;
+  uint64_t plan;
+};
+
+// Checks a received frame of `bytes` bytes before anything in it is used.
+Result<FrameHeader> checkFrame(const std::byte* frame, uint64_t bytes, const FrameLayout& layout,
+                               const FrameExpectation& expected, bool withPayload);
+
+}  // namespace sparsecoll

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+
+namespace sparsecoll {
+
+inline constexpr int kMaxRanks = 1024;
+inline constexpr uint64_t kMaxReducerLength = 0xfffffffeull;  // indices of a reducer are 32 bits wide
+
+}  // namespace sparsecoll

@@ -1,0 +1,38 @@
+#include "core/log.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr const char* kLevels[] = {"off", "error", "warn", "info", "trace"};
+
+int levelFromEnvironment() {
+  const char* const wanted = std::getenv("SPARSECOLL_LOG");
+  if (wanted == nullptr) return 0;
+  for (int level = sparsecollLogError; level <= sparsecollLogTrace; ++level)
+    if (std::string_view(wanted) == kLevels[level]) return level;
+  return sparsecollLogWarn;
+}
+
+}  // namespace
+
+Logger::Logger(std::string name, sparsecollLogFn_t function, void* user)
+    : name_(std::move(name)), function_(function), user_(user) {
+  level_ = function != nullptr ? sparsecollLogTrace : levelFromEnvironment();
+}
+
+void Logger::deliver(sparsecollLogLevel_t level, const char* subsystem, const std::string& text) const {
+  const std::string line = fmt::format("{} {}", name_, text);
+  if (function_ != nullptr) {
+    function_(user_, level, subsystem, line.c_str());
+    return;
+  }
+  const std::string whole = fmt::format("sparsecoll {} {} {}\n", kLevels[level], subsystem, line);
+  std::fwrite(whole.data(), 1, whole.size(), stderr);
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,32 @@
+// The logger of a communicator. Silent unless the caller gives a function or the environment sets SPARSECOLL_LOG.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "sparsecoll/sparsecoll.h"
+
+namespace sparsecoll {
+
+class Logger {
+ public:
+  Logger() = default;
+  // name: shown in every line. function: nullptr for stderr at the level of SPARSECOLL_LOG (error, warn, info, trace).
+  Logger(std::string name, sparsecollLogFn_t function, void* user);
+
+  template <class... Args>
+  void write(sparsecollLogLevel_t level, const char* subsystem, fmt::format_string<Args...> text, Args&&... args) const {
+    if (level <= level_) deliver(level, subsystem, fmt::format(text, std::forward<Args>(args)...));
+  }
+
+ private:
+  void deliver(sparsecollLogLevel_t level, const char* subsystem, const std::string& text) const;
+
+  std::string name_;
+  sparsecollLogFn_t function_ = nullptr;
+  void* user_ = nullptr;
+  int level_ = 0;
+};
+
+}  // namespace sparsecoll

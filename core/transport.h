@@ -1,0 +1,86 @@
+// Transport: what a network can do. A collective is a list of rounds; in a round a rank sends frames to some peers and
+// receives frames from some. Engines that share memory hand out views of the sender's frame instead of copying it.
+//
+// Frames are sent from windows, memory the engine knows. A frame must stay unchanged from the round that sends it until
+// the operation after the next begins on the sender, so a sender keeps two sets and alternates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/frame.h"
+#include "core/kernels.h"
+#include "core/status.h"
+#include "core/wait.h"
+
+namespace sparsecoll {
+
+struct Outgoing {
+  int peer = 0;
+  const std::byte* frame = nullptr;
+  FrameLayout layout;  // with the header it tells how many bytes travel
+};
+
+struct Incoming {
+  int peer = 0;
+  std::byte* landing = nullptr;  // capacity bytes, unless the engine shares memory
+  uint64_t capacity = 0;
+  const std::byte* frame = nullptr;  // out: where the frame lies, valid until the operation ends
+  uint64_t bytes = 0;                // out
+};
+
+// One operation of the communicator; every rank goes through the same ones in the same order.
+struct Operation {
+  uint64_t sequence = 0;
+  uint64_t plan = 0;
+  uint64_t turn = 0;   // counts the operations of one owner of windows; its frames alternate with it
+  uint32_t round = 0;  // advanced by round()
+  uint64_t sentBytes = 0;
+  uint64_t receivedBytes = 0;
+  Deadline deadline = Deadline::in(0);
+};
+
+// Memory that frames are sent from. Dropping it is safe at once: the engine keeps it alive while a peer may read it.
+class FrameWindow {
+ public:
+  virtual ~FrameWindow() = default;
+  virtual std::byte* data() const = 0;
+};
+
+struct DenseArgs {
+  const void* in = nullptr;
+  void* out = nullptr;
+  uint64_t n = 0;
+  sparsecollDataType_t type = sparsecollFloat32;
+  double inputScale = 1;
+  Finish finish;
+  bool accumulate = false;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual sparsecollTransport_t kind() const = 0;
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  virtual bool sharesMemory() const = 0;      // Incoming.landing is not needed
+  virtual bool checksumsPayload() const = 0;  // frames leave the process
+
+  virtual Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes) = 0;
+
+  // Waits until this rank's frames of the operation before the previous one may be overwritten.
+  virtual Status begin(Operation& operation) = 0;
+  virtual Status round(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream stream) = 0;
+  // The engine's own dense all-reduce. header: this rank's header-only frame, compared with the peers'.
+  virtual Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) = 0;
+  // This rank reads no more frames of the operation.
+  virtual void end(const Operation& operation) = 0;
+
+  // Ends this rank's waits with its own failure and the peers' with PeerFailed. Any thread, any moment.
+  virtual void abort() = 0;
+};
+
+}  // namespace sparsecoll

@@ -1,0 +1,42 @@
+// The one waiting primitive: every wait has a deadline, and a predicate that also watches for cancellation.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "sparsecoll/sparsecoll.h"
+
+namespace sparsecoll {
+
+class Deadline {
+ public:
+  static Deadline in(uint64_t timeoutMs);  // SPARSECOLL_NO_TIMEOUT: never
+  bool expired() const;
+
+ private:
+  friend class WaitPoint;
+  std::chrono::steady_clock::time_point at_;
+};
+
+// A place where one thread sleeps and others wake it. All calls hold the mutex that guards the predicate's state.
+class WaitPoint {
+ public:
+  void wake() { changed_.notify_all(); }
+
+  // Returns true as soon as done() holds, false when the deadline passes first.
+  template <class Done>
+  bool wait(std::unique_lock<std::mutex>& lock, const Deadline& deadline, Done done) {
+    while (!done()) {
+      if (!sleep(lock, deadline)) return done();
+    }
+    return true;
+  }
+
+ private:
+  bool sleep(std::unique_lock<std::mutex>& lock, const Deadline& deadline);  // false: the deadline has passed
+  std::condition_variable changed_;
+};
+
+}  // namespace sparsecoll

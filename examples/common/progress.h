@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// One progress bar on stderr: a line that is rewritten on a terminal, a plain line every 5 % elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace examples {
+
+struct ProgressState {
+  uint64_t step;  // steps done
+  double loss;
+  double imagesPerSecond;
+  double density;      // of the latest step
+  uint64_t sentBytes;  // of the latest step, this rank
+};
+
+class Progress {
+ public:
+  Progress(std::string label, uint64_t totalSteps);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void update(const ProgressState& state);
+
+ private:
+  bool isDue(uint64_t step);
+  std::string bar(uint64_t step) const;
+
+  std::string label_;
+  uint64_t totalSteps_;
+  bool terminal_;
+  bool lineOpen_ = false;
+  uint64_t nextStep_ = 0;                             // not a terminal: print from here on
+  std::chrono::steady_clock::time_point nextTime_{};  // a terminal: redraw from here on
+};
+
+/// "812 B", "43.2 kB", "1.08 MB".
+std::string formatBytes(double bytes);
+
+}  // namespace examples

@@ -1,0 +1,157 @@
+#include <immintrin.h>
+
+#include <array>
+
+#include "host/pass_vector.h"
+
+namespace sparsecoll::host {
+
+namespace {
+
+// kFront8[mask]: the lanes of an 8-lane vector whose bits are set in mask, moved to the front.
+struct alignas(32) Lanes8 {
+  uint32_t lane[8];
+};
+constexpr std::array<Lanes8, 256> frontLanes8() {
+  std::array<Lanes8, 256> table{};
+  for (uint32_t mask = 0; mask < 256; ++mask) {
+    uint32_t next = 0;
+    for (uint32_t lane = 0; lane < 8; ++lane)
+      if ((mask >> lane & 1u) != 0) table[mask].lane[next++] = lane;
+  }
+  return table;
+}
+constexpr auto kFront8 = frontLanes8();
+
+// The same for 4 doubles, as lanes of 32 bits: each double is two of them.
+constexpr std::array<Lanes8, 16> frontLanes4() {
+  std::array<Lanes8, 16> table{};
+  for (uint32_t mask = 0; mask < 16; ++mask) {
+    uint32_t next = 0;
+    for (uint32_t lane = 0; lane < 4; ++lane)
+      if ((mask >> lane & 1u) != 0) {
+        table[mask].lane[next++] = 2 * lane;
+        table[mask].lane[next++] = 2 * lane + 1;
+      }
+  }
+  return table;
+}
+constexpr auto kFront4 = frontLanes4();
+
+__m256i lanesAt(const Lanes8& row) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(row.lane)); }
+
+struct Float8Lanes {
+  using A = float;
+  using Vector = __m256;
+  static constexpr uint64_t kLanes = 8;
+  static Vector zero() { return _mm256_setzero_ps(); }
+  static Vector broadcast(float x) { return _mm256_set1_ps(x); }
+  // Magnitudes are below 2^31, so a signed compare with key - 1 is the unsigned >=; a key of 0 becomes -1.
+  static __m256i broadcastKey(uint32_t key) { return _mm256_set1_epi32(static_cast<int>(key) - 1); }
+  static Vector load(const float* x) { return _mm256_loadu_ps(x); }
+  static Vector load(const Half* x) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))); }
+  static Vector load(const Bfloat* x) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+  static void store(float* to, Vector x) { _mm256_storeu_ps(to, x); }
+  static Vector fma(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
+  static uint32_t atLeast(Vector x, __m256i below) {
+    const __m256i magnitude = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
+    return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(magnitude, below))));
+  }
+  static void compress(float* values, uint32_t* indices, Vector x, uint32_t base, uint32_t mask) {
+    const __m256i front = lanesAt(kFront8[mask]);
+    _mm256_storeu_ps(values, _mm256_permutevar8x32_ps(x, front));
+    const __m256i index = _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(base)), front);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(indices), index);
+  }
+};
+
+struct Double4Lanes {
+  using A = double;
+  using Vector = __m256d;
+  static constexpr uint64_t kLanes = 4;
+  static Vector zero() { return _mm256_setzero_pd(); }
+  static Vector broadcast(double x) { return _mm256_set1_pd(x); }
+  static __m256i broadcastKey(uint64_t key) { return _mm256_set1_epi64x(static_cast<long long>(key) - 1); }
+  static Vector load(const double* x) { return _mm256_loadu_pd(x); }
+  static void store(double* to, Vector x) { _mm256_storeu_pd(to, x); }
+  static Vector fma(Vector a, Vector b, Vector c) { return _mm256_fmadd_pd(a, b, c); }
+  static uint32_t atLeast(Vector x, __m256i below) {
+    const __m256i magnitude = _mm256_and_si256(_mm256_castpd_si256(x), _mm256_set1_epi64x(0x7fffffffffffffff));
+    return static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(magnitude, below))));
+  }
+  static void compress(double* values, uint32_t* indices, Vector x, uint32_t base, uint32_t mask) {
+    const __m256i front = lanesAt(kFront4[mask]);
+    const __m256i moved = _mm256_permutevar8x32_epi32(_mm256_castpd_si256(x), front);
+    _mm256_storeu_pd(values, _mm256_castsi256_pd(moved));
+    const __m128i index = _mm256_castsi256_si128(lanesAt(kFront8[mask]));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(indices), _mm_add_epi32(_mm_set1_epi32(static_cast<int>(base)), index));
+  }
+};
+
+bool supported() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+         __builtin_cpu_supports("bmi2");
+}
+
+void squareLanesFloat(const float* x, uint64_t rows, double* lanes) {
+  __m256d sum[8];
+  for (int j = 0; j < 8; ++j) sum[j] = _mm256_loadu_pd(lanes + 4 * j);
+  for (uint64_t row = 0; row < rows; ++row)
+    for (int j = 0; j < 8; ++j) {
+      const __m256d v = _mm256_cvtps_pd(_mm_loadu_ps(x + row * 32 + 4 * static_cast<uint64_t>(j)));
+      sum[j] = _mm256_fmadd_pd(v, v, sum[j]);
+    }
+  for (int j = 0; j < 8; ++j) _mm256_storeu_pd(lanes + 4 * j, sum[j]);
+}
+
+void squareLanesDouble(const double* x, uint64_t rows, double* lanes) {
+  __m256d sum[8];
+  for (int j = 0; j < 8; ++j) sum[j] = _mm256_loadu_pd(lanes + 4 * j);
+  for (uint64_t row = 0; row < rows; ++row)
+    for (int j = 0; j < 8; ++j) {
+      const __m256d v = _mm256_loadu_pd(x + row * 32 + 4 * static_cast<uint64_t>(j));
+      sum[j] = _mm256_fmadd_pd(v, v, sum[j]);
+    }
+  for (int j = 0; j < 8; ++j) _mm256_storeu_pd(lanes + 4 * j, sum[j]);
+}
+
+void widen(const Half* from, float* to, uint64_t n) {
+  uint64_t i = 0;
+  for (; i + 8 <= n; i += 8) _mm256_storeu_ps(to + i, Float8Lanes::load(from + i));
+  for (; i < n; ++i) to[i] = toFloat(from[i]);
+}
+
+// NaNs take the canonical form of toHalf; the hardware conversion would keep their payload.
+void narrow(const float* from, Half* to, uint64_t n) {
+  uint64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256 x = _mm256_loadu_ps(from + i);
+    if (_mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0) {
+      for (uint64_t j = i; j < i + 8; ++j) to[j] = toHalf(from[j]);
+      continue;
+    }
+    const __m128i half = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), half);
+  }
+  for (; i < n; ++i) to[i] = toHalf(from[i]);
+}
+
+}  // namespace
+
+const Isa kAvx2 = {
+    "avx2",
+    supported,
+    passVector<Float8Lanes, float>,
+    passVector<Float8Lanes, Half>,
+    passVector<Float8Lanes, Bfloat>,
+    passVector<Double4Lanes, double>,
+    squareLanesFloat,
+    squareLanesDouble,
+    widen,
+    narrow,
+};
+
+}  // namespace sparsecoll::host

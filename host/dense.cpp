@@ -1,0 +1,104 @@
+// Loops over dense vectors. They stream, so a few kilobytes of scratch between steps cost nothing.
+#include "host/dense.h"
+
+#include <algorithm>
+
+#include "host/store.h"
+#include "host/tiles.h"
+
+namespace sparsecoll::host {
+
+namespace {
+
+constexpr uint64_t kChunk = 1024;
+
+template <class T>
+void sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, bool stream, const Isa& isa) {
+  using A = typename Element<T>::Accumulate;
+  alignas(64) A sum[kChunk];
+  alignas(64) A next[kChunk];
+  alignas(64) T narrow[kChunk];
+  const auto scale = static_cast<A>(args.inputScale);
+  for (size_t r = 0; r < args.in.size(); ++r) {
+    const T* in = static_cast<const T*>(args.in[r]) + at;
+    A* const to = r == 0 ? sum : next;
+    if constexpr (std::is_same_v<T, A>) {
+      if (r != 0 && scale == A{1}) {
+        for (uint64_t i = 0; i < length; ++i) sum[i] += in[i];
+        continue;
+      }
+    }
+    loadElements(in, to, length, isa);
+    if (scale != A{1})
+      for (uint64_t i = 0; i < length; ++i) to[i] *= scale;
+    if (r != 0)
+      for (uint64_t i = 0; i < length; ++i) sum[i] += next[i];
+  }
+  Finisher<A>(args.finish).apply(sum, length);
+  const T* finished = narrow;
+  if constexpr (std::is_same_v<T, A>)
+    finished = sum;
+  else if (!args.accumulate)
+    storeElements(sum, narrow, length, isa);
+  for (void* const out : args.out) {
+    T* const to = static_cast<T*>(out) + at;
+    if (args.accumulate) {
+      loadElements(to, next, length, isa);
+      for (uint64_t i = 0; i < length; ++i) next[i] += sum[i];
+      storeElements(next, to, length, isa);
+    } else if (stream && reinterpret_cast<uintptr_t>(to) % 16 == 0 && length * sizeof(T) % 16 == 0) {
+      streamBytes(to, finished, length * sizeof(T));
+    } else {
+      std::memcpy(to, finished, length * sizeof(T));
+    }
+  }
+}
+
+}  // namespace
+
+void denseSum(const DenseSumArgs& args, const Isa& isa) {
+  const bool stream = args.count * elementBytes(args.type) * args.out.size() >= kStreamBytes;
+  withElement(args.type, [&]<class T>(T) {
+    for (uint64_t at = 0; at < args.count; at += kChunk)
+      sumChunk<T>(args, at, std::min(kChunk, args.count - at), stream, isa);
+  });
+  if (stream) streamFence();
+}
+
+void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
+               double scale, const Isa& isa) {
+  withAccumulate(accType, [&]<class A>(A) {
+    withElement(type, [&]<class T>(T) {
+      alignas(64) A wide[kChunk];
+      const auto factor = static_cast<A>(scale);
+      for (uint64_t at = 0; at < n; at += kChunk) {
+        const uint64_t length = std::min(kChunk, n - at);
+        loadElements(static_cast<const T*>(x) + at, wide, length, isa);
+        A* const to = static_cast<A*>(acc) + at;
+        for (uint64_t i = 0; i < length; ++i)
+          if (isFinite(wide[i])) to[i] = fusedMultiplyAdd(factor, wide[i], to[i]);
+      }
+    });
+  });
+}
+
+void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n, const Isa& isa) {
+  withAccumulate(accType, [&]<class A>(A) {
+    withElement(type, [&]<class T>(T) {
+      alignas(64) A before[kChunk];
+      alignas(64) A after[kChunk];
+      for (uint64_t at = 0; at < n; at += kChunk) {
+        const uint64_t length = std::min(kChunk, n - at);
+        T* const to = static_cast<T*>(x) + at;
+        A* const rest = static_cast<A*>(acc) + at;
+        loadElements(to, before, length, isa);
+        for (uint64_t i = 0; i < length; ++i) after[i] = before[i] + rest[i];
+        storeElements(after, to, length, isa);
+        loadElements(to, after, length, isa);
+        for (uint64_t i = 0; i < length; ++i) rest[i] = isFinite(after[i]) ? rest[i] - (after[i] - before[i]) : A{0};
+      }
+    });
+  });
+}
+
+}  // namespace sparsecoll::host

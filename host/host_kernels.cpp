@@ -1,0 +1,246 @@
+#include "host/host_kernels.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "core/limits.h"
+#include "core/memory.h"
+#include "host/combine.h"
+#include "host/cut.h"
+#include "host/dense.h"
+#include "host/merge.h"
+#include "host/statistics.h"
+
+namespace sparsecoll::host {
+
+namespace {
+
+template <class A, class T>
+PassFunction<A> passFor(const Isa& isa) {
+  if constexpr (std::is_same_v<A, double>)
+    return isa.passDouble;
+  else if constexpr (std::is_same_v<T, Half>)
+    return isa.passHalf;
+  else if constexpr (std::is_same_v<T, Bfloat>)
+    return isa.passBfloat;
+  else
+    return isa.passFloat;
+}
+
+// The fused pass over all windows, and between them with a key that only NaN and Inf reach.
+template <class A, class T>
+class Pass {
+ public:
+  Pass(const PassArgs& args, const Isa& isa) : args_(args), function_(passFor<A, T>(isa)) {
+    span_.gradient = args.gradient;
+    span_.in = static_cast<const A*>(args.in);
+    span_.out = static_cast<A*>(args.out);
+    span_.scale = static_cast<A>(args.scale);
+  }
+
+  void run() {
+    Control& control = *args_.control;
+    control.nonFinite.count = 0;
+    control.overflows = control.fallbacks = 0;
+    uint64_t done = 0;
+    for (uint32_t w = 0; w < control.windowCount; ++w) {
+      Window& window = control.windows[w];
+      between(done, window.begin);
+      span_.begin = window.begin;
+      span_.end = window.end;
+      span_.key = static_cast<typename Magnitude<A>::Key>(window.key);
+      span_.indices = args_.candidateIndices + window.firstSlot;
+      span_.values = static_cast<A*>(args_.candidateValues) + window.firstSlot;
+      span_.room = window.slots;
+      window.found = function_(span_);
+      done = window.end;
+    }
+    between(done, args_.n);
+  }
+
+ private:
+  void between(uint64_t begin, uint64_t end) {
+    if (begin == end) return;
+    constexpr uint64_t kRoom = 2 * kMaxNonFiniteIndices;
+    uint32_t indices[kRoom];
+    A values[kRoom];
+    span_.begin = begin;
+    span_.end = end;
+    span_.key = Magnitude<A>::kInfinity;
+    span_.indices = indices;
+    span_.values = values;
+    span_.room = kRoom;
+    const uint64_t found = function_(span_);
+    NonFinite& seen = args_.control->nonFinite;
+    for (uint64_t i = 0; i < found; ++i, ++seen.count)
+      if (seen.count < kMaxNonFiniteIndices && i < kRoom) seen.indices[seen.count] = indices[i];
+  }
+
+  const PassArgs& args_;
+  PassFunction<A> function_;
+  PassSpan<A> span_;
+};
+
+Status outOfRange(uint64_t index, uint64_t n) {
+  return fail(sparsecollCorrupted, "index {} in a vector of {} elements", index, n);
+}
+
+class HostKernels final : public Kernels {
+ public:
+  explicit HostKernels(const Isa& isa) : isa_(isa) {}
+
+  sparsecollBackend_t backend() const override { return sparsecollBackendHost; }
+  const char* name() const override { return isa_.name; }
+
+  Result<Buffer> allocate(uint64_t bytes, const std::shared_ptr<MemoryBudget>& budget) override {
+    const uint64_t rounded = alignUp(std::max<uint64_t>(bytes, 1), 64);
+    if (budget != nullptr) SC_TRY(budget->take(rounded));
+    void* const data = std::aligned_alloc(64, rounded);
+    if (data == nullptr) {
+      if (budget != nullptr) budget->give(rounded);
+      return fail(sparsecollOutOfMemory, "{} bytes could not be allocated", rounded);
+    }
+    std::memset(data, 0, rounded);
+    return Buffer(data, rounded, &std::free, budget);
+  }
+  void fillZero(void* data, uint64_t bytes, Stream) override { std::memset(data, 0, bytes); }
+  void copy(void* to, const void* from, uint64_t bytes, Stream) override { std::memcpy(to, from, bytes); }
+
+  void pass(const PassArgs& args, Stream) override {
+    withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });
+  }
+  void cut(const CutArgs& args, Stream) override { host::cut(args); }
+  void apply(const Rule& rule, Control* control, Stream) override { rule.onHost(*control); }
+
+  void seal(const SealArgs& args, Stream) override {
+    FrameHeader header{};
+    header.sequence = args.identity.sequence;
+    header.plan = args.identity.plan;
+    std::memcpy(&header.count, args.frame + offsetof(FrameHeader, count), sizeof header.count);
+    if (args.control != nullptr) {
+      const NonFinite& seen = args.control->nonFinite;
+      header.threshold = static_cast<float>(args.control->threshold);
+      header.nonFinite = static_cast<uint16_t>(std::min(seen.count, kMaxNonFiniteIndices));
+      if (header.nonFinite != 0) {
+        header.flags = kFrameNonFinite;
+        std::memcpy(args.frame + args.layout.tailOffset(header.count), seen.indices, kFrameTailBytes);
+      }
+    }
+    std::memcpy(args.frame, &header, sizeof header);
+    const uint32_t checksum = frameChecksum(args.frame, args.layout.usedBytes(header), args.withPayload);
+    std::memcpy(args.frame + kFrameChecksumOffset, &checksum, sizeof checksum);
+  }
+
+  Status open(const OpenArgs& args, Stream) override {
+    if (args.control != nullptr) {
+      Control& control = *args.control;
+      control.delivered = control.poisonCount = 0;
+      control.largest = control.anyNonFinite = 0;
+    }
+    for (size_t r = 0; r < args.frames.size(); ++r)
+      if (auto opened = openFrame(args, r); !opened.ok()) {
+        Failure failure = opened.failure();
+        failure.peer = static_cast<int>(r);
+        return Status(std::move(failure));
+      }
+    return {};
+  }
+
+  Status gather(const void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const List& to,
+                Stream) override {
+    return withAccumulate(type, [&]<class A>(A) -> Status {
+      const auto* indices = static_cast<const uint32_t*>(list.indices);
+      const auto* from = static_cast<const A*>(acc);
+      auto* values = static_cast<A*>(to.values);
+      const uint32_t count = *list.count;
+      for (uint32_t i = 0; i < count; ++i) {
+        if (indices[i] >= n) return outOfRange(indices[i], n);
+        values[i] = from[indices[i]];
+      }
+      *to.count = count;
+      return {};
+    });
+  }
+
+  void sumValues(std::span<const void* const> from, sparsecollDataType_t type, const uint32_t* count, const List& to,
+                 Stream) override {
+    withAccumulate(type, [&]<class A>(A) {
+      auto* sum = static_cast<A*>(to.values);
+      for (uint32_t i = 0; i < *count; ++i) {
+        A value = 0;
+        for (const void* rank : from) value += static_cast<const A*>(rank)[i];
+        sum[i] = value;
+      }
+    });
+    *to.count = *count;
+  }
+
+  Status combine(const CombineArgs& args, Stream) override { return host::combine(args, isa_); }
+  Status merge(const MergeArgs& args, Stream) override { return host::merge(args, isa_); }
+  void denseSum(const DenseSumArgs& args, Stream) override { host::denseSum(args, isa_); }
+
+  void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, Stream) override {
+    withAccumulate(type, [&]<class A>(A) {
+      const auto* indices = static_cast<const uint32_t*>(list.indices);
+      auto* to = static_cast<A*>(acc);
+      const uint32_t count = *list.count;
+      for (uint32_t i = 0; i < count; ++i)
+        if (indices[i] < n) to[indices[i]] = 0;
+    });
+  }
+
+  void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control, Stream) override {
+    if (control->nonFinite.count == 0) return;
+    withAccumulate(type, [&]<class A>(A) {
+      auto* values = static_cast<A*>(acc);
+      for (uint64_t i = 0; i < n; ++i)
+        if (!isFinite(values[i])) values[i] = 0;
+    });
+  }
+
+  void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
+                 double scale, Stream) override {
+    host::addFinite(acc, accType, x, type, n, scale, isa_);
+  }
+  void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n, Stream) override {
+    host::flush(acc, accType, x, type, n, isa_);
+  }
+  void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts,
+                 Stream) override {
+    host::histogram(x, type, n, floorKey, counts);
+  }
+  void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds, double* squares,
+                      Stream) override {
+    host::segmentSquares(x, type, bounds, squares, isa_);
+  }
+
+ private:
+  static Status openFrame(const OpenArgs& args, size_t r) {
+    const std::byte* const frame = args.frames[r];
+    SC_TRY(const FrameHeader header, checkFrame(frame, args.bytes[r], args.layout, args.expected, args.withPayload));
+    if (!args.counts.empty() && header.count != *args.counts[r])
+      return fail(sparsecollCorrupted, "frame has {} values for {} indices", header.count, *args.counts[r]);
+    if (args.control == nullptr) return {};
+    Control& control = *args.control;
+    control.facts[r] = {header.count, header.threshold};
+    control.delivered += header.count;
+    control.largest = std::max(control.largest, header.count);
+    if (header.nonFinite == 0) return {};
+    control.anyNonFinite = 1;
+    uint32_t indices[kMaxNonFiniteIndices];
+    std::memcpy(indices, frame + args.layout.tailOffset(header.count), sizeof indices);
+    for (uint32_t i = 0; i < header.nonFinite; ++i) {
+      if (indices[i] >= control.n) return outOfRange(indices[i], control.n);
+      control.poison[control.poisonCount++] = indices[i];
+    }
+    return {};
+  }
+
+  const Isa& isa_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> makeHostKernels(const Isa& isa) { return std::make_unique<HostKernels>(isa); }
+
+}  // namespace sparsecoll::host

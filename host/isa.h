@@ -1,0 +1,52 @@
+// The functions that exist once per instruction set. Every variant gives the bits of the scalar one.
+#pragma once
+
+#include <cstdint>
+
+#include "core/numeric.h"
+
+namespace sparsecoll::host {
+
+// acc = in + scale * gradient over [begin, end); entries with |acc| bits >= key go to indices and values in index order.
+template <class A>
+struct PassSpan {
+  const void* gradient = nullptr;
+  const A* in = nullptr;  // nullptr: zeros
+  A* out = nullptr;       // nullptr: acc is not kept
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  A scale = 1;
+  typename Magnitude<A>::Key key = 0;
+  uint32_t* indices = nullptr;
+  A* values = nullptr;
+  uint64_t room = 0;  // entries beyond it are counted, not stored
+};
+
+// Returns the number of entries met.
+template <class A>
+using PassFunction = uint64_t (*)(const PassSpan<A>& span);
+
+struct Isa {
+  const char* name;
+  bool (*supported)();
+  PassFunction<float> passFloat;
+  PassFunction<float> passHalf;
+  PassFunction<float> passBfloat;
+  PassFunction<double> passDouble;
+  // Sum of squares of at most 32 * n floats as a fixed tree over 32 lanes (see statistics.cpp).
+  void (*squareLanesFloat)(const float* x, uint64_t rows, double* lanes);
+  void (*squareLanesDouble)(const double* x, uint64_t rows, double* lanes);
+  void (*widenHalf)(const Half* from, float* to, uint64_t n);
+  void (*narrowHalf)(const float* from, Half* to, uint64_t n);
+};
+
+extern const Isa kScalar;
+#if defined(__x86_64__)
+extern const Isa kAvx2;
+extern const Isa kAvx512;
+#endif
+
+// The best one that this machine supports; SPARSECOLL_ISA names a lesser one (for tests and measurements).
+const Isa& bestIsa();
+
+}  // namespace sparsecoll::host

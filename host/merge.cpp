@@ -1,0 +1,93 @@
+// P lists to one sorted list. The same walk over tiles as combine.cpp, with a bit for every touched element; tiles without
+// entries are skipped, so very long and very sparse vectors cost what their entries cost.
+#include "host/merge.h"
+
+#include <limits>
+
+#include "host/store.h"
+#include "host/tiles.h"
+
+namespace sparsecoll::host {
+
+namespace {
+
+template <class A, class Index>
+class Merger {
+ public:
+  Merger(const MergeArgs& args, const Isa& isa)
+      : args_(args), isa_(isa), finisher_(args.finish), walker_(args.lists, args.mode) {
+    std::memset(tile_, 0, sizeof tile_);
+    std::memset(map_, 0, sizeof map_);
+  }
+
+  Status run() {
+    uint64_t low = 0;
+    for (;;) {
+      const uint64_t next = walker_.nextIndex();
+      if (next == ~uint64_t{0} || next >= args_.n) break;
+      const uint64_t tileLow = next / kTileElements<A> * kTileElements<A>;
+      if (written_ != 0 && tileLow < low) break;  // out of order: finished() names the list
+      low = tileLow;
+      const uint64_t length = std::min(kTileElements<A>, args_.n - low);
+      walker_.gatherTile(low, length, tile_, [this](uint64_t offset) { map_[offset / 64] |= uint64_t{1} << (offset % 64); });
+      emitTile(low, length);
+      low += kTileElements<A>;
+    }
+    SC_TRY(walker_.finished());
+    *args_.outCount = written_;
+    if (written_ > args_.outCapacity)
+      return fail(sparsecollCapacity, "the union has {} entries, the output {} slots", written_, args_.outCapacity);
+    if (args_.control != nullptr && args_.control->anyNonFinite != 0) writePoison();
+    return {};
+  }
+
+ private:
+  void emitTile(uint64_t low, uint64_t length) {
+    for (uint64_t w = 0; w * 64 < length; ++w) {
+      for (uint64_t left = map_[w]; left != 0; left &= left - 1) {
+        const uint64_t at = w * 64 + static_cast<uint64_t>(__builtin_ctzll(left));
+        if (written_ < args_.outCapacity) {
+          static_cast<Index*>(args_.outIndices)[written_] = static_cast<Index>(low + at);
+          storeValue(written_, finisher_(tile_[at]));
+        }
+        ++written_;
+        tile_[at] = 0;
+      }
+      map_[w] = 0;
+    }
+  }
+
+  void storeValue(uint64_t at, A value) {
+    withElement(args_.outType,
+                [&]<class T>(T) { storeElements(&value, static_cast<T*>(args_.outValues) + at, 1, isa_); });
+  }
+
+  // A non-finite entry that did not travel has no slot in the union; those that did carry a NaN or get one here.
+  void writePoison() {
+    const auto* indices = static_cast<const Index*>(args_.outIndices);
+    for (uint64_t i = 0; i < args_.control->poisonCount; ++i) {
+      const auto wanted = static_cast<Index>(args_.control->poison[i]);
+      const auto* found = std::lower_bound(indices, indices + written_, wanted);
+      if (found != indices + written_ && *found == wanted)
+        storeValue(static_cast<uint64_t>(found - indices), std::numeric_limits<A>::quiet_NaN());
+    }
+  }
+
+  const MergeArgs& args_;
+  const Isa& isa_;
+  Finisher<A> finisher_;
+  TileWalker<A, Index> walker_;
+  uint64_t written_ = 0;
+  uint64_t map_[kTileElements<A> / 64];
+  alignas(64) A tile_[kTileElements<A>];
+};
+
+}  // namespace
+
+Status merge(const MergeArgs& args, const Isa& isa) {
+  return withAccumulate(args.accumulateType, [&]<class A>(A) {
+    return args.indexBytes == 8 ? Merger<A, uint64_t>(args, isa).run() : Merger<A, uint32_t>(args, isa).run();
+  });
+}
+
+}  // namespace sparsecoll::host

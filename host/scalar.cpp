@@ -1,0 +1,27 @@
+#include "host/scalar.h"
+
+namespace sparsecoll::host {
+
+namespace {
+
+template <class T>
+uint64_t pass(const PassSpan<typename Element<T>::Accumulate>& span) {
+  return passScalar<T>(span, span.begin, span.end, 0);
+}
+
+void widen(const Half* from, float* to, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i) to[i] = toFloat(from[i]);
+}
+
+void narrow(const float* from, Half* to, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i) to[i] = toHalf(from[i]);
+}
+
+}  // namespace
+
+const Isa kScalar = {
+    "scalar",     [] { return true; },      pass<float>,               pass<Half>, pass<Bfloat>,
+    pass<double>, squareLanesScalar<float>, squareLanesScalar<double>, widen,      narrow,
+};
+
+}  // namespace sparsecoll::host

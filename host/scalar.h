@@ -1,0 +1,40 @@
+// The scalar pass: the reference, and the tail of the vector variants. Internal linkage on purpose: each file that includes
+// this is compiled for another instruction set, and the linker must not merge their copies.
+#pragma once
+
+#include <cstdint>
+
+#include "host/isa.h"
+
+namespace sparsecoll::host {
+namespace {
+
+template <class T>
+[[maybe_unused]] inline uint64_t passScalar(const PassSpan<typename Element<T>::Accumulate>& span, uint64_t begin,
+                                            uint64_t end, uint64_t found) {
+  using A = typename Element<T>::Accumulate;
+  const auto* gradient = static_cast<const T*>(span.gradient);
+  for (uint64_t i = begin; i < end; ++i) {
+    const A acc = fusedMultiplyAdd(span.scale, Element<T>::load(gradient[i]), span.in != nullptr ? span.in[i] : A{0});
+    if (span.out != nullptr) span.out[i] = acc;
+    if (Magnitude<A>::of(acc) < span.key) continue;
+    if (found < span.room) {
+      span.indices[found] = static_cast<uint32_t>(i);
+      span.values[found] = acc;
+    }
+    ++found;
+  }
+  return found;
+}
+
+template <class T>
+[[maybe_unused]] inline void squareLanesScalar(const T* x, uint64_t rows, double* lanes) {
+  for (uint64_t row = 0; row < rows; ++row)
+    for (uint64_t lane = 0; lane < 32; ++lane) {
+      const double v = static_cast<double>(x[row * 32 + lane]);
+      lanes[lane] = fusedMultiplyAdd(v, v, lanes[lane]);
+    }
+}
+
+}  // namespace
+}  // namespace sparsecoll::host

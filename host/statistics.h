@@ -1,0 +1,14 @@
+#pragma once
+
+#include <span>
+
+#include "core/kernels.h"
+#include "host/isa.h"
+
+namespace sparsecoll::host {
+
+void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts);
+void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds, double* squares,
+                    const Isa& isa);
+
+}  // namespace sparsecoll::host

@@ -1,0 +1,104 @@
+// Range-partitioned sums of P sorted lists: the dense index range is cut into tiles whose sums fit in the first-level cache,
+// and every list adds its entries of a tile in rank order. One walk over each list, no sorting, no atomics.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "core/kernels.h"
+#include "core/limits.h"
+
+namespace sparsecoll::host {
+
+template <class A>
+inline constexpr uint64_t kTileElements = 32768 / sizeof(A);
+
+inline constexpr uint64_t kLineElements = 16;  // one bit of a touched map
+
+template <class A, class Index>
+class TileWalker {
+ public:
+  TileWalker(std::span<const ListView> lists, Combine mode) : lists_(lists), add_(mode == Combine::kAdd) {
+    std::fill_n(cursors_.begin(), lists.size(), 0u);
+  }
+
+  // Adds every entry with an index in [low, low + length) to tile; mark(offset) is told each one.
+  template <class Mark>
+  void gatherTile(uint64_t low, uint64_t length, A* tile, Mark mark) {
+    for (size_t l = 0; l < lists_.size(); ++l) {
+      const auto* indices = static_cast<const Index*>(lists_[l].indices);
+      const auto* values = valuesOf(lists_[l]);
+      const uint32_t count = *lists_[l].count;
+      uint32_t c = cursors_[l];
+      for (; c < count; ++c) {
+        // An index below low (a list that is not sorted) wraps, ends the walk, and is found out by finished().
+        const auto offset = static_cast<uint64_t>(indices[c]) - low;
+        if (offset >= length) break;
+        tile[offset] = add_ ? tile[offset] + values[c] : values[c];
+        mark(offset);
+      }
+      cursors_[l] = c;
+    }
+  }
+
+  // The lowest index that no tile has taken yet; ~0 when all lists are used up.
+  uint64_t nextIndex() const {
+    uint64_t next = ~uint64_t{0};
+    for (size_t l = 0; l < lists_.size(); ++l)
+      if (cursors_[l] < *lists_[l].count)
+        next = std::min<uint64_t>(next, static_cast<const Index*>(lists_[l].indices)[cursors_[l]]);
+    return next;
+  }
+
+  // Every entry was taken. Otherwise some index was out of range or out of order.
+  Status finished() const {
+    for (size_t l = 0; l < lists_.size(); ++l)
+      if (cursors_[l] != *lists_[l].count)
+        return Status(Failure{sparsecollCorrupted, static_cast<int>(l), {},
+                              fmt::format("list {}: entry {} is out of range or out of order", l, cursors_[l])});
+    return {};
+  }
+
+ private:
+  static const A* valuesOf(const ListView& list) {
+    if (list.values != nullptr) return static_cast<const A*>(list.values);
+    const uint64_t indexBytes = alignUp(*list.count * sizeof(Index), 16);
+    return reinterpret_cast<const A*>(static_cast<const std::byte*>(list.indices) + indexBytes);
+  }
+
+  std::span<const ListView> lists_;
+  bool add_;
+  std::array<uint32_t, kMaxRanks> cursors_;
+};
+
+// x / divisor * scale with canonical NaN; division by a power of two is a multiplication, which rounds the same.
+template <class A>
+class Finisher {
+ public:
+  explicit Finisher(const Finish& finish) : divisor_(static_cast<A>(finish.divisor)), scale_(static_cast<A>(finish.scale)) {
+    const auto whole = static_cast<uint64_t>(finish.divisor);
+    multiply_ = static_cast<double>(whole) == finish.divisor && (whole & (whole - 1)) == 0;
+    reciprocal_ = A{1} / divisor_;
+  }
+  void apply(A* x, uint64_t count) const {
+    if (multiply_) {
+      for (uint64_t i = 0; i < count; ++i) x[i] = canonical(x[i] * reciprocal_ * scale_);
+    } else {
+      for (uint64_t i = 0; i < count; ++i) x[i] = canonical(x[i] / divisor_ * scale_);
+    }
+  }
+  A operator()(A x) const {
+    apply(&x, 1);
+    return x;
+  }
+
+ private:
+  static A canonical(A x) { return x == x ? x : __builtin_nanf(""); }
+  A divisor_, scale_, reciprocal_;
+  bool multiply_;
+};
+
+}  // namespace sparsecoll::host

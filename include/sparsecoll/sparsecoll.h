@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sparsecoll.h - the C ABI of libsparsecoll: sparse collectives for gradients.
+
+   Valid C99 and C++11; includes no CUDA, NCCL or MPI header.
+
+   The formula of one step on each rank:
+       acc      = residual + inputScale * gradient            (one fused multiply-add per entry)
+       selected = entries of acc that the selector picks
+       out[i]   = outputScale * sum over ranks of what was sent for i, added in rank order
+                  (divided by the number of ranks for sparsecollAvg)
+       residual = acc, with 0 where an entry was sent
+   so that, entry by entry, sum(residual before + scaled input) = sum delivered + sum(residual after).
+
+   Errors. Codes 4, 5 and 16 to 20 leave the communicator alive. Codes 1, 2, 3, 6, 8 and 32 to 35 mean that it is dead:
+   then only CommGetAsyncError, CommGetFailure, CommAbort and the Destroy calls remain useful.
+   Threads. One thread at a time per communicator and the reducers on it; CommGetAsyncError, CommGetFailure, CommAbort,
+   GetStats, ReducerGetStats and GetLastError may be called from any thread at any moment.
+   Streams. On host communicators the stream must be NULL and every call has finished when it returns.
+   Memory. Input and output are equal or disjoint; a partial overlap is InvalidArgument. Pointers need the alignment of
+   their element type. Structs, strings and arrays passed in are copied before a call returns. */
+#ifndef SPARSECOLL_H_
+#define SPARSECOLL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SPARSECOLL_VERSION(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
+#define SPARSECOLL_VERSION_CODE SPARSECOLL_VERSION(0, 1, 0)
+#define SPARSECOLL_MAGIC 0x53504331u     /* "SPC1" */
+#define SPARSECOLL_NO_TIMEOUT UINT64_MAX /* must be asked for; 0 always means "the default" */
+
+#if defined(__GNUC__)
+#define SPARSECOLL_API __attribute__((visibility("default"), warn_unused_result))
+#define SPARSECOLL_API_QUIET __attribute__((visibility("default")))
+#else
+#define SPARSECOLL_API
+#define SPARSECOLL_API_QUIET
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- handles ------------------------------------------------------------------------------------------------------ */
+
+/* Opaque tokens. NULL is never a live handle; Destroy(NULL) succeeds; a destroyed handle is recognised and refused. */
+typedef struct sparsecollComm* sparsecollComm_t;
+typedef struct sparsecollReducer* sparsecollReducer_t; /* layout, method, residual, workspace of one gradient */
+typedef struct CUstream_st* sparsecollStream_t;        /* the tag of cudaStream_t: pass one without a cast */
+
+/* ---- enumerations ------------------------------------------------------------------------------------------------- */
+
+/* 0 to 8 keep NCCL's numbers and meaning. Numbers are never reused. */
+typedef enum {
+  sparsecollSuccess = 0,
+  sparsecollCudaError = 1,
+  sparsecollSystemError = 2,
+  sparsecollInternalError = 3,
+  sparsecollInvalidArgument = 4, /* the call had no effect */
+  sparsecollInvalidUsage = 5,    /* right arguments at the wrong time, for example a dead or destroyed handle */
+  sparsecollRemoteError = 6,
+  sparsecollInProgress = 7,
+  sparsecollTimeout = 8,
+  sparsecollOutOfMemory = 16, /* no effect; retry after freeing memory */
+  sparsecollUnsupported = 17, /* this build, device or version cannot do it */
+  sparsecollMismatch = 18,    /* ranks disagree on order, length, type or parameters; raised on all of them */
+  sparsecollCapacity = 19,    /* an output vector is too small; its count holds the need */
+  sparsecollNonFinite = 20,   /* only under sparsecollNonFiniteError */
+  sparsecollAborted = 32,
+  sparsecollPeerFailed = 33,
+  sparsecollCorrupted = 34,
+  sparsecollAuthFailed = 35,
+  sparsecollResultMaxEnum = 0x7fffffff
+} sparsecollResult_t;
+
+typedef enum { /* NCCL's numbers */
+  sparsecollFloat16 = 6,
+  sparsecollFloat32 = 7,
+  sparsecollFloat64 = 8,
+  sparsecollBfloat16 = 9,
+  sparsecollDataTypeMaxEnum = 0x7fffffff
+} sparsecollDataType_t;
+
+typedef enum { sparsecollSum = 0, sparsecollAvg = 4, sparsecollRedOpMaxEnum = 0x7fffffff } sparsecollRedOp_t;
+
+/* Number format of values in messages. Default and Same: the accumulate type, so nothing is rounded on the wire. */
+typedef enum {
+  sparsecollWireDefault = 0,
+  sparsecollWireSame = 1,
+  sparsecollWireF16 = 2,
+  sparsecollWireBf16 = 3,
+  sparsecollWireF8e4m3 = 4,
+  sparsecollWireF8e5m2 = 5,
+  sparsecollWireMaxEnum = 0x7fffffff
+} sparsecollWire_t;
+
+typedef enum {
+  sparsecollIndexDefault = 0, /* U32 */
+  sparsecollIndexU32 = 1,
+  sparsecollIndexU64 = 2,
+  sparsecollIndexMaxEnum = 0x7fffffff
+} sparsecollIndexType_t;
+
+typedef enum {
+  sparsecollBackendAuto = 0,
+  sparsecollBackendHost = 1,
+  sparsecollBackendCuda = 2,
+  sparsecollBackendMaxEnum = 0x7fffffff
+} sparsecollBackend_t;
+
+typedef enum {
+  sparsecollTransportAuto = 0,
+  sparsecollTransportThreads = 1,
+  sparsecollTransportUcx = 2,
+  sparsecollTransportNccl = 3,
+  sparsecollTransportEngine = 4,
+  sparsecollTransportSimulated = 5,
+  sparsecollTransportMaxEnum = 0x7fffffff
+} sparsecollTransport_t;
+
+/* How sparse vectors on P ranks become their sum; one name per published algorithm. Auto is resolved once, at create. */
+typedef enum {
+  sparsecollCollAuto = 0,
+  sparsecollCollDense = 1,
+  sparsecollCollAllGather = 2,
+  sparsecollCollIndexUnion = 3,
+  sparsecollCollSparDL = 4,
+  sparsecollCollOkTopk = 5,
+  sparsecollCollGTopk = 6,
+  sparsecollCollSparCML = 7,
+  sparsecollCollHierarchical = 8,
+  sparsecollCollMaxEnum = 0x7fffffff
+} sparsecollColl_t;
+
+/* Which entries of a dense vector travel. */
+typedef enum {
+  sparsecollSelectDefault = 0, /* top-k */
+  sparsecollSelectTopK = 1,
+  sparsecollSelectThreshold = 2,
+  sparsecollSelectSampled = 3,
+  sparsecollSelectSidco = 4,
+  sparsecollSelectSage = 5,
+  sparsecollSelectDeft = 6,
+  sparsecollSelectMicro = 7,
+  sparsecollSelectExDyna = 8,
+  sparsecollSelectLeaderTopK = 9,
+  sparsecollSelectGaussian = 10,
+  sparsecollSelectRandom = 11,
+  sparsecollSelectChunkTopK = 12,
+  sparsecollSelectMaxEnum = 0x7fffffff
+} sparsecollSelect_t;
+
+/* What a step does when an entry of some rank is NaN or Inf. Every rank's out gets a quiet NaN at (up to 16 per rank
+   of) those entries, and they are never stored in a residual. Propagate: the call succeeds. Error: it returns
+   sparsecollNonFinite on all ranks. */
+typedef enum {
+  sparsecollNonFiniteDefault = 0, /* Propagate */
+  sparsecollNonFinitePropagate = 1,
+  sparsecollNonFiniteError = 2,
+  sparsecollNonFiniteMaxEnum = 0x7fffffff
+} sparsecollNonFinite_t;
+
+typedef enum {
+  sparsecollLogError = 1,
+  sparsecollLogWarn = 2,
+  sparsecollLogInfo = 3,
+  sparsecollLogTrace = 4
+} sparsecollLogLevel_t;
+
+/* ---- structs ------------------------------------------------------------------------------------------------------ */
+
+/* Extensible structs start with these three fields; fill them with SPARSECOLL_INIT(type). In any later field 0 means
+   "the default". Fields are added at the tail only; a caller built against a newer header whose extra fields are not
+   all 0 gets sparsecollUnsupported. */
+#define SPARSECOLL_STRUCT_HEAD \
+  size_t structSize;           \
+  uint32_t magic;              \
+  uint32_t headerVersion
+#ifdef __cplusplus
+extern "C++" {
+template <class T>
+inline T sparsecollInit() noexcept {
+  T value{};
+  value.structSize = sizeof(T);
+  value.magic = SPARSECOLL_MAGIC;
+  value.headerVersion = SPARSECOLL_VERSION_CODE;
+  return value;
+}
+}
+#define SPARSECOLL_INIT(type) sparsecollInit<type>()
+#else
+#define SPARSECOLL_INIT(type) \
+  { .structSize = sizeof(type), .magic = SPARSECOLL_MAGIC, .headerVersion = SPARSECOLL_VERSION_CODE }
+#endif
+
+/* Receives one line of log text without a line end. May be called from any thread; must not call the library. */
+typedef void (*sparsecollLogFn_t)(void* user, sparsecollLogLevel_t level, const char* subsystem, const char* text);
+
+typedef struct {
+  SPARSECOLL_STRUCT_HEAD;
+  int32_t backend;               /* sparsecollBackend_t */
+  int32_t transport;             /* sparsecollTransport_t */
+  int32_t nonFinite;             /* sparsecollNonFinite_t */
+  int32_t reserved0;             /* 0 */
+  uint64_t opTimeoutMs;          /* longest wait for the other ranks in one call; default 600000 */
+  uint64_t workspaceLimitBytes;  /* most memory a communicator and its reducers may hold on a rank; default: no limit */
+  const char* name;              /* shown in logs and failures; copied */
+  sparsecollLogFn_t logFn;       /* default: stderr, and only if the environment sets SPARSECOLL_LOG */
+  void* logUser;
+} sparsecollConfig_t;
+
+/* sparsecollParams_t.flags */
+#define SPARSECOLL_ACCUMULATE 2u      /* add into out instead of overwriting it */
+#define SPARSECOLL_OUT_PRESERVED 8u   /* out is the same pointer every step and only this library writes it: 12 instead
+                                         of 16 bytes per element */
+#define SPARSECOLL_SELECT_NOTHING 16u /* density = k = 0 on purpose */
+#define SPARSECOLL_NO_RESIDUAL 32u    /* no error feedback: what is not sent is lost (for ablations) */
+
+/* A method: everything a preset fills. Extended at its tail only. */
+typedef struct {
+  SPARSECOLL_STRUCT_HEAD;
+  int32_t selector;   /* sparsecollSelect_t */
+  int32_t collective; /* sparsecollColl_t */
+  int32_t faithful;   /* 1: the published rule, where the default is better (see docs/algorithms) */
+  int32_t op;         /* sparsecollRedOp_t */
+  int32_t wire;       /* sparsecollWire_t */
+  uint32_t flags;     /* SPARSECOLL_* above */
+  double density;     /* k / n, in (0, 1]; give density or k, leave the other 0 */
+  uint64_t k;         /* entries; more than n means n. k = floor(density * n + 1e-9 * n), at least 1 per unit selected from */
+  double threshold;   /* Threshold: keep |acc| >= threshold; 0: 1 / (2 sqrt(k)) (Dutta et al. 2021). MiCRO: first threshold */
+  double inputScale;  /* 0 means 1; 1 / lossScale keeps the residual in unscaled units */
+  double outputScale; /* 0 means 1 */
+  uint64_t seed;
+  uint64_t tag;       /* the caller's bucket id, shown in mismatch reports */
+} sparsecollParams_t;
+
+/* One tensor of the flat gradient, for per-tensor rules. */
+typedef struct {
+  uint64_t length;  /* elements, > 0 */
+  double density;   /* (0, 1]; 0: the method's */
+  int32_t dense;    /* 1: send every entry of it */
+  int32_t reserved0;
+} sparsecollSegment_t;
+
+#define SPARSECOLL_SORTED 1u /* sparsecollVector_t.flags: indices strictly increasing, hence unique */
+
+/* A sparse vector; the three pointers are in the communicator's memory space. */
+typedef struct {
+  void* values;
+  void* indices;
+  uint64_t* count;    /* entries in use, at most capacity; read and written in stream order */
+  uint64_t capacity;  /* slots in values and indices */
+  uint64_t length;    /* dense length the indices refer to: each index < length */
+  int32_t dataType;   /* sparsecollDataType_t of values */
+  int32_t indexType;  /* sparsecollIndexType_t */
+  uint32_t flags;     /* SPARSECOLL_SORTED; set by the library on outputs that are sorted */
+  uint32_t reserved0; /* 0 */
+  uint64_t reserved[8];
+} sparsecollVector_t;
+
+typedef struct {
+  SPARSECOLL_STRUCT_HEAD;
+  const sparsecollSegment_t* segments; /* tensors in order, lengths add up to n; NULL: one segment. If any has a rule
+                                          (density or dense), every segment is selected from on its own */
+  uint64_t segmentCount;
+  double maxDensity;      /* capacity to plan for (warm-up schedules); default: the method's density */
+  void* buffer;           /* residual in the caller's memory: n elements of accumulateType (2n when transactional), read at
+                             create, so zero it first; survives Destroy. Default: library-owned, zeroed */
+  int32_t accumulateType; /* sparsecollDataType_t; default: Float64 for Float64 gradients, else Float32 */
+  int32_t transactional;  /* 1: two residual buffers; a failed or non-finite step leaves the residual exactly as it was */
+} sparsecollReducerConfig_t;
+
+/* Counters of a reducer or a communicator on this rank. Times are nanoseconds, sizes bytes, last*: the latest step. */
+typedef struct {
+  SPARSECOLL_STRUCT_HEAD;
+  uint64_t opsStarted, opsCompleted;
+  uint64_t opsDense;      /* steps that ran the dense collective */
+  uint64_t opsNonFinite;  /* steps in which some rank saw NaN or Inf */
+  uint64_t opsOverflow;   /* steps in which a message was full and entries stayed in the residual */
+  uint64_t opsFallback;   /* steps in which the guard missed and exact selection read the residual again */
+  uint64_t bytesDense;    /* what ring all-reduce would have sent */
+  uint64_t bytesSent, bytesReceived;
+  uint64_t workspaceBytes, workspacePeakBytes;
+  uint64_t lastSequence, lastLength;
+  uint64_t lastRequested; /* k */
+  uint64_t lastSelected;  /* entries this rank sent */
+  uint64_t lastUnion;     /* distinct entries of the sum; dense output counts them only for exclusive partitions,
+                             otherwise it is the sum of the ranks' counts, an upper bound */
+  uint64_t lastCandidates;
+  uint64_t lastBytesSent;
+  uint64_t lastSelectNs, lastExchangeNs, lastScatterNs, lastTotalNs;
+  double lastThreshold;
+  double lastImbalance;   /* largest / mean entries per rank */
+  int32_t lastCollective; /* sparsecollColl_t */
+  int32_t reserved0;
+} sparsecollStats_t;
+
+/* What a reducer will run and why. */
+typedef struct {
+  SPARSECOLL_STRUCT_HEAD;
+  int32_t selector, collective; /* after Auto was resolved */
+  uint64_t n, k;                /* k: entries requested, see densityScope */
+  uint64_t capacity;            /* most entries this rank sends in a step */
+  uint64_t workspaceBytes;      /* all memory the reducer holds, residual included unless caller-owned */
+  uint64_t memoryBoundBytes;    /* the method's declared bound, see docs/algorithms */
+  int32_t densityIsGlobal;      /* 1: k counts the union over ranks (exclusive partitions); 0: entries per rank */
+  int32_t reserved0;
+  char reason[128];             /* one sentence on the choice */
+} sparsecollReducerInfo_t;
+
+/* The first failure of a communicator. result is Success while there was none. */
+typedef struct {
+  SPARSECOLL_STRUCT_HEAD;
+  int32_t result;    /* sparsecollResult_t */
+  int32_t peer;      /* rank concerned, -1 if none */
+  uint64_t sequence; /* operation number on the communicator */
+  char field[32];    /* the field ranks disagree on, or empty */
+  char text[256];
+} sparsecollFailure_t;
+
+/* ---- library ------------------------------------------------------------------------------------------------------ */
+
+/* SPARSECOLL_VERSION_CODE of the loaded library. Any thread. */
+SPARSECOLL_API_QUIET int sparsecollGetVersion(void);
+
+/* One line of JSON: version, commit, compiler, instruction sets, back ends. Static storage. Any thread. */
+SPARSECOLL_API_QUIET const char* sparsecollGetBuildInfo(void);
+
+/* A short English name of result; never NULL. Static storage. Any thread. */
+SPARSECOLL_API_QUIET const char* sparsecollGetErrorString(sparsecollResult_t result);
+
+/* What went wrong in this thread's latest failed call; "" if none failed. Valid until its next failed call. */
+SPARSECOLL_API_QUIET const char* sparsecollGetLastError(void);
+
+/* *available = 1 if this process can use the pair now. Errors: InvalidArgument. Any thread. */
+SPARSECOLL_API sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport, int* available);
+
+/* ---- communicators ------------------------------------------------------------------------------------------------ */
+
+/* Makes nRanks communicators inside this process, rank i in comms[i]; each is then used by its own thread.
+   devices: NULL for host memory. config: NULL for defaults. nRanks: 1 to 1024.
+   Errors: InvalidArgument, Unsupported, OutOfMemory; then comms is untouched. */
+SPARSECOLL_API sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms, int nRanks, const int* devices,
+                                                        const sparsecollConfig_t* config);
+
+/* Any of the three pointers may be NULL. device is -1 on host. Errors: InvalidUsage (not a live communicator). */
+SPARSECOLL_API sparsecollResult_t sparsecollCommGetInfo(sparsecollComm_t comm, int* rank, int* nRanks, int* device);
+
+/* *state = the communicator's fatal error, or Success. Never blocks. Any thread. */
+SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t comm, sparsecollResult_t* state);
+
+/* Copies the latest failure, fatal or not. Any thread. */
+SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
+
+/* Waits until the stream is done, for an error, or for timeoutMs (0: the configured default). On host communicators
+   there is nothing to wait for: returns the fatal error or Success. */
+SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs);
+
+/* Ends every wait of this rank with Aborted and of its peers with PeerFailed. Frees nothing, needs no peer, may be
+   repeated. Any thread, any moment. */
+SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm);
+
+/* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed.
+   Destroy(NULL) succeeds. Errors: InvalidUsage (already destroyed). */
+SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm);
+
+/* ---- one-shot collectives ------------------------------------------------------------------------------------------
+   The k-th collective call on a communicator must be the same on all ranks. Ranks first agree on n, type and
+   parameters; where they differ all of them get Mismatch and the communicator lives on. */
+
+/* out = sum over ranks of the selected entries of in, dense, n elements of type. Keeps no residual: what is not selected
+   is dropped (use a reducer in training). in may equal out. n = 0 allows NULL.
+   Errors: InvalidArgument, InvalidUsage, Unsupported, Mismatch, OutOfMemory, NonFinite, Timeout, PeerFailed, Aborted. */
+SPARSECOLL_API sparsecollResult_t sparsecollAllReduce(const void* in, void* out, uint64_t n, sparsecollDataType_t type,
+                                                      const sparsecollParams_t* params, sparsecollComm_t comm,
+                                                      sparsecollStream_t stream);
+
+/* out = sum over ranks of the sparse vectors in: sorted union, equal bits on all ranks. params may be NULL; only op,
+   outputScale and tag are read. Sums are formed in rank order in the accumulate type. in and out must not overlap.
+   Errors: as AllReduce; Capacity (out holds fewer slots than the union; *out->count is the need). */
+SPARSECOLL_API sparsecollResult_t sparsecollAllReduceVector(const sparsecollVector_t* in, sparsecollVector_t* out,
+                                                            const sparsecollParams_t* params, sparsecollComm_t comm,
+                                                            sparsecollStream_t stream);
+
+/* out = the part of the sum with indices in [bounds[rank], bounds[rank + 1]). bounds: nRanks + 1 non-decreasing cuts
+   from 0 to length, equal on all ranks; NULL: equal parts. Indices of out keep their meaning in the whole vector.
+   Errors: as AllReduceVector. */
+SPARSECOLL_API sparsecollResult_t sparsecollReduceScatterVector(const sparsecollVector_t* in, sparsecollVector_t* out,
+                                                                const uint64_t* bounds, sparsecollComm_t comm,
+                                                                sparsecollStream_t stream);
+
+/* out = the ranks' vectors one after the other, in rank order, entries unchanged. Marked SORTED when the whole is.
+   Errors: as AllReduceVector. */
+SPARSECOLL_API sparsecollResult_t sparsecollAllGatherVector(const sparsecollVector_t* in, sparsecollVector_t* out,
+                                                            sparsecollComm_t comm, sparsecollStream_t stream);
+
+/* ---- local primitives: no communication ---------------------------------------------------------------------------- */
+
+/* out = the entries of in that params' selector (TopK or Threshold) picks, in index order.
+   Errors: InvalidArgument, InvalidUsage, Unsupported, Capacity (*out->count is the need). */
+SPARSECOLL_API sparsecollResult_t sparsecollSelect(const void* in, uint64_t n, sparsecollDataType_t type,
+                                                   const sparsecollParams_t* params, sparsecollVector_t* out,
+                                                   sparsecollComm_t comm, sparsecollStream_t stream);
+
+/* out = a + b: sorted union, common entries added in the accumulate type. a, b and out have the same types and length
+   and do not overlap. Errors: as Select. */
+SPARSECOLL_API sparsecollResult_t sparsecollMerge(const sparsecollVector_t* a, const sparsecollVector_t* b,
+                                                  sparsecollVector_t* out, sparsecollComm_t comm,
+                                                  sparsecollStream_t stream);
+
+/* dense[index] += scale * value for every entry; dense has n = in->length elements of in's data type.
+   Errors: InvalidArgument (an index is out of range; then dense is untouched), InvalidUsage. */
+SPARSECOLL_API sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t* in, void* dense, uint64_t n, double scale,
+                                                       sparsecollComm_t comm, sparsecollStream_t stream);
+
+/* ---- reducers: a published method ready to run in a training loop --------------------------------------------------
+   Agreed once between the ranks, then without allocation. State: residual, thresholds, iteration. */
+
+/* Fills params with a published method by name ("dense", "topka", "threshold", "micro"), density still to be set.
+   Errors: InvalidArgument (unknown name; GetLastError lists the known ones). Any thread. */
+SPARSECOLL_API sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params);
+
+/* The i-th preset's name, or NULL past the last. Static storage. Any thread. */
+SPARSECOLL_API_QUIET const char* sparsecollPresetName(uint32_t i);
+
+/* Collective: every rank of comm calls it in the same order. n: 1 to 2^32 - 2 elements of type. config: NULL for
+   defaults. Errors: InvalidArgument, InvalidUsage, Unsupported, OutOfMemory, Mismatch (names field and rank), Timeout,
+   PeerFailed, Aborted; then *reducer is untouched. */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* reducer, uint64_t n,
+                                                          sparsecollDataType_t type, const sparsecollParams_t* params,
+                                                          const sparsecollReducerConfig_t* config, sparsecollComm_t comm);
+
+SPARSECOLL_API sparsecollResult_t sparsecollReducerGetInfo(sparsecollReducer_t reducer, sparsecollReducerInfo_t* info);
+
+/* One step: gradient and out are n elements of the reducer's type; out may equal gradient. After an error the content of
+   out is unspecified; the residual holds at most this step's gradient in addition (transactional: is unchanged).
+   Errors: InvalidArgument, InvalidUsage, Mismatch, NonFinite, Timeout, PeerFailed, Aborted, Corrupted. */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void* gradient, void* out,
+                                                       sparsecollStream_t stream);
+
+/* One step with a sparse sum: out is a sorted vector of the reducer's type. Its capacity must be at least
+   min(n, nRanks * Info.capacity). Errors: as Run; Capacity (nothing was done; *out->count is the need). */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t reducer, const void* gradient,
+                                                             sparsecollVector_t* out, sparsecollStream_t stream);
+
+/* Changes the density for the next steps, on every rank before the same step (a step with different densities is a
+   Mismatch). At most the reducer's maxDensity. Errors: InvalidArgument, Unsupported. */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
+
+/* For a step whose sum the trainer did not apply: adds this rank's share of out (what Run wrote) back to the residual, so
+   that the ranks together lose nothing. Non-finite entries of out are left out. Call it on every rank. */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out,
+                                                            sparsecollStream_t stream);
+
+SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats);
+
+/* residual = 0, thresholds and iteration as after create. Call it on every rank. */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream);
+
+/* dense += residual (n elements of the reducer's type); residual = 0. Rounding of 16-bit types stays in the residual. */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t reducer, void* dense,
+                                                         sparsecollStream_t stream);
+
+/* The live residual: *data points at *n elements of *type until the next call that changes it. *data is NULL for
+   methods without one. */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer_t reducer, void** data, uint64_t* n,
+                                                               sparsecollDataType_t* type);
+
+/* Writes the state (residual, thresholds, iteration) as a checksummed blob. *bytes: in the space at blob, out the size.
+   blob NULL: only the size. Errors: Capacity (*bytes is the need). */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
+                                                          sparsecollStream_t stream);
+
+/* Restores what Export of a reducer with the same method, n, accumulate type, rank and number of ranks wrote. With
+   another number of ranks see ImportFrom. Errors: InvalidArgument (another reducer's blob), Corrupted (damaged; this
+   code does not kill the communicator here); then nothing has changed. */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
+                                                          sparsecollStream_t stream);
+
+/* After a change of the number of ranks: takes over a blob of any rank, adding its residual to this reducer's (sumMerge
+   = 1) or replacing it (0). Thresholds and iteration are the blob's. Errors: as Import. */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
+                                                              int sumMerge, sparsecollStream_t stream);
+
+/* Destroy(NULL) succeeds. Errors: InvalidUsage (already destroyed). */
+SPARSECOLL_API_QUIET sparsecollResult_t sparsecollReducerDestroy(sparsecollReducer_t reducer);
+
+/* ---- telemetry ----------------------------------------------------------------------------------------------------- */
+
+/* Sums over the communicator's reducers and one-shot calls on this rank; last* fields of its latest step. Any thread. */
+SPARSECOLL_API sparsecollResult_t sparsecollGetStats(sparsecollComm_t comm, sparsecollStats_t* stats);
+SPARSECOLL_API sparsecollResult_t sparsecollResetStats(sparsecollComm_t comm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SPARSECOLL_H_ */

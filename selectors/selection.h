@@ -1,0 +1,109 @@
+// Selection: dense vector -> which entries travel. A method is data: windows, their limits, and rules that move thresholds
+// between steps. One class runs them all, so a new method is a new file with a plan function and its rules.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/control.h"
+#include "core/kernels.h"
+#include "core/status.h"
+
+namespace sparsecoll {
+
+// What a method is asked for.
+struct SelectionRequest {
+  uint64_t n = 0;
+  sparsecollDataType_t accumulateType = sparsecollFloat32;
+  int rank = 0;
+  int ranks = 1;
+  double density = 0;     // one of density and k, unless selectNothing
+  uint64_t k = 0;
+  double maxDensity = 0;  // capacity is planned for it; at least density
+  double threshold = 0;
+  bool faithful = false;
+  bool selectNothing = false;
+  std::span<const sparsecollSegment_t> segments;  // lengths add up to n; empty: one unit
+};
+
+struct WindowPlan {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t limit = 0;  // entries to keep now
+  uint64_t room = 0;   // most it may ever keep
+  uint64_t slots = 0;  // candidates to make room for
+  uint64_t key = 0;    // first key
+  double margin = 0;
+  bool exact = true;
+};
+
+// How a method selects.
+struct SelectionPlan {
+  std::vector<WindowPlan> windows;
+  uint64_t k = 0;             // entries requested
+  uint64_t capacity = 0;      // most entries this rank may send
+  double threshold = 0;       // first threshold of the methods that move one
+  const Rule* before = nullptr;         // may set windows from the iteration
+  const Rule* afterCut = nullptr;       // this rank's own counts are known
+  const Rule* afterExchange = nullptr;  // the ranks' counts and thresholds are known
+};
+
+using PlanFunction = Result<SelectionPlan> (*)(const SelectionRequest& request);
+
+// k = floor(d n + 1e-9 n), at least 1 where d > 0 and at most n.
+uint64_t entriesOf(double density, uint64_t n);
+
+// The entries a request asks for, now and at its largest density.
+struct Wanted {
+  uint64_t now = 0;
+  uint64_t most = 0;
+};
+Wanted wantedOf(const SelectionRequest& request);
+
+struct SelectionInput {
+  const void* gradient = nullptr;
+  sparsecollDataType_t gradientType = sparsecollFloat32;
+  const void* in = nullptr;  // residual before; nullptr: none
+  void* out = nullptr;       // acc; nullptr: the gradient is acc
+  double scale = 1;
+};
+
+class Selection {
+ public:
+  static Result<std::unique_ptr<Selection>> make(PlanFunction plan, const SelectionRequest& request, Kernels& kernels,
+                                                 const std::shared_ptr<MemoryBudget>& budget);
+
+  uint64_t capacity() const { return plan_.capacity; }
+  uint64_t k() const { return plan_.k; }
+  Control* control() const { return control_.as<Control>(); }
+
+  // Runs the fused pass and writes what travels to target.
+  void select(const SelectionInput& input, const List& target, Stream stream);
+  // To be called once the ranks' headers are in the control block.
+  void observe(Stream stream);
+
+  Status setDensity(double density);
+  void reset();
+
+  void save(Writer& to) const;
+  Status load(Reader& from);
+
+ private:
+  Selection(PlanFunction planFunction, SelectionRequest request, SelectionPlan plan, Kernels& kernels)
+      : planFunction_(planFunction), request_(std::move(request)), plan_(std::move(plan)), kernels_(kernels) {}
+  Status allocate(const std::shared_ptr<MemoryBudget>& budget);
+
+  PlanFunction planFunction_;
+  SelectionRequest request_;
+  std::vector<sparsecollSegment_t> segments_;  // what request_.segments points at
+  SelectionPlan plan_;
+  Kernels& kernels_;
+  Buffer control_;  // Control, then windows, facts, poison
+  Buffer candidateIndices_;
+  Buffer candidateValues_;
+};
+
+}  // namespace sparsecoll

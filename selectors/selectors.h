@@ -1,0 +1,12 @@
+// The selectors, one plan function each. A new method adds its file and a line here.
+#pragma once
+
+#include "selectors/selection.h"
+
+namespace sparsecoll {
+
+Result<SelectionPlan> planTopK(const SelectionRequest& request);
+Result<SelectionPlan> planThreshold(const SelectionRequest& request);
+Result<SelectionPlan> planMicro(const SelectionRequest& request);
+
+}  // namespace sparsecoll

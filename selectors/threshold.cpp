@@ -1,0 +1,35 @@
+// A fixed threshold (Dutta et al. 2021, "Rethinking gradient sparsification as total error minimization"; its default is
+// 1 / (2 sqrt(k))). How many entries pass is not under control, so messages have room for four times k, and what is more
+// stays in the residual, smallest magnitudes first.
+#include <algorithm>
+#include <cmath>
+
+#include "selectors/selectors.h"
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr uint64_t kRoom = 4;
+
+}  // namespace
+
+Result<SelectionPlan> planThreshold(const SelectionRequest& request) {
+  const Wanted wanted = wantedOf(request);
+  SelectionPlan plan;
+  plan.k = wanted.now;
+  plan.capacity = std::min(request.n, kRoom * wanted.most);
+  plan.threshold = request.threshold > 0 ? request.threshold
+                                         : 1 / (2 * std::sqrt(static_cast<double>(std::max<uint64_t>(wanted.now, 1))));
+  WindowPlan window;
+  window.end = request.n;
+  window.limit = request.selectNothing ? 0 : plan.capacity;
+  window.room = plan.capacity;
+  window.slots = std::min(request.n, plan.capacity + 256);
+  window.key = keyOfThreshold(plan.threshold, request.accumulateType == sparsecollFloat64);
+  window.exact = false;
+  plan.windows.push_back(window);
+  return plan;
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,86 @@
+// C shims: communicators and their telemetry.
+#include "src/guard.h"
+#include "src/structs.h"
+#include "src/tables.h"
+
+using namespace sparsecoll;
+
+sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms, int nRanks, const int* devices,
+                                         const sparsecollConfig_t* config) {
+  return guard("CommInitAll", [&]() -> Status {
+    if (comms == nullptr) return invalid("comms is NULL");
+    if (devices != nullptr) return unsupported("this build has no CUDA back end, devices must be NULL");
+    SC_TRY(const CommunicatorConfig read, readConfig(config));
+    SC_TRY(const auto made, Communicator::inProcess(nRanks, read));
+    for (size_t rank = 0; rank < made.size(); ++rank) comms[rank] = communicators().add(made[rank]);
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollCommGetInfo(sparsecollComm_t comm, int* rank, int* nRanks, int* device) {
+  return guard("CommGetInfo", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    if (rank != nullptr) *rank = live->rank();
+    if (nRanks != nullptr) *nRanks = live->ranks();
+    if (device != nullptr) *device = -1;
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t comm, sparsecollResult_t* state) {
+  return guard("CommGetAsyncError", [&]() -> Status {
+    if (state == nullptr) return invalid("state is NULL");
+    SC_TRY(const auto live, communicators().find(comm));
+    *state = live->state();
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure) {
+  return guard("CommGetFailure", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    return writeStruct(failure, live->failure(), "failure");
+  });
+}
+
+sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs) {
+  return guard("CommWait", [&]() -> Status {
+    (void)timeoutMs;  // host calls have finished when they return
+    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(checkStream(stream));
+    if (live->state() == sparsecollSuccess) return {};
+    return fail(live->state(), "{}", live->failure().text);
+  });
+}
+
+sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm) {
+  return guard("CommAbort", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    live->abort();
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm) {
+  return guard("CommDestroy", [&]() -> Status {
+    if (comm == nullptr) return {};
+    SC_TRY(const auto gone, communicators().remove(comm));
+    gone->close();
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollGetStats(sparsecollComm_t comm, sparsecollStats_t* stats) {
+  return guard("GetStats", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    return writeStruct(stats, live->stats(), "stats");
+  });
+}
+
+sparsecollResult_t sparsecollResetStats(sparsecollComm_t comm) {
+  return guard("ResetStats", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    live->resetStats();
+    return {};
+  });
+}

@@ -1,0 +1,108 @@
+// C shims: library calls and the state behind all of them.
+#include "host/isa.h"
+#include "src/build_info.h"
+#include "src/guard.h"
+#include "src/methods.h"
+#include "src/params.h"
+#include "src/structs.h"
+#include "src/tables.h"
+
+namespace sparsecoll {
+
+namespace {
+
+struct ResultName {
+  sparsecollResult_t result;
+  const char* name;
+};
+
+constexpr ResultName kResultNames[] = {
+    {sparsecollSuccess, "success"},
+    {sparsecollCudaError, "CUDA error"},
+    {sparsecollSystemError, "system error"},
+    {sparsecollInternalError, "internal error"},
+    {sparsecollInvalidArgument, "invalid argument"},
+    {sparsecollInvalidUsage, "invalid usage"},
+    {sparsecollRemoteError, "remote error"},
+    {sparsecollInProgress, "in progress"},
+    {sparsecollTimeout, "timeout"},
+    {sparsecollOutOfMemory, "out of memory"},
+    {sparsecollUnsupported, "unsupported"},
+    {sparsecollMismatch, "ranks disagree"},
+    {sparsecollCapacity, "output vector too small"},
+    {sparsecollNonFinite, "non-finite gradient"},
+    {sparsecollAborted, "aborted"},
+    {sparsecollPeerFailed, "peer failed"},
+    {sparsecollCorrupted, "corrupted data"},
+    {sparsecollAuthFailed, "authentication failed"},
+};
+
+}  // namespace
+
+std::string& lastError() {
+  thread_local std::string text;
+  return text;
+}
+
+HandleTable<Communicator, sparsecollComm_t>& communicators() {
+  static HandleTable<Communicator, sparsecollComm_t> table("communicator", 1);
+  return table;
+}
+
+HandleTable<Reducer, sparsecollReducer_t>& reducers() {
+  static HandleTable<Reducer, sparsecollReducer_t> table("reducer", 2);
+  return table;
+}
+
+Status checkStream(sparsecollStream_t stream) {
+  if (stream != nullptr) return invalid("host communicators take no stream");
+  return {};
+}
+
+}  // namespace sparsecoll
+
+using namespace sparsecoll;
+
+int sparsecollGetVersion(void) { return SPARSECOLL_VERSION_CODE; }
+
+const char* sparsecollGetBuildInfo(void) {
+  static const std::string info = fmt::format(
+      R"({{"version": "0.1.0", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["host"], )"
+      R"("transports": ["threads"]}})",
+      SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name);
+  return info.c_str();
+}
+
+const char* sparsecollGetErrorString(sparsecollResult_t result) {
+  for (const ResultName& row : kResultNames)
+    if (row.result == result) return row.name;
+  return "unknown result";
+}
+
+const char* sparsecollGetLastError(void) { return lastError().c_str(); }
+
+sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport, int* available) {
+  return guard("BackendAvailable", [&]() -> Status {
+    if (available == nullptr) return invalid("available is NULL");
+    if (backend < sparsecollBackendAuto || backend > sparsecollBackendCuda) return invalid("backend is {}", backend);
+    if (transport < sparsecollTransportAuto || transport > sparsecollTransportSimulated)
+      return invalid("transport is {}", transport);
+    *available = backend != sparsecollBackendCuda && transport <= sparsecollTransportThreads ? 1 : 0;
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params) {
+  return guard("Preset", [&]() -> Status {
+    SC_TRY(const PresetRow* const preset, findPreset(name));
+    sparsecollParams_t filled{};
+    filled.selector = preset->selector;
+    filled.collective = preset->collective;
+    return writeStruct(params, filled, "params");
+  });
+}
+
+const char* sparsecollPresetName(uint32_t i) {
+  const auto rows = presetRows();
+  return i < rows.size() ? rows[i].name : nullptr;
+}

@@ -1,0 +1,147 @@
+// C shims: reducers.
+#include "src/guard.h"
+#include "src/structs.h"
+#include "src/tables.h"
+
+using namespace sparsecoll;
+
+namespace {
+
+Result<std::span<const std::byte>> bytesOf(const void* blob, size_t bytes) {
+  if (blob == nullptr) return invalid("blob is NULL");
+  return std::span<const std::byte>(static_cast<const std::byte*>(blob), bytes);
+}
+
+}  // namespace
+
+sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* reducer, uint64_t n, sparsecollDataType_t type,
+                                           const sparsecollParams_t* params, const sparsecollReducerConfig_t* config,
+                                           sparsecollComm_t comm) {
+  return guard("ReducerCreate", [&]() -> Status {
+    if (reducer == nullptr) return invalid("reducer is NULL");
+    SC_TRY(auto live, communicators().find(comm));
+    SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, config));
+    SC_TRY(auto made, Reducer::make(std::move(live), std::move(spec)));
+    *reducer = reducers().add(std::move(made));
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollReducerGetInfo(sparsecollReducer_t reducer, sparsecollReducerInfo_t* info) {
+  return guard("ReducerGetInfo", [&]() -> Status {
+    SC_TRY(const auto live, reducers().find(reducer));
+    return writeStruct(info, live->info(), "info");
+  });
+}
+
+sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void* gradient, void* out,
+                                        sparsecollStream_t stream) {
+  return guard("ReducerRun", [&]() -> Status {
+    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(checkStream(stream));
+    return live->run(gradient, out, {});
+  });
+}
+
+sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t reducer, const void* gradient, sparsecollVector_t* out,
+                                              sparsecollStream_t stream) {
+  return guard("ReducerRunSparse", [&]() -> Status {
+    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(checkStream(stream));
+    if (out == nullptr) return invalid("out is NULL");
+    return live->runSparse(gradient, *out, {});
+  });
+}
+
+sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density) {
+  return guard("ReducerSetDensity", [&]() -> Status {
+    SC_TRY(const auto live, reducers().find(reducer));
+    return live->setDensity(density);
+  });
+}
+
+sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, sparsecollStream_t stream) {
+  return guard("ReducerGiveBack", [&]() -> Status {
+    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(checkStream(stream));
+    return live->giveBack(out, {});
+  });
+}
+
+sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats) {
+  return guard("ReducerGetStats", [&]() -> Status {
+    SC_TRY(const auto live, reducers().find(reducer));
+    return writeStruct(stats, live->stats(), "stats");
+  });
+}
+
+sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream) {
+  return guard("ReducerReset", [&]() -> Status {
+    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(checkStream(stream));
+    return live->reset({});
+  });
+}
+
+sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t reducer, void* dense, sparsecollStream_t stream) {
+  return guard("ReducerFlush", [&]() -> Status {
+    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(checkStream(stream));
+    return live->flush(dense, {});
+  });
+}
+
+sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer_t reducer, void** data, uint64_t* n,
+                                                sparsecollDataType_t* type) {
+  return guard("ReducerGetResidual", [&]() -> Status {
+    if (data == nullptr || n == nullptr || type == nullptr) return invalid("data, n or type is NULL");
+    SC_TRY(const auto live, reducers().find(reducer));
+    *data = live->residual();
+    *n = live->spec().n;
+    *type = live->spec().accumulateType;
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
+                                           sparsecollStream_t stream) {
+  return guard("ReducerExport", [&]() -> Status {
+    if (bytes == nullptr) return invalid("bytes is NULL");
+    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(checkStream(stream));
+    const size_t room = *bytes;
+    SC_TRY(*bytes, live->exportState(nullptr, 0));
+    if (blob == nullptr) return {};
+    SC_TRY(*bytes, live->exportState(blob, room));
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
+                                           sparsecollStream_t stream) {
+  return guard("ReducerImport", [&]() -> Status {
+    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(checkStream(stream));
+    SC_TRY(const auto content, bytesOf(blob, bytes));
+    return live->importState(content);
+  });
+}
+
+sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes, int sumMerge,
+                                               sparsecollStream_t stream) {
+  return guard("ReducerImportFrom", [&]() -> Status {
+    if (sumMerge != 0 && sumMerge != 1) return invalid("sumMerge is {}", sumMerge);
+    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(checkStream(stream));
+    SC_TRY(const auto content, bytesOf(blob, bytes));
+    return live->importStateFrom(content, sumMerge != 0);
+  });
+}
+
+sparsecollResult_t sparsecollReducerDestroy(sparsecollReducer_t reducer) {
+  return guard("ReducerDestroy", [&]() -> Status {
+    if (reducer == nullptr) return {};
+    SC_TRY(const auto gone, reducers().remove(reducer));
+    return {};
+  });
+}

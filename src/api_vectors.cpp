@@ -1,0 +1,92 @@
+// C shims: one-shot collectives and local primitives.
+#include "src/agreement.h"
+#include "src/guard.h"
+#include "src/tables.h"
+#include "src/vectors.h"
+
+using namespace sparsecoll;
+
+namespace {
+
+// A reducer without a residual that lives for one step.
+Status allReduceOnce(std::shared_ptr<Communicator> comm, const void* in, void* out, uint64_t n,
+                     sparsecollDataType_t type, const sparsecollParams_t* params) {
+  if (n == 0) {
+    const Agreed fields[] = {{"n", 0}};
+    return agree(*comm, "AllReduce", fields).takeStatusOrOk();
+  }
+  SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, nullptr));
+  spec.params.flags |= SPARSECOLL_NO_RESIDUAL;
+  SC_TRY(const auto reducer, Reducer::make(std::move(comm), std::move(spec)));
+  return reducer->run(in, out, {});
+}
+
+}  // namespace
+
+sparsecollResult_t sparsecollAllReduce(const void* in, void* out, uint64_t n, sparsecollDataType_t type,
+                                       const sparsecollParams_t* params, sparsecollComm_t comm,
+                                       sparsecollStream_t stream) {
+  return guard("AllReduce", [&]() -> Status {
+    SC_TRY(auto live, communicators().find(comm));
+    SC_TRY(checkStream(stream));
+    if (n != 0 && (in == nullptr || out == nullptr)) return invalid("in or out is NULL");
+    return allReduceOnce(std::move(live), in, out, n, type, params);
+  });
+}
+
+sparsecollResult_t sparsecollAllReduceVector(const sparsecollVector_t* in, sparsecollVector_t* out,
+                                             const sparsecollParams_t* params, sparsecollComm_t comm,
+                                             sparsecollStream_t stream) {
+  return guard("AllReduceVector", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(checkStream(stream));
+    return allReduceVector(*live, in, out, params);
+  });
+}
+
+sparsecollResult_t sparsecollReduceScatterVector(const sparsecollVector_t* in, sparsecollVector_t* out,
+                                                 const uint64_t* bounds, sparsecollComm_t comm,
+                                                 sparsecollStream_t stream) {
+  return guard("ReduceScatterVector", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(checkStream(stream));
+    return reduceScatterVector(*live, in, out, bounds);
+  });
+}
+
+sparsecollResult_t sparsecollAllGatherVector(const sparsecollVector_t* in, sparsecollVector_t* out,
+                                             sparsecollComm_t comm, sparsecollStream_t stream) {
+  return guard("AllGatherVector", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(checkStream(stream));
+    return allGatherVector(*live, in, out);
+  });
+}
+
+sparsecollResult_t sparsecollSelect(const void* in, uint64_t n, sparsecollDataType_t type,
+                                    const sparsecollParams_t* params, sparsecollVector_t* out, sparsecollComm_t comm,
+                                    sparsecollStream_t stream) {
+  return guard("Select", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(checkStream(stream));
+    return selectEntries(*live, in, n, type, params, out);
+  });
+}
+
+sparsecollResult_t sparsecollMerge(const sparsecollVector_t* a, const sparsecollVector_t* b, sparsecollVector_t* out,
+                                   sparsecollComm_t comm, sparsecollStream_t stream) {
+  return guard("Merge", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(checkStream(stream));
+    return mergeVectors(*live, a, b, out);
+  });
+}
+
+sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t* in, void* dense, uint64_t n, double scale,
+                                        sparsecollComm_t comm, sparsecollStream_t stream) {
+  return guard("ScatterAdd", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(checkStream(stream));
+    return scatterAdd(*live, in, dense, n, scale);
+  });
+}

@@ -1,0 +1,155 @@
+#include "src/communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/limits.h"
+#include "host/host_kernels.h"
+#include "src/agreement.h"
+#include "src/params.h"
+#include "src/structs.h"
+#include "transports/threads.h"
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr uint64_t kDefaultOpTimeoutMs = 600000;
+
+template <size_t kSize>
+void copyText(char (&to)[kSize], const std::string& from) {
+  const size_t length = std::min(from.size(), kSize - 1);
+  std::memcpy(to, from.data(), length);
+  to[length] = 0;
+}
+
+}  // namespace
+
+Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user) {
+  SC_TRY(const sparsecollConfig_t given, readStructOr(user, "config"));
+  if (given.backend < sparsecollBackendAuto || given.backend > sparsecollBackendCuda)
+    return invalid("config.backend is {}", given.backend);
+  if (given.transport < sparsecollTransportAuto || given.transport > sparsecollTransportSimulated)
+    return invalid("config.transport is {}", given.transport);
+  if (given.nonFinite < sparsecollNonFiniteDefault || given.nonFinite > sparsecollNonFiniteError)
+    return invalid("config.nonFinite is {}", given.nonFinite);
+  if (given.reserved0 != 0) return unsupported("config.reserved0 is not 0");
+  if (given.backend == sparsecollBackendCuda) return unsupported("this build has no CUDA back end");
+  if (given.transport > sparsecollTransportThreads)
+    return unsupported("transport {} does not run ranks inside one process", given.transport);
+  CommunicatorConfig config;
+  if (given.nonFinite == sparsecollNonFiniteError) config.nonFinite = sparsecollNonFiniteError;
+  config.opTimeoutMs = given.opTimeoutMs != 0 ? given.opTimeoutMs : kDefaultOpTimeoutMs;
+  config.workspaceLimitBytes = given.workspaceLimitBytes;
+  config.name = given.name != nullptr ? given.name : "comm";
+  config.logFn = given.logFn;
+  config.logUser = given.logUser;
+  return config;
+}
+
+Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> kernels,
+                           std::shared_ptr<MemoryBudget> budget, std::unique_ptr<Transport> transport)
+    : config_(std::move(config)),
+      kernels_(std::move(kernels)),
+      budget_(std::move(budget)),
+      transport_(std::move(transport)),
+      log_(fmt::format("{} rank {}/{}", config_.name, transport_->rank(), transport_->ranks()), config_.logFn,
+           config_.logUser),
+      failure_(SPARSECOLL_INIT(sparsecollFailure_t)),
+      stats_(SPARSECOLL_INIT(sparsecollStats_t)) {
+  failure_.peer = -1;
+  log_.write(sparsecollLogInfo, "comm", "ready, {} kernels", kernels_->name());
+}
+
+Communicator::~Communicator() { log_.write(sparsecollLogInfo, "comm", "destroyed after {} operations", sequence_); }
+
+Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int ranks, const CommunicatorConfig& config) {
+  if (ranks < 1 || ranks > kMaxRanks) return invalid("nRanks is {}, allowed are 1 to {}", ranks, kMaxRanks);
+  std::shared_ptr<Kernels> kernels = host::makeHostKernels();
+  std::vector<std::shared_ptr<MemoryBudget>> budgets;
+  for (int rank = 0; rank < ranks; ++rank) budgets.push_back(std::make_shared<MemoryBudget>(config.workspaceLimitBytes));
+  auto transports = makeThreadsTransports(ranks, kernels, budgets);
+  std::vector<std::shared_ptr<Communicator>> communicators;
+  for (size_t rank = 0; rank < transports.size(); ++rank) {
+    communicators.push_back(
+        std::make_shared<Communicator>(config, kernels, budgets[rank], std::move(transports[rank])));
+    SC_TRY(communicators.back()->makeAgreementWindow(agreementWindowBytes()));
+  }
+  return communicators;
+}
+
+Status Communicator::makeAgreementWindow(uint64_t bytes) {
+  SC_TRY(agreementWindow_, transport_->makeWindow(bytes));
+  return {};
+}
+
+void Communicator::close() { record(fail(sparsecollInvalidUsage, "the communicator was destroyed"), 0, true); }
+
+Status Communicator::alive() const {
+  const sparsecollResult_t now = state();
+  if (now == sparsecollSuccess) return {};
+  return fail(now, "the communicator is dead: {}", failure().text);
+}
+
+void Communicator::abort() {
+  record(fail(sparsecollAborted, "the communicator was aborted"), 0, true);
+}
+
+void Communicator::record(const Status& status, uint64_t sequence, bool ends) {
+  const Failure& failure = status.failure();
+  const bool fatal = ends || isFatal(failure.result);
+  {
+    const std::lock_guard lock(mutex_);
+    if (state() != sparsecollSuccess) return;  // the first fatal failure is the one that explains the others
+    failure_.result = failure.result;
+    failure_.peer = failure.peer;
+    failure_.sequence = sequence;
+    copyText(failure_.field, failure.field);
+    copyText(failure_.text, failure.text);
+    if (fatal) state_.store(failure.result, std::memory_order_release);
+  }
+  if (fatal) transport_->abort();  // peers must not wait for this rank
+  log_.write(fatal && !ends ? sparsecollLogError : sparsecollLogInfo, "comm", "operation {}: {}", sequence, failure.text);
+}
+
+sparsecollFailure_t Communicator::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void accumulateStats(sparsecollStats_t& total, const sparsecollStats_t& step) {
+  const sparsecollStats_t before = total;
+  total = step;
+  total.structSize = before.structSize;
+  total.magic = before.magic;
+  total.headerVersion = before.headerVersion;
+  total.opsStarted += before.opsStarted;
+  total.opsCompleted += before.opsCompleted;
+  total.opsDense += before.opsDense;
+  total.opsNonFinite += before.opsNonFinite;
+  total.opsOverflow += before.opsOverflow;
+  total.opsFallback += before.opsFallback;
+  total.bytesDense += before.bytesDense;
+  total.bytesSent += before.bytesSent;
+  total.bytesReceived += before.bytesReceived;
+}
+
+void Communicator::addStats(const sparsecollStats_t& step) {
+  const std::lock_guard lock(mutex_);
+  accumulateStats(stats_, step);
+}
+
+sparsecollStats_t Communicator::stats() const {
+  const std::lock_guard lock(mutex_);
+  sparsecollStats_t now = stats_;
+  now.workspaceBytes = budget_->inUse();
+  now.workspacePeakBytes = budget_->peak();
+  return now;
+}
+
+void Communicator::resetStats() {
+  const std::lock_guard lock(mutex_);
+  stats_ = SPARSECOLL_INIT(sparsecollStats_t);
+}
+
+}  // namespace sparsecoll

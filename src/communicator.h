@@ -1,0 +1,100 @@
+// A communicator: one rank's engine, kernels, sequence of operations, failure record and counters.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/kernels.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/transport.h"
+
+namespace sparsecoll {
+
+struct CommunicatorConfig {
+  sparsecollNonFinite_t nonFinite = sparsecollNonFinitePropagate;
+  uint64_t opTimeoutMs = 600000;
+  uint64_t workspaceLimitBytes = 0;  // 0: no limit
+  std::string name;
+  sparsecollLogFn_t logFn = nullptr;
+  void* logUser = nullptr;
+};
+
+Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user);
+
+class Communicator {
+ public:
+  Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> kernels, std::shared_ptr<MemoryBudget> budget,
+               std::unique_ptr<Transport> transport);
+  ~Communicator();
+
+  // nRanks communicators inside this process.
+  static Result<std::vector<std::shared_ptr<Communicator>>> inProcess(int ranks, const CommunicatorConfig& config);
+
+  int rank() const { return transport_->rank(); }
+  int ranks() const { return transport_->ranks(); }
+  const CommunicatorConfig& config() const { return config_; }
+  const Logger& log() const { return log_; }
+  Kernels& kernels() { return *kernels_; }
+  Transport& transport() { return *transport_; }
+  const std::shared_ptr<MemoryBudget>& budget() const { return budget_; }
+
+  // The next operation. body(operation) does the work; whatever happens in it, the operation ends on this rank, and a
+  // failure is recorded.
+  template <class Body>
+  Status operate(Operation& operation, Body body) {
+    SC_TRY(alive());
+    operation.sequence = ++sequence_;
+    operation.round = 0;
+    operation.sentBytes = operation.receivedBytes = 0;
+    operation.deadline = Deadline::in(config_.opTimeoutMs);
+    Status status = transport_->begin(operation);
+    if (status.ok()) status = body(operation);
+    transport_->end(operation);
+    if (!status.ok()) record(status, operation.sequence);
+    return status;
+  }
+
+  uint64_t nextReducerNumber() { return ++reducers_; }
+  uint64_t nextTurn() { return ++turns_; }  // of the frames that agreements send from
+  FrameWindow& agreementWindow() { return *agreementWindow_; }
+  Status makeAgreementWindow(uint64_t bytes);
+
+  void abort();
+  // The handle is gone: peers that wait for this rank are told, also while a reducer keeps the object alive.
+  void close();
+  sparsecollResult_t state() const { return static_cast<sparsecollResult_t>(state_.load(std::memory_order_acquire)); }
+  sparsecollFailure_t failure() const;
+
+  // Adds a finished step to the counters.
+  void addStats(const sparsecollStats_t& step);
+  sparsecollStats_t stats() const;
+  void resetStats();
+
+ private:
+  Status alive() const;
+  // ends: the communicator is dead whatever the result.
+  void record(const Status& status, uint64_t sequence, bool ends = false);
+
+  const CommunicatorConfig config_;
+  const std::shared_ptr<Kernels> kernels_;
+  const std::shared_ptr<MemoryBudget> budget_;
+  const std::unique_ptr<Transport> transport_;
+  const Logger log_;
+  std::unique_ptr<FrameWindow> agreementWindow_;
+  uint64_t sequence_ = 0;
+  uint64_t reducers_ = 0;
+  uint64_t turns_ = 0;
+  std::atomic<int32_t> state_{sparsecollSuccess};
+  mutable std::mutex mutex_;  // guards what follows
+  sparsecollFailure_t failure_;
+  sparsecollStats_t stats_;
+};
+
+// step's counters added to total; its last* fields replace total's.
+void accumulateStats(sparsecollStats_t& total, const sparsecollStats_t& step);
+
+}  // namespace sparsecoll

@@ -1,0 +1,57 @@
+// Handles are tokens, not addresses: a call looks its token up and holds the object while it runs. So a destroyed or
+// foreign handle is recognised, and Abort on one thread is safe against Destroy on another. The tables are the library's
+// only process-wide state that changes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "core/status.h"
+
+namespace sparsecoll {
+
+template <class Object, class Handle>
+class HandleTable {
+ public:
+  explicit HandleTable(const char* what, uintptr_t kind) : what_(what), next_(kind) {}
+
+  Handle add(std::shared_ptr<Object> object) {
+    const std::unique_lock lock(mutex_);
+    next_ += kStep;
+    objects_.emplace(next_, std::move(object));
+    return reinterpret_cast<Handle>(next_);
+  }
+
+  Result<std::shared_ptr<Object>> find(Handle handle) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = objects_.find(reinterpret_cast<uintptr_t>(handle));
+    if (found == objects_.end()) return notLive(handle);
+    return found->second;
+  }
+
+  Result<std::shared_ptr<Object>> remove(Handle handle) {
+    const std::unique_lock lock(mutex_);
+    const auto found = objects_.find(reinterpret_cast<uintptr_t>(handle));
+    if (found == objects_.end()) return notLive(handle);
+    auto object = std::move(found->second);
+    objects_.erase(found);
+    return object;
+  }
+
+ private:
+  static constexpr uintptr_t kStep = 16;  // the low bits tell the kinds of handles apart
+
+  Status notLive(Handle handle) const {
+    if (handle == nullptr) return invalid("{} is NULL", what_);
+    return fail(sparsecollInvalidUsage, "not a live {}: destroyed already, or something else", what_);
+  }
+
+  const char* what_;
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<uintptr_t, std::shared_ptr<Object>> objects_;
+  uintptr_t next_;
+};
+
+}  // namespace sparsecoll

@@ -1,0 +1,60 @@
+#include "src/methods.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr SelectorRow kSelectors[] = {
+    {sparsecollSelectTopK, "topk", planTopK, sparsecollCollAllGather, false, true, {1, 16}, {1, 16}},
+    {sparsecollSelectThreshold, "threshold", planThreshold, sparsecollCollIndexUnion, false, false, {1, 40}, {1, 40}},
+    {sparsecollSelectMicro, "micro", planMicro, sparsecollCollIndexUnion, true, false, {1, 40}, {9, 40}},
+};
+
+constexpr CollectiveRow kCollectives[] = {
+    {sparsecollCollDense, "dense", nullptr},
+    {sparsecollCollAllGather, "allgather", makeAllGather},
+    {sparsecollCollIndexUnion, "index_union", makeIndexUnion},
+};
+
+constexpr PresetRow kPresets[] = {
+    {"dense", sparsecollSelectTopK, sparsecollCollDense, "the engine's dense all-reduce: the baseline",
+     "Rabenseifner 2004; ring: Patarasuk and Yuan 2009"},
+    {"topka", sparsecollSelectTopK, sparsecollCollAllGather, "exact top-k on every rank, pairs gathered by all",
+     "Renggli et al. 2019 (SparCML), section 5.1; Shi et al. 2019"},
+    {"threshold", sparsecollSelectThreshold, sparsecollCollIndexUnion, "a fixed threshold, values summed at the union",
+     "Dutta et al. 2021"},
+    {"micro", sparsecollSelectMicro, sparsecollCollIndexUnion,
+     "exclusive partitions in rotation, one threshold steered to k", "Yoon and Oh 2023 (MiCRO), arXiv:2310.00967"},
+};
+
+template <class Row>
+Result<const Row*> findRow(std::span<const Row> rows, int32_t id, const char* what) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.id == id; });
+  if (found == rows.end()) return unsupported("{} {} is not in this version of the library", what, id);
+  return &*found;
+}
+
+}  // namespace
+
+std::span<const SelectorRow> selectorRows() { return kSelectors; }
+std::span<const CollectiveRow> collectiveRows() { return kCollectives; }
+std::span<const PresetRow> presetRows() { return kPresets; }
+
+Result<const SelectorRow*> findSelector(int32_t id) { return findRow(selectorRows(), id, "selector"); }
+Result<const CollectiveRow*> findCollective(int32_t id) { return findRow(collectiveRows(), id, "collective"); }
+
+Result<const PresetRow*> findPreset(const char* name) {
+  if (name == nullptr) return invalid("the preset's name is NULL");
+  std::string known;
+  for (const PresetRow& row : kPresets) {
+    if (std::string_view(name) == row.name) return &row;
+    known += known.empty() ? row.name : std::string(", ") + row.name;
+  }
+  return invalid("no preset \"{}\"; there are {}", name, known);
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,53 @@
+// The tables of methods. One row feeds dispatch, the C API, the command line tools, the documentation and the tests.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "collectives/collectives.h"
+#include "core/status.h"
+#include "selectors/selectors.h"
+
+namespace sparsecoll {
+
+// Declared memory of a method in accumulate elements: perLength * n + perEntry * k * P + n / 256.
+struct MemoryBound {
+  uint32_t perLength;
+  uint32_t perEntry;
+};
+
+struct SelectorRow {
+  sparsecollSelect_t id;
+  const char* name;
+  PlanFunction plan;
+  sparsecollColl_t collective;  // what Auto means where dense is not better
+  bool densityIsGlobal;         // k counts the union over ranks
+  bool segmentRules;            // honours per-tensor densities
+  MemoryBound bound;
+  MemoryBound faithfulBound;
+};
+
+struct CollectiveRow {
+  sparsecollColl_t id;
+  const char* name;
+  CollectiveMaker make;  // nullptr: the engine's dense all-reduce, without a selection
+};
+
+struct PresetRow {
+  const char* name;
+  sparsecollSelect_t selector;
+  sparsecollColl_t collective;
+  const char* summary;
+  const char* source;
+};
+
+std::span<const SelectorRow> selectorRows();
+std::span<const CollectiveRow> collectiveRows();
+std::span<const PresetRow> presetRows();
+
+// Errors: Unsupported (a published method that this version does not have).
+Result<const SelectorRow*> findSelector(int32_t id);
+Result<const CollectiveRow*> findCollective(int32_t id);
+Result<const PresetRow*> findPreset(const char* name);
+
+}  // namespace sparsecoll

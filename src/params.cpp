@@ -1,0 +1,125 @@
+#include "src/params.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+#include "src/structs.h"
+
+namespace sparsecoll {
+
+namespace {
+
+enum class Kind { kEnum, kFlags, kUnsigned, kReal };
+
+struct Field {
+  const char* name;
+  Kind kind;
+  size_t offset;
+  int32_t lowest;    // enums
+  int32_t highest;   // enums
+  double realLeast;  // reals
+  double realMost;
+};
+
+constexpr double kHuge = std::numeric_limits<double>::max();
+
+#define SC_ENUM(field, low, high) Field{#field, Kind::kEnum, offsetof(sparsecollParams_t, field), low, high, 0, 0}
+#define SC_REAL(field, low, high) Field{#field, Kind::kReal, offsetof(sparsecollParams_t, field), 0, 0, low, high}
+#define SC_UNSIGNED(field) Field{#field, Kind::kUnsigned, offsetof(sparsecollParams_t, field), 0, 0, 0, 0}
+
+constexpr Field kFields[] = {
+    SC_ENUM(selector, sparsecollSelectDefault, sparsecollSelectChunkTopK),
+    SC_ENUM(collective, sparsecollCollAuto, sparsecollCollHierarchical),
+    SC_ENUM(faithful, 0, 1),
+    SC_ENUM(op, sparsecollSum, sparsecollAvg),
+    SC_ENUM(wire, sparsecollWireDefault, sparsecollWireF8e5m2),
+    Field{"flags", Kind::kFlags, offsetof(sparsecollParams_t, flags), 0, 0, 0, 0},
+    SC_REAL(density, 0, 1),
+    SC_UNSIGNED(k),
+    SC_REAL(threshold, 0, kHuge),
+    SC_REAL(inputScale, -kHuge, kHuge),
+    SC_REAL(outputScale, -kHuge, kHuge),
+    SC_UNSIGNED(seed),
+    SC_UNSIGNED(tag),
+};
+
+template <class T>
+T valueAt(const sparsecollParams_t& params, const Field& field) {
+  T value;
+  std::memcpy(&value, reinterpret_cast<const std::byte*>(&params) + field.offset, sizeof value);
+  return value;
+}
+
+Status checkField(const sparsecollParams_t& params, const Field& field) {
+  switch (field.kind) {
+    case Kind::kEnum: {
+      const auto value = valueAt<int32_t>(params, field);
+      if (value < field.lowest || value > field.highest) return invalid("params.{} is {}", field.name, value);
+      return {};
+    }
+    case Kind::kFlags: {
+      const auto value = valueAt<uint32_t>(params, field);
+      if ((value & ~kKnownFlags) != 0) return invalid("params.flags has unknown bits {:#x}", value & ~kKnownFlags);
+      return {};
+    }
+    case Kind::kReal: {
+      const auto value = valueAt<double>(params, field);
+      if (!(value >= field.realLeast && value <= field.realMost))
+        return invalid("params.{} is {}, allowed are {} to {}", field.name, value, field.realLeast, field.realMost);
+      return {};
+    }
+    case Kind::kUnsigned:
+      return {};
+  }
+  return {};
+}
+
+uint64_t bitsOf(const sparsecollParams_t& params, const Field& field) {
+  if (field.kind == Kind::kEnum || field.kind == Kind::kFlags) return valueAt<uint32_t>(params, field);
+  return valueAt<uint64_t>(params, field);
+}
+
+bool has(const sparsecollParams_t& params, uint32_t flag) { return (params.flags & flag) != 0; }
+
+}  // namespace
+
+Status checkEnum(const char* name, int32_t value, std::initializer_list<int32_t> allowed) {
+  if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) return invalid("{} is {}", name, value);
+  return {};
+}
+
+Result<sparsecollParams_t> readParams(const sparsecollParams_t* user) {
+  SC_TRY(sparsecollParams_t params, readStruct(user, "params"));
+  for (const Field& field : kFields) SC_TRY(checkField(params, field));
+  SC_TRY(checkEnum("params.op", params.op, {sparsecollSum, sparsecollAvg}));
+  if (params.wire > sparsecollWireSame) return unsupported("wire formats other than the accumulate type");
+  if (has(params, SPARSECOLL_ACCUMULATE) && has(params, SPARSECOLL_OUT_PRESERVED))
+    return invalid("SPARSECOLL_ACCUMULATE and SPARSECOLL_OUT_PRESERVED exclude each other");
+  params.wire = sparsecollWireSame;
+  if (params.selector == sparsecollSelectDefault) params.selector = sparsecollSelectTopK;
+  if (params.inputScale == 0) params.inputScale = 1;
+  if (params.outputScale == 0) params.outputScale = 1;
+  return params;
+}
+
+Status checkDensity(const sparsecollParams_t& params) {
+  if (params.density != 0 && params.k != 0) return invalid("give params.density or params.k, not both");
+  const bool nothing = params.density == 0 && params.k == 0;
+  if (nothing && !has(params, SPARSECOLL_SELECT_NOTHING))
+    return invalid("params.density and params.k are 0 (SPARSECOLL_SELECT_NOTHING asks for that on purpose)");
+  if (!nothing && has(params, SPARSECOLL_SELECT_NOTHING))
+    return invalid("SPARSECOLL_SELECT_NOTHING needs params.density and params.k to be 0");
+  return {};
+}
+
+std::vector<Agreed> agreedFields(const sparsecollParams_t& params) {
+  std::vector<Agreed> fields;
+  for (const Field& field : kFields) fields.push_back({field.name, bitsOf(params, field)});
+  return fields;
+}
+
+}  // namespace sparsecoll

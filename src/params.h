@@ -1,0 +1,31 @@
+// The fields of a method in one table: it drives checks, the record that ranks compare, and the names in mismatch reports.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+
+namespace sparsecoll {
+
+// Fields of an operation that all ranks must give alike.
+struct Agreed {
+  const char* name;
+  uint64_t bits;
+};
+
+inline constexpr uint32_t kKnownFlags =
+    SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED | SPARSECOLL_SELECT_NOTHING | SPARSECOLL_NO_RESIDUAL;
+
+// Checks every field on its own and fills in defaults (scales of 1, the default selector, index and wire types).
+Result<sparsecollParams_t> readParams(const sparsecollParams_t* user);
+
+// Density or k, where the collective selects at all.
+Status checkDensity(const sparsecollParams_t& params);
+
+std::vector<Agreed> agreedFields(const sparsecollParams_t& params);
+
+Status checkEnum(const char* name, int32_t value, std::initializer_list<int32_t> allowed);
+
+}  // namespace sparsecoll

@@ -1,0 +1,379 @@
+#include "src/reducer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "src/agreement.h"
+
+namespace sparsecoll {
+
+namespace {
+
+uint64_t nowNs() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
+// One bit for 16 elements, in whole words a tile of the combining kernels.
+uint64_t touchedBytes(uint64_t n) { return alignUp((n + 1023) / 1024 * sizeof(uint64_t), 64); }
+
+std::vector<Agreed> agreedFieldsOf(const ReducerSpec& spec) {
+  std::vector<Agreed> fields = {{"n", spec.n}, {"type", static_cast<uint64_t>(spec.type)}};
+  const std::vector<Agreed> params = agreedFields(spec.params);
+  fields.insert(fields.end(), params.begin(), params.end());
+  uint64_t segments = spec.segments.size();
+  for (const sparsecollSegment_t& segment : spec.segments) {
+    const Agreed parts[] = {{"length", segment.length},
+                            {"density", std::bit_cast<uint64_t>(segment.density)},
+                            {"dense", static_cast<uint64_t>(segment.dense)}};
+    segments = segments * 31 + hashOf("segment", parts);
+  }
+  fields.push_back({"segments", segments});
+  fields.push_back({"maxDensity", std::bit_cast<uint64_t>(spec.maxDensity)});
+  fields.push_back({"transactional", spec.transactional ? 1u : 0u});
+  return fields;
+}
+
+}  // namespace
+
+Status checkPointer(const char* name, const void* pointer, uint64_t alignment) {
+  if (reinterpret_cast<uintptr_t>(pointer) % alignment != 0)
+    return invalid("{} is not aligned to its element of {} bytes", name, alignment);
+  return {};
+}
+
+Status checkPair(const char* aName, const void* a, uint64_t aBytes, const char* bName, const void* b, uint64_t bBytes) {
+  const auto first = reinterpret_cast<uintptr_t>(a);
+  const auto second = reinterpret_cast<uintptr_t>(b);
+  if (first == second && aBytes == bBytes) return {};
+  if (first < second + bBytes && second < first + aBytes) return invalid("{} and {} overlap", aName, bName);
+  return {};
+}
+
+Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
+    : comm_(std::move(comm)),
+      spec_(std::move(spec)),
+      budget_(std::make_shared<MemoryBudget>(0, comm_->budget())),
+      total_(SPARSECOLL_INIT(sparsecollStats_t)) {}
+
+Result<std::shared_ptr<Reducer>> Reducer::make(std::shared_ptr<Communicator> comm, ReducerSpec spec) {
+  std::vector<Agreed> fields = agreedFieldsOf(spec);
+  SC_TRY(const auto numbers, agree(*comm, "reducer", fields));
+  fields.push_back({"number", comm->nextReducerNumber()});  // two alike reducers are still two
+  std::shared_ptr<Reducer> reducer(new Reducer(std::move(comm), std::move(spec)));
+  reducer->plan_ = hashOf("reducer", fields);
+  const Status allocated = reducer->allocate();
+  // A rank that ran out of memory must not leave the others waiting in their first step.
+  const Agreed outcome[] = {{"memory", allocated.ok() ? 0u : 1u}};
+  Status agreed = agree(*reducer->comm_, "reducer memory", outcome).takeStatusOrOk();
+  if (!allocated.ok()) return Status(allocated.failure());
+  SC_TRY(std::move(agreed));
+  return reducer;
+}
+
+SelectionRequest Reducer::selectionRequest() const {
+  SelectionRequest request;
+  request.n = spec_.n;
+  request.accumulateType = spec_.accumulateType;
+  request.rank = comm_->rank();
+  request.ranks = comm_->ranks();
+  request.density = spec_.params.density;
+  request.k = spec_.params.k;
+  request.maxDensity = std::max(spec_.maxDensity, spec_.params.density);
+  request.threshold = spec_.params.threshold;
+  request.faithful = spec_.params.faithful != 0;
+  request.selectNothing = spec_.has(SPARSECOLL_SELECT_NOTHING);
+  request.segments = spec_.segments;
+  return request;
+}
+
+Status Reducer::allocate() {
+  if (spec_.dense()) return {};
+  Kernels& kernels = comm_->kernels();
+  SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
+  CollectiveSetup setup;
+  setup.n = spec_.n;
+  setup.accumulateType = spec_.accumulateType;
+  setup.capacity = selection_->capacity();
+  setup.kernels = &kernels;
+  setup.transport = &comm_->transport();
+  setup.budget = budget_;
+  SC_TRY(collective_, spec_.collective->make(setup));
+  if (spec_.buffer == nullptr) {
+    SC_TRY(acc_, kernels.allocate(accBytes() * (spec_.transactional ? 2 : 1), budget_));
+  }
+  if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
+    SC_TRY(touchedLines_, kernels.allocate(touchedBytes(spec_.n), budget_));
+  }
+  return {};
+}
+
+void* Reducer::accBuffer(int which) const {
+  auto* const base = spec_.buffer != nullptr ? static_cast<std::byte*>(spec_.buffer) : acc_.as<>();
+  return base + static_cast<uint64_t>(which) * accBytes();
+}
+
+Status Reducer::checkVectors(const void* gradient, const void* out) const {
+  const uint64_t element = elementBytes(spec_.type);
+  const uint64_t bytes = spec_.n * element;
+  if (gradient == nullptr) return invalid("gradient is NULL");
+  if (out == nullptr) return invalid("out is NULL");
+  SC_TRY(checkPointer("gradient", gradient, element));
+  SC_TRY(checkPointer("out", out, element));
+  SC_TRY(checkPair("gradient", gradient, bytes, "out", out, bytes));
+  if (spec_.has(SPARSECOLL_OUT_PRESERVED) && gradient == out)
+    return invalid("out is the gradient, so SPARSECOLL_OUT_PRESERVED cannot hold");
+  if (spec_.dense()) return {};
+  const uint64_t accTotal = accBytes() * (spec_.transactional ? 2 : 1);
+  if (checkPair("", gradient, bytes, "", accBuffer(0), accTotal).ok() && gradient != accBuffer(0))
+    if (checkPair("", out, bytes, "", accBuffer(0), accTotal).ok() && out != accBuffer(0)) return {};
+  return invalid("gradient or out overlaps the residual");
+}
+
+Finish Reducer::finishScale() const {
+  return {spec_.params.op == sparsecollAvg ? static_cast<double>(comm_->ranks()) : 1.0, spec_.params.outputScale};
+}
+
+Status Reducer::run(const void* gradient, void* out, Stream stream) {
+  SC_TRY(checkVectors(gradient, out));
+  if (spec_.dense()) return runDense(gradient, out, stream);
+  prepareOut(out, stream);
+  return step(gradient, &Reducer::finishDense, out, stream);
+}
+
+Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
+  step_ = {};
+  Operation operation;
+  operation.plan = plan_;
+  const uint64_t start = nowNs();
+  const Status status = comm_->operate(operation, [&](Operation& op) {
+    const DenseArgs args{gradient,      out, spec_.n, spec_.type, spec_.params.inputScale,
+                         finishScale(), spec_.has(SPARSECOLL_ACCUMULATE)};
+    return comm_->transport().allReduce(op, args, stream);
+  });
+  step_.lastExchangeNs = step_.lastTotalNs = nowNs() - start;
+  step_.opsDense = 1;
+  step_.lastRequested = step_.lastSelected = step_.lastUnion = spec_.n;
+  step_.lastImbalance = 1;
+  countStep(operation, status);
+  return status.ok() ? Status() : Status(status.failure());
+}
+
+// The first sum written to an out that is to be preserved finds it in an unknown state.
+void Reducer::prepareOut(void* out, Stream stream) {
+  if (!spec_.has(SPARSECOLL_OUT_PRESERVED) || out == lastOut_) return;
+  comm_->kernels().fillZero(out, spec_.n * elementBytes(spec_.type), stream);
+  comm_->kernels().fillZero(touchedLines_.as<>(), touchedLines_.bytes(), stream);
+  lastOut_ = out;
+}
+
+Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream stream) {
+  if (spec_.dense()) return unsupported("the dense collective has no sparse sum");
+  if (spec_.has(SPARSECOLL_ACCUMULATE)) return invalid("SPARSECOLL_ACCUMULATE is for dense sums");
+  if (gradient == nullptr) return invalid("gradient is NULL");
+  SC_TRY(checkPointer("gradient", gradient, elementBytes(spec_.type)));
+  if (out.values == nullptr || out.indices == nullptr || out.count == nullptr) return invalid("out has a NULL pointer");
+  if (out.dataType != spec_.type) return invalid("out.dataType is {}, the reducer's {}", out.dataType, int{spec_.type});
+  if (out.indexType != sparsecollIndexDefault && out.indexType != sparsecollIndexU32)
+    return unsupported("index type {} for a sum of a reducer", out.indexType);
+  if (out.length != spec_.n) return invalid("out.length is {}, n is {}", out.length, spec_.n);
+  SC_TRY(checkPointer("out.values", out.values, elementBytes(spec_.type)));
+  SC_TRY(checkPointer("out.indices", out.indices, sizeof(uint32_t)));
+  const uint64_t need = std::min(spec_.n, selection_->capacity() * static_cast<uint64_t>(comm_->ranks()));
+  if (out.capacity < need) {
+    *out.count = need;
+    return fail(sparsecollCapacity, "out has {} slots, the sum may need {}", out.capacity, need);
+  }
+  SC_TRY(step(gradient, &Reducer::finishSparse, &out, stream));
+  out.flags |= SPARSECOLL_SORTED;
+  return {};
+}
+
+Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
+  step_ = {};
+  const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};
+  Operation operation;
+  operation.plan = hashOf("step", parts);
+  operation.turn = ++turn_;
+  const uint64_t start = nowNs();
+  Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
+  step_.lastTotalNs = nowNs() - start;
+  countStep(operation, status);
+  return status;
+}
+
+Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream) {
+  const uint64_t start = nowNs();
+  void* const acc = accBuffer(spec_.transactional ? 1 - current_ : 0);
+  SelectionInput input;
+  input.gradient = gradient;
+  input.gradientType = spec_.type;
+  input.in = spec_.keepsResidual() ? accBuffer(current_) : nullptr;
+  input.out = acc;
+  input.scale = spec_.params.inputScale;
+  selection_->select(input, collective_->target(operation), stream);
+  const uint64_t selected = nowNs();
+  step_.lastSelectNs = selected - start;
+
+  SC_TRY(const Delivered delivered, collective_->run({&operation, acc, selection_->control(), stream}));
+  selection_->observe(stream);
+  const uint64_t exchanged = nowNs();
+  step_.lastExchangeNs = exchanged - selected;
+
+  SC_TRY((this->*finish)(delivered, out, stream));
+  commit(delivered, stream);
+  step_.lastScatterNs = nowNs() - exchanged;
+  const bool nonFinite = selection_->control()->anyNonFinite != 0;
+  if (nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError)
+    return fail(sparsecollNonFinite, "some rank's gradient or residual has NaN or Inf");
+  return {};
+}
+
+Status Reducer::finishDense(const Delivered& delivered, void* out, Stream stream) {
+  CombineArgs args;
+  args.lists = delivered.lists;
+  args.mode = delivered.mode;
+  args.accumulateType = spec_.accumulateType;
+  args.out = out;
+  args.outType = spec_.type;
+  args.n = spec_.n;
+  args.finish = finishScale();
+  args.accumulate = spec_.has(SPARSECOLL_ACCUMULATE);
+  args.touchedLines = spec_.has(SPARSECOLL_OUT_PRESERVED) ? touchedLines_.as<uint64_t>() : nullptr;
+  args.control = selection_->control();
+  return comm_->kernels().combine(args, stream);
+}
+
+Status Reducer::finishSparse(const Delivered& delivered, void* out, Stream stream) {
+  auto& vector = *static_cast<sparsecollVector_t*>(out);
+  MergeArgs args;
+  args.lists = delivered.lists;
+  args.mode = delivered.mode;
+  args.accumulateType = spec_.accumulateType;
+  args.n = spec_.n;
+  args.finish = finishScale();
+  args.outIndices = vector.indices;
+  args.outValues = vector.values;
+  args.outType = spec_.type;
+  args.outCount = vector.count;
+  args.outCapacity = vector.capacity;
+  args.control = selection_->control();
+  SC_TRY(comm_->kernels().merge(args, stream));
+  step_.lastUnion = *vector.count;
+  return {};
+}
+
+// Only now does anything leave the residual: a step that failed before has at most added its gradient.
+void Reducer::commit(const Delivered& delivered, Stream stream) {
+  if (!spec_.keepsResidual()) return;
+  Kernels& kernels = comm_->kernels();
+  const Control* const control = selection_->control();
+  if (spec_.transactional && control->anyNonFinite != 0) return;  // the old buffer stays the residual
+  const int next = spec_.transactional ? 1 - current_ : 0;
+  void* const acc = accBuffer(next);
+  const auto own = static_cast<size_t>(comm_->rank());
+  for (size_t r = 0; r < delivered.lists.size(); ++r)
+    if (delivered.commit == Commit::kAllLists || r == own)
+      kernels.zeroAt(acc, spec_.accumulateType, spec_.n, delivered.lists[r], stream);
+  kernels.clearNonFinite(acc, spec_.accumulateType, spec_.n, control, stream);
+  current_ = next;
+}
+
+void Reducer::countStep(const Operation& operation, const Status& status) {
+  step_.opsStarted = 1;
+  step_.opsCompleted = status.ok() ? 1 : 0;
+  step_.bytesSent = step_.lastBytesSent = operation.sentBytes;
+  step_.bytesReceived = operation.receivedBytes;
+  const auto ranks = static_cast<uint64_t>(comm_->ranks());
+  step_.bytesDense = 2 * (ranks - 1) * spec_.n * elementBytes(spec_.type) / ranks;
+  step_.lastSequence = operation.sequence;
+  step_.lastLength = spec_.n;
+  step_.lastCollective = spec_.collective->id;
+  if (selection_ != nullptr) {
+    const Control& control = *selection_->control();
+    step_.opsNonFinite = control.anyNonFinite != 0 ? 1 : 0;
+    step_.opsOverflow = control.overflows != 0 ? 1 : 0;
+    step_.opsFallback = control.fallbacks != 0 ? 1 : 0;
+    step_.lastRequested = selection_->k();
+    step_.lastSelected = control.selected;
+    step_.lastCandidates = control.candidates;
+    step_.lastThreshold = control.threshold;
+    if (step_.lastUnion == 0) step_.lastUnion = std::min(control.delivered, spec_.n);
+    const double mean = static_cast<double>(control.delivered) / static_cast<double>(ranks);
+    step_.lastImbalance = mean > 0 ? control.largest / mean : 1;
+  }
+  step_.workspaceBytes = budget_->inUse();
+  step_.workspacePeakBytes = budget_->peak();
+  const std::lock_guard lock(mutex_);
+  accumulateStats(total_, step_);
+  comm_->addStats(step_);
+}
+
+sparsecollStats_t Reducer::stats() const {
+  const std::lock_guard lock(mutex_);
+  sparsecollStats_t now = total_;
+  now.workspaceBytes = budget_->inUse();
+  now.workspacePeakBytes = budget_->peak();
+  return now;
+}
+
+sparsecollReducerInfo_t Reducer::info() const {
+  // Tables, headers and windows that do not grow with n or k.
+  constexpr uint64_t kFixedBytes = 64 * 1024;
+  constexpr uint64_t kFixedBytesPerRank = 2048;
+  sparsecollReducerInfo_t info = SPARSECOLL_INIT(sparsecollReducerInfo_t);
+  info.selector = spec_.dense() ? sparsecollSelectDefault : spec_.selector->id;
+  info.collective = spec_.collective->id;
+  info.n = spec_.n;
+  info.k = spec_.dense() ? spec_.n : selection_->k();
+  info.capacity = spec_.dense() ? spec_.n : selection_->capacity();
+  info.workspaceBytes = budget_->inUse();
+  info.densityIsGlobal = spec_.selector->densityIsGlobal ? 1 : 0;
+  const size_t length = std::min(std::strlen(spec_.reason), sizeof info.reason - 1);
+  std::memcpy(info.reason, spec_.reason, length);
+  if (spec_.dense()) return info;
+  const auto ranks = static_cast<uint64_t>(comm_->ranks());
+  const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
+  const uint64_t most = wantedOf(selectionRequest()).most;
+  const uint64_t elements = bound.perLength * spec_.n + (spec_.transactional ? spec_.n : 0) +
+                            bound.perEntry * std::max<uint64_t>(most, 1) * ranks + spec_.n / 256;
+  info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + kFixedBytes + ranks * kFixedBytesPerRank +
+                          spec_.segments.size() * 2 * kFixedBytesPerRank;
+  return info;
+}
+
+Status Reducer::setDensity(double density) {
+  if (spec_.dense()) return unsupported("the dense collective has no density");
+  if (!(density >= 0 && density <= 1)) return invalid("density is {}", density);
+  if (density == 0 && !spec_.has(SPARSECOLL_SELECT_NOTHING))
+    return invalid("density is 0 (SPARSECOLL_SELECT_NOTHING allows it)");
+  return selection_->setDensity(density);
+}
+
+Status Reducer::giveBack(const void* out, Stream stream) {
+  if (out == nullptr) return invalid("out is NULL");
+  if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
+  SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
+  const double share = spec_.params.op == sparsecollAvg ? 1.0 : 1.0 / comm_->ranks();
+  comm_->kernels().addFinite(residual(), spec_.accumulateType, out, spec_.type, spec_.n,
+                             share / spec_.params.outputScale, stream);
+  return {};
+}
+
+Status Reducer::reset(Stream stream) {
+  if (selection_ != nullptr) selection_->reset();
+  if (spec_.keepsResidual()) comm_->kernels().fillZero(residual(), accBytes(), stream);
+  lastOut_ = nullptr;
+  return {};
+}
+
+Status Reducer::flush(void* dense, Stream stream) {
+  if (dense == nullptr) return invalid("dense is NULL");
+  SC_TRY(checkPointer("dense", dense, elementBytes(spec_.type)));
+  if (!spec_.keepsResidual()) return {};
+  comm_->kernels().flush(residual(), spec_.accumulateType, dense, spec_.type, spec_.n, stream);
+  return {};
+}
+
+}  // namespace sparsecoll

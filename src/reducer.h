@@ -1,0 +1,107 @@
+// A reducer: one gradient's layout, method, residual and workspace. A step goes one way:
+//   selection (one fused pass) -> collective -> sum into out -> residual commit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "collectives/collective.h"
+#include "core/status.h"
+#include "selectors/selection.h"
+#include "src/communicator.h"
+#include "src/methods.h"
+
+namespace sparsecoll {
+
+// What a reducer is made from, checked and with Auto resolved; the same on all ranks but for buffer.
+struct ReducerSpec {
+  uint64_t n = 0;
+  sparsecollDataType_t type = sparsecollFloat32;
+  sparsecollDataType_t accumulateType = sparsecollFloat32;
+  sparsecollParams_t params{};
+  const SelectorRow* selector = nullptr;
+  const CollectiveRow* collective = nullptr;
+  std::vector<sparsecollSegment_t> segments;
+  double maxDensity = 0;
+  bool transactional = false;
+  void* buffer = nullptr;  // residual in the caller's memory
+  const char* reason = "";
+
+  bool dense() const { return collective->make == nullptr; }
+  bool has(uint32_t flag) const { return (params.flags & flag) != 0; }
+  bool keepsResidual() const { return !dense() && !has(SPARSECOLL_NO_RESIDUAL); }
+};
+
+// Errors: InvalidArgument, Unsupported.
+Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollParams_t* params,
+                                    const sparsecollReducerConfig_t* config);
+
+class Reducer {
+ public:
+  // Collective: agrees on the spec with the other ranks first.
+  static Result<std::shared_ptr<Reducer>> make(std::shared_ptr<Communicator> comm, ReducerSpec spec);
+
+  const ReducerSpec& spec() const { return spec_; }
+  Communicator& comm() { return *comm_; }
+
+  Status run(const void* gradient, void* out, Stream stream);
+  Status runSparse(const void* gradient, sparsecollVector_t& out, Stream stream);
+  Status setDensity(double density);
+  Status giveBack(const void* out, Stream stream);
+  Status reset(Stream stream);
+  Status flush(void* dense, Stream stream);
+  // The residual that the next step reads; nullptr for methods without one.
+  void* residual() const { return spec_.keepsResidual() ? accBuffer(current_) : nullptr; }
+
+  Result<uint64_t> exportState(void* blob, uint64_t room);
+  Status importState(std::span<const std::byte> blob);
+  Status importStateFrom(std::span<const std::byte> blob, bool sumMerge);
+
+  sparsecollReducerInfo_t info() const;
+  sparsecollStats_t stats() const;
+
+ private:
+  using FinishStep = Status (Reducer::*)(const Delivered& delivered, void* out, Stream stream);
+
+  Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec);
+  Status allocate();
+  SelectionRequest selectionRequest() const;
+
+  Status runDense(const void* gradient, void* out, Stream stream);
+  Status step(const void* gradient, FinishStep finish, void* out, Stream stream);
+  Status stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream);
+  Status finishDense(const Delivered& delivered, void* out, Stream stream);
+  Status finishSparse(const Delivered& delivered, void* out, Stream stream);
+  void commit(const Delivered& delivered, Stream stream);
+  void prepareOut(void* out, Stream stream);
+  Finish finishScale() const;
+  void countStep(const Operation& operation, const Status& status);
+  Status checkVectors(const void* gradient, const void* out) const;
+  void* accBuffer(int which) const;
+  uint64_t accBytes() const { return spec_.n * elementBytes(spec_.accumulateType); }
+  Status restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge);
+
+  const std::shared_ptr<Communicator> comm_;
+  ReducerSpec spec_;
+  const std::shared_ptr<MemoryBudget> budget_;  // of this reducer, part of the communicator's
+  uint64_t plan_ = 0;                           // hash of what the ranks agreed on
+  uint64_t turn_ = 0;
+  std::unique_ptr<Selection> selection_;
+  std::unique_ptr<Collective> collective_;
+  Buffer acc_;           // residual, one or two of them, unless the caller owns it
+  Buffer touchedLines_;  // OUT_PRESERVED: where the last sum lies in out
+  int current_ = 0;      // transactional: the buffer that holds the committed residual
+  void* lastOut_ = nullptr;
+  sparsecollStats_t step_{};  // the step being run
+  mutable std::mutex mutex_;  // guards total_
+  sparsecollStats_t total_;
+};
+
+// Element-aligned, and equal or disjoint.
+Status checkPair(const char* aName, const void* a, uint64_t aBytes, const char* bName, const void* b, uint64_t bBytes);
+Status checkPointer(const char* name, const void* pointer, uint64_t alignment);
+
+}  // namespace sparsecoll

@@ -1,0 +1,98 @@
+// From the caller's structs to a ReducerSpec.
+#include <cstring>
+
+#include "core/limits.h"
+#include "src/params.h"
+#include "src/reducer.h"
+#include "src/structs.h"
+
+namespace sparsecoll {
+
+namespace {
+
+// Until measured costs decide: below these sizes, and above this density, sparse cannot win.
+constexpr uint64_t kDenseBelow = 65536;
+constexpr double kDenseAbove = 0.25;
+
+Status readSegments(const sparsecollReducerConfig_t& config, ReducerSpec& spec) {
+  if (config.segments == nullptr) {
+    if (config.segmentCount != 0) return invalid("config.segments is NULL, segmentCount {}", config.segmentCount);
+    return {};
+  }
+  if (config.segmentCount == 0 || config.segmentCount > spec.n)
+    return invalid("config.segmentCount is {} for {} elements", config.segmentCount, spec.n);
+  spec.segments.assign(config.segments, config.segments + config.segmentCount);
+  uint64_t total = 0;
+  bool rules = false;
+  for (size_t s = 0; s < spec.segments.size(); ++s) {
+    const sparsecollSegment_t& segment = spec.segments[s];
+    if (segment.length == 0) return invalid("segment {} is empty", s);
+    if (!(segment.density >= 0 && segment.density <= 1)) return invalid("segment {} has density {}", s, segment.density);
+    if (segment.dense != 0 && segment.dense != 1) return invalid("segment {} has dense {}", s, segment.dense);
+    if (segment.reserved0 != 0) return unsupported("segment {} has reserved0 {}", s, segment.reserved0);
+    SC_TRY(total, checkedAdd(total, segment.length));
+    rules = rules || segment.dense != 0 || segment.density != 0;
+  }
+  if (total != spec.n) return invalid("the segments have {} elements, the gradient {}", total, spec.n);
+  if (rules && !spec.selector->segmentRules)
+    return unsupported("selector {} has no per-tensor rules", spec.selector->name);
+  return {};
+}
+
+// What the method asks for as a density, whether it was given as one or as k.
+double densityOf(const ReducerSpec& spec) {
+  if (spec.params.k == 0) return spec.params.density;
+  return static_cast<double>(std::min(spec.params.k, spec.n)) / static_cast<double>(spec.n);
+}
+
+Status resolveCollective(ReducerSpec& spec) {
+  int32_t id = spec.params.collective;
+  if (id == sparsecollCollAuto) {
+    const bool dense = spec.n < kDenseBelow || densityOf(spec) > kDenseAbove;
+    id = dense ? sparsecollCollDense : spec.selector->collective;
+    spec.reason = dense ? "auto: dense below 65536 elements or above density 0.25" : "auto: the selector's collective";
+  } else {
+    spec.reason = "as asked";
+  }
+  SC_TRY(spec.collective, findCollective(id));
+  spec.params.collective = spec.collective->id;
+  return {};
+}
+
+}  // namespace
+
+Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollParams_t* params,
+                                    const sparsecollReducerConfig_t* userConfig) {
+  ReducerSpec spec;
+  SC_TRY(const sparsecollReducerConfig_t config, readStructOr(userConfig, "config"));
+  if (!isElementType(type)) return invalid("type is {}", type);
+  if (n == 0) return invalid("n is 0");
+  if (n > kMaxReducerLength) return unsupported("n is {}, this version reduces at most {} elements", n, kMaxReducerLength);
+  spec.n = n;
+  spec.type = static_cast<sparsecollDataType_t>(type);
+  spec.accumulateType = accumulateTypeOf(spec.type);
+  SC_TRY(spec.params, readParams(params));
+  SC_TRY(spec.selector, findSelector(spec.params.selector));
+  if (spec.params.collective != sparsecollCollDense) SC_TRY(checkDensity(spec.params));
+  SC_TRY(resolveCollective(spec));
+
+  if (config.accumulateType != 0 && !isElementType(config.accumulateType))
+    return invalid("config.accumulateType is {}", config.accumulateType);
+  if (config.accumulateType != 0 && config.accumulateType != spec.accumulateType)
+    return unsupported("accumulate type {} for gradients of type {}", config.accumulateType, type);
+  if (config.transactional != 0 && config.transactional != 1)
+    return invalid("config.transactional is {}", config.transactional);
+  if (!(config.maxDensity >= 0 && config.maxDensity <= 1)) return invalid("config.maxDensity is {}", config.maxDensity);
+  if (config.maxDensity != 0 && config.maxDensity < densityOf(spec))
+    return invalid("config.maxDensity {} is below the density {}", config.maxDensity, densityOf(spec));
+  SC_TRY(checkPointer("config.buffer", config.buffer, elementBytes(spec.accumulateType)));
+  spec.transactional = config.transactional != 0;
+  spec.maxDensity = config.maxDensity;
+  spec.buffer = config.buffer;
+  if (spec.buffer != nullptr && !spec.keepsResidual()) return invalid("config.buffer for a method without a residual");
+  if (spec.transactional && !spec.keepsResidual()) return invalid("transactional for a method without a residual");
+  SC_TRY(readSegments(config, spec));
+  return spec;
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,135 @@
+// Checkpoints. A blob is little-endian: magic, version, method, shape, selection state, residual, CRC-32C of all before it.
+#include <algorithm>
+#include <cstring>
+
+#include "core/bytes.h"
+#include "core/crc32c.h"
+#include "src/reducer.h"
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr uint32_t kMagic = 0x31425053;  // "SPB1"
+constexpr uint32_t kVersion = 1;
+
+struct BlobHead {
+  uint32_t selector, collective, faithful, accumulateType;
+  uint64_t n;
+  uint32_t ranks, rank;
+};
+
+BlobHead headOf(const ReducerSpec& spec, int ranks, int rank) {
+  return {static_cast<uint32_t>(spec.selector->id),   static_cast<uint32_t>(spec.collective->id),
+          static_cast<uint32_t>(spec.params.faithful), static_cast<uint32_t>(spec.accumulateType),
+          spec.n,                                      static_cast<uint32_t>(ranks),
+          static_cast<uint32_t>(rank)};
+}
+
+void writeHead(Writer& to, const BlobHead& head) {
+  to.write(kMagic);
+  to.write(kVersion);
+  to.write(head.selector);
+  to.write(head.collective);
+  to.write(head.faithful);
+  to.write(head.accumulateType);
+  to.write(head.n);
+  to.write(head.ranks);
+  to.write(head.rank);
+}
+
+Result<BlobHead> readHead(Reader& from) {
+  SC_TRY(const auto magic, from.read<uint32_t>());
+  SC_TRY(const auto version, from.read<uint32_t>());
+  if (magic != kMagic) return invalid("this is not the state of a reducer");
+  if (version != kVersion) return unsupported("state of version {}, this library reads {}", version, kVersion);
+  BlobHead head{};
+  SC_TRY(head.selector, from.read<uint32_t>());
+  SC_TRY(head.collective, from.read<uint32_t>());
+  SC_TRY(head.faithful, from.read<uint32_t>());
+  SC_TRY(head.accumulateType, from.read<uint32_t>());
+  SC_TRY(head.n, from.read<uint64_t>());
+  SC_TRY(head.ranks, from.read<uint32_t>());
+  SC_TRY(head.rank, from.read<uint32_t>());
+  return head;
+}
+
+Status sameField(const char* name, uint64_t blob, uint64_t here) {
+  if (blob != here) return invalid("the state has {} {}, this reducer {}", name, blob, here);
+  return {};
+}
+
+Result<std::span<const std::byte>> checkSum(std::span<const std::byte> blob) {
+  constexpr uint64_t kSumBytes = sizeof(uint32_t);
+  if (blob.size() < kSumBytes) return fail(sparsecollCorrupted, "state of {} bytes", blob.size());
+  const auto body = blob.first(blob.size() - kSumBytes);
+  uint32_t stored = 0;
+  std::memcpy(&stored, blob.data() + body.size(), sizeof stored);
+  if (crc32c(body) != stored) return fail(sparsecollCorrupted, "the state fails its checksum");
+  return body;
+}
+
+}  // namespace
+
+Result<uint64_t> Reducer::exportState(void* blob, uint64_t room) {
+  Writer writer;
+  writeHead(writer, headOf(spec_, comm_->ranks(), comm_->rank()));
+  if (selection_ != nullptr) selection_->save(writer);
+  const uint64_t residualBytes = spec_.keepsResidual() ? accBytes() : 0;
+  const uint64_t need = writer.bytes().size() + residualBytes + sizeof(uint32_t);
+  if (blob == nullptr) return need;
+  if (room < need) return fail(sparsecollCapacity, "the state has {} bytes, the buffer {}", need, room);
+  auto* const to = static_cast<std::byte*>(blob);
+  std::memcpy(to, writer.bytes().data(), writer.bytes().size());
+  comm_->kernels().copy(to + writer.bytes().size(), residual(), residualBytes, {});
+  const uint64_t body = need - sizeof(uint32_t);
+  const uint32_t sum = crc32c({to, body});
+  std::memcpy(to + body, &sum, sizeof sum);
+  return need;
+}
+
+Status Reducer::importState(std::span<const std::byte> blob) { return restore(blob, false, false); }
+
+Status Reducer::importStateFrom(std::span<const std::byte> blob, bool sumMerge) { return restore(blob, true, sumMerge); }
+
+Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge) {
+  SC_TRY(const auto body, checkSum(blob));
+  Reader reader(body);
+  SC_TRY(const BlobHead head, readHead(reader));
+  const BlobHead here = headOf(spec_, comm_->ranks(), comm_->rank());
+  SC_TRY(sameField("selector", head.selector, here.selector));
+  SC_TRY(sameField("collective", head.collective, here.collective));
+  SC_TRY(sameField("faithful", head.faithful, here.faithful));
+  SC_TRY(sameField("accumulate type", head.accumulateType, here.accumulateType));
+  SC_TRY(sameField("n", head.n, here.n));
+  if (!anyRank) {
+    SC_TRY(sameField("ranks", head.ranks, here.ranks));
+    SC_TRY(sameField("rank", head.rank, here.rank));
+  }
+  const uint64_t residualBytes = spec_.keepsResidual() ? accBytes() : 0;
+  if (reader.left() < residualBytes) return fail(sparsecollCorrupted, "the state is too short for its residual");
+  const auto selectionBytes = reader.left() - residualBytes;
+  SC_TRY(const auto selectionPart, reader.take(selectionBytes));
+  SC_TRY(const auto residualPart, reader.take(residualBytes));
+  if (selection_ != nullptr) {
+    Reader selectionReader(selectionPart);
+    SC_TRY(selection_->load(selectionReader));
+  }
+  if (residualBytes == 0) return {};
+  if (!sumMerge) {
+    comm_->kernels().copy(residual(), residualPart.data(), residualBytes, {});
+    return {};
+  }
+  // The blob's residual may lie at any address; add it a piece at a time through an aligned buffer.
+  alignas(64) std::byte piece[32 * 1024];
+  const uint64_t element = elementBytes(spec_.accumulateType);
+  for (uint64_t at = 0; at < residualBytes; at += sizeof piece) {
+    const uint64_t length = std::min<uint64_t>(sizeof piece, residualBytes - at);
+    std::memcpy(piece, residualPart.data() + at, length);
+    comm_->kernels().addFinite(static_cast<std::byte*>(residual()) + at, spec_.accumulateType, piece,
+                               spec_.accumulateType, length / element, 1, {});
+  }
+  return {};
+}
+
+}  // namespace sparsecoll

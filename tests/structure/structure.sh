@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# The shape of the house, read from the files: a folder includes only what stands on the floors below it, project headers
+# are named from the repository root, files stay short, and nothing is left lying around.
+# usage: structure.sh ROOT
+#        structure.sh --self-test      (every planted fault must be found)
+set -euo pipefail
+export LC_ALL=C
+
+# Folder -> the folders it may include from, besides itself. Selectors and collectives do not know each other, nor the
+# kernels and engines that src/ joins them with. Folders that are not listed (tests, bench, examples) are free.
+declare -A below=(
+  [include]=""
+  [core]="include"
+  [host]="core include"
+  [cuda]="core include"
+  [transports]="core include"
+  [selectors]="core include"
+  [collectives]="core include"
+  [src]="core host cuda transports selectors collectives include"
+)
+# Headers of CUDA, NCCL, MPI and UCX.
+engines='^(cuda|cub|thrust|cooperative_groups|nv|nccl|mpi|uc[pstxm])([/_.]|[a-z_]*\.h)'
+longest_wished=400
+longest_allowed=500
+
+failed=0
+fail() { echo "FAIL: $*"; failed=1; }
+
+# The files that are, or could be, committed. An unpacked release has no git to ask.
+list_files() {
+  if ! { [ -e .git ] && git ls-files --cached --others --exclude-standard 2> /dev/null; }; then
+    find . -name build -prune -o -name .git -prune -o -type f -print | sed 's|^\./||'
+  fi
+}
+
+# A header that is made from a template at configure time counts as the template.
+is_here() { [ -f "$1" ] || [ -f "$1.in" ]; }
+
+# check_include FILE:LINE FOLDER NAME QUOTE
+check_include() {
+  local place=$1 folder=$2 name=$3 quote=$4 target
+  if [ "$quote" = '<' ]; then
+    if [[ $name =~ $engines ]]; then
+      case $place in
+        cuda/* | transports/* | include/sparsecoll/mpi.h:*) ;;
+        *) fail "$place: <$name> belongs into cuda/ or transports/ only" ;;
+      esac
+    elif [[ $name != sparsecoll/* && -f $name ]]; then
+      fail "$place: <$name> is a project header: write \"$name\""
+    fi
+    return
+  fi
+  if [[ $name == sparsecoll/* ]] && is_here "include/$name"; then
+    target=include
+  elif is_here "$name"; then
+    target=${name%%/*}
+  else
+    fail "$place: \"$name\" is no file seen from the repository root (other people's headers go in <>)"
+    return
+  fi
+  [[ " $folder ${below[$folder]} " == *" $target "* ]] || fail "$place: $folder/ may not include \"$name\""
+}
+
+check() {
+  local files=() sources=() house=() file line lines text
+  cd "$1"
+  while read -r file; do
+    [ -f "$file" ] || continue
+    files+=("$file")
+    case $file in *.c | *.h | *.cpp | *.hpp | *.cu | *.cuh) sources+=("$file") ;; *) continue ;; esac
+    [[ $file == */* && -v "below[${file%%/*}]" ]] && house+=("$file")
+  done < <(list_files)
+  if [ ${#house[@]} = 0 ]; then fail "no source file found in $1"; return 1; fi
+
+  while IFS=: read -r file line text; do
+    [[ $text =~ ^[[:space:]]*#[[:space:]]*include[[:space:]]*([\<\"])([^\>\"]+) ]]
+    check_include "$file:$line" "${file%%/*}" "${BASH_REMATCH[2]}" "${BASH_REMATCH[1]}"
+  done < <(grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' "${house[@]}")
+
+  while read -r lines file; do
+    if [ "$lines" -gt $longest_allowed ]; then
+      fail "$file: $lines lines, more than $longest_allowed"
+    elif [ "$lines" -gt $longest_wished ]; then
+      echo "warning: $file: $lines lines, more than $longest_wished"
+    fi
+  done < <(wc -l "${sources[@]}" | grep -v ' total$')
+
+  # A folder of the machine somebody worked on. A slash after a word or a dot is part of an address or a longer path.
+  while IFS= read -r text; do
+    fail "$text: a path of one machine"
+  done < <(grep -nHIE '(^|[^[:alnum:]_.])/(work|home|root)/' "${files[@]}")
+
+  while IFS= read -r text; do
+    fail "$text: do it or drop it"
+  done < <(grep -nHIwE 'TO''DO|FIX''ME' "${files[@]}")
+
+  echo "${#files[@]} files, ${#house[@]} of them in the house"
+  return $failed
+}
+
+# tree FILE TEXT: a small correct tree in $dir, then FILE with TEXT in it.
+tree() {
+  local folder
+  rm -rf "${dir:?}"/*
+  mkdir -p "$dir"/{include/sparsecoll,core,host,cuda,transports,selectors,collectives,src,tests,docs}
+  touch "$dir/include/sparsecoll/sparsecoll.h" "$dir/core/version.h.in"
+  for folder in core host cuda transports selectors collectives; do touch "$dir/$folder/a.h"; done
+  printf '#include "%s/a.h"\n' core host cuda transports selectors collectives > "$dir/src/a.cpp"
+  printf '#include <vector>\n#include "core/a.h"\n#include "core/version.h"\n' > "$dir/collectives/a.cpp"
+  printf '%b' "$2" > "$dir/$1"
+}
+
+# expect MESSAGE FILE TEXT: the check fails with MESSAGE because of FILE; it passes where MESSAGE is "ok".
+expect() {
+  local found=ok
+  tree "$2" "$3"
+  (check "$dir") > "$dir/log" || found=$(grep '^FAIL' "$dir/log")
+  if [[ $found != *"$1"* || $found == *$'\n'* ]]; then
+    echo "FAIL: expected \"$1\" for $2 with: ${3:0:80}"
+    cat "$dir/log"
+    exit 1
+  fi
+  echo "$2: ${3:0:80}: $1"
+}
+
+self_test() {
+  dir=$(mktemp -d)
+  trap 'rm -rf "$dir"' EXIT
+  local many
+  many=$(printf ';\\n%.0s' {1..500})
+
+  expect ok src/b.cpp '#include "selectors/a.h"\n#include <sparsecoll/sparsecoll.h>\n'
+  expect ok host/b.cpp '#include "host/a.h"\n#include "sparsecoll/sparsecoll.h"\n'
+  expect ok transports/b.cpp '#include <nccl.h>\n#include "include/sparsecoll/sparsecoll.h"\n'
+  expect ok docs/b.md 'see https://example.org/home/page and ../work/plan\n'
+  expect ok tests/b.cpp "$many"
+  expect 'core/ may not include' core/b.h '#include "host/a.h"\n'
+  expect 'core/ may not include' core/b.h '#  include "src/a.cpp"\n'
+  expect 'include/ may not include' include/sparsecoll/b.h '#include "core/a.h"\n'
+  expect 'host/ may not include' host/b.h '#include "transports/a.h"\n'
+  expect 'transports/ may not include' transports/b.cpp '#include "host/a.h"\n'
+  expect 'selectors/ may not include' selectors/b.cpp '#include "collectives/a.h"\n'
+  expect 'selectors/ may not include' selectors/b.cpp '#include "host/a.h"\n'
+  expect 'collectives/ may not include' collectives/b.cpp '#include "selectors/a.h"\n'
+  expect 'collectives/ may not include' collectives/b.cpp '#include "transports/a.h"\n'
+  expect 'no file seen from the repository root' core/b.cpp '#include "a.h"\n'
+  expect 'is a project header' core/b.cpp '#include <core/a.h>\n'
+  expect 'transports/ only' core/b.cpp '#include <cuda_runtime.h>\n'
+  expect 'transports/ only' src/b.cpp '#include <mpi.h>\n'
+  expect 'transports/ only' src/b.cpp '#include <ucp/api/ucp.h>\n'
+  expect 'transports/ only' collectives/b.cpp '#include <nccl.h>\n'
+  expect 'a path of one machine' docs/b.md 'built in /ho''me/somebody\n'
+  expect 'do it or drop it' tests/b.cpp '// TO''DO: later\n'
+  expect '501 lines' tests/b.cpp "$many;\n"
+}
+
+if [ "$1" = --self-test ]; then self_test; else check "$1"; fi

@@ -1,0 +1,76 @@
+// Running the same thing on P ranks, through the public C ABI only.
+#pragma once
+
+#include <sparsecoll/sparsecoll.h>
+
+#include <functional>
+#include <utility>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sparsecoll::test {
+
+// P communicators in this process, destroyed at the end.
+class Ranks {
+ public:
+  explicit Ranks(int ranks, const sparsecollConfig_t* config = nullptr) : comms_(static_cast<size_t>(ranks)) {
+    result_ = sparsecollCommInitAll(comms_.data(), ranks, nullptr, config);
+  }
+  ~Ranks() {
+    for (sparsecollComm_t comm : comms_) (void)sparsecollCommDestroy(comm);
+  }
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  sparsecollResult_t result() const { return result_; }
+  int count() const { return static_cast<int>(comms_.size()); }
+  sparsecollComm_t operator[](int rank) const { return comms_[static_cast<size_t>(rank)]; }
+  // The handle of a rank that a test destroys itself.
+  sparsecollComm_t release(int rank) { return std::exchange(comms_[static_cast<size_t>(rank)], nullptr); }
+
+  // Calls body(rank, communicator) on one thread a rank and waits for all of them.
+  void run(const std::function<void(int, sparsecollComm_t)>& body) const {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < count(); ++rank) threads.emplace_back([&, rank] { body(rank, (*this)[rank]); });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  std::vector<sparsecollComm_t> comms_;
+  sparsecollResult_t result_;
+};
+
+// The same reducer on every rank; result(rank) tells how each create went.
+class Reducers {
+ public:
+  Reducers(const Ranks& ranks, uint64_t n, sparsecollDataType_t type, const sparsecollParams_t& params,
+           const sparsecollReducerConfig_t* config = nullptr)
+      : handles_(static_cast<size_t>(ranks.count())), results_(handles_.size()) {
+    ranks.run([&](int rank, sparsecollComm_t comm) {
+      const auto r = static_cast<size_t>(rank);
+      results_[r] = sparsecollReducerCreate(&handles_[r], n, type, &params, config, comm);
+    });
+  }
+  ~Reducers() {
+    for (sparsecollReducer_t handle : handles_) (void)sparsecollReducerDestroy(handle);
+  }
+  Reducers(const Reducers&) = delete;
+  Reducers& operator=(const Reducers&) = delete;
+
+  sparsecollReducer_t operator[](int rank) const { return handles_[static_cast<size_t>(rank)]; }
+  sparsecollResult_t result(int rank) const { return results_[static_cast<size_t>(rank)]; }
+
+ private:
+  std::vector<sparsecollReducer_t> handles_;
+  std::vector<sparsecollResult_t> results_;
+};
+
+inline sparsecollParams_t preset(const char* name, double density) {
+  sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
+  (void)sparsecollPreset(name, &params);
+  params.density = density;
+  return params;
+}
+
+}  // namespace sparsecoll::test

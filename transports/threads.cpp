@@ -1,0 +1,165 @@
+#include "transports/threads.h"
+
+#include <algorithm>
+
+#include "core/checked.h"
+#include "transports/threads_group.h"
+
+namespace sparsecoll {
+
+namespace threads {
+
+namespace {
+
+constexpr uint64_t kSlabElements = 1u << 16;  // how much of a dense sum is formed between two looks at the group's state
+constexpr uint64_t kSettleMs = 10000;         // a peer leaves a slab long before
+
+class Window final : public FrameWindow {
+ public:
+  Window(std::shared_ptr<Group> group, Buffer memory) : group_(std::move(group)), memory_(std::move(memory)) {}
+  ~Window() override { group_->retire(std::move(memory_)); }
+  std::byte* data() const override { return memory_.as<>(); }
+
+ private:
+  std::shared_ptr<Group> group_;
+  Buffer memory_;
+};
+
+class ThreadsTransport final : public Transport {
+ public:
+  ThreadsTransport(std::shared_ptr<Group> group, int rank, std::shared_ptr<Kernels> kernels,
+                   std::shared_ptr<MemoryBudget> budget)
+      : group_(std::move(group)), rank_(rank), kernels_(std::move(kernels)), budget_(std::move(budget)) {
+    const auto size = static_cast<size_t>(group_->ranks());
+    outgoing_.reserve(size);
+    incoming_.reserve(size);
+    for (int peer = 0; peer < group_->ranks(); ++peer) {
+      if (peer == rank_) continue;
+      outgoing_.push_back({peer, nullptr, {}});
+      incoming_.push_back({peer, nullptr, 0, nullptr, 0});
+    }
+    in_.resize(size);
+    out_.resize(size);
+    slabIn_.resize(size);
+    slabOut_.resize(size);
+  }
+  ~ThreadsTransport() override { group_->takeDown(rank_, true); }
+
+  sparsecollTransport_t kind() const override { return sparsecollTransportThreads; }
+  int rank() const override { return rank_; }
+  int ranks() const override { return group_->ranks(); }
+  bool sharesMemory() const override { return true; }
+  bool checksumsPayload() const override { return false; }
+
+  Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes) override {
+    SC_TRY(auto memory, kernels_->allocate(bytes, budget_));
+    return std::unique_ptr<FrameWindow>(new Window(group_, std::move(memory)));
+  }
+
+  Status begin(Operation& operation) override { return group_->begin(rank_, operation); }
+
+  Status round(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream) override {
+    SC_TRY(exchange(operation, out, in));
+    for (const Outgoing& message : out) operation.sentBytes += message.layout.usedBytes(readHeader(message.frame));
+    for (const Incoming& message : in) operation.receivedBytes += message.bytes;
+    return {};
+  }
+
+  Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
+    SC_TRY(offerVectors(operation, args));
+    if (group_->enter()) {
+      sumOwnPart(operation, args, stream);
+      group_->leave();
+    }
+    const Status done = exchange(operation, outgoing_, incoming_);  // nobody returns while its vectors are in use
+    if (done.ok()) return {};
+    // Peers may still be inside this caller's memory: make them stop, and wait until they have.
+    group_->takeDown(rank_, false);
+    group_->settle(rank_, Deadline::in(kSettleMs));
+    return Status(done.failure());
+  }
+
+  void end(const Operation& operation) override { group_->end(rank_, operation); }
+  void abort() override { group_->takeDown(rank_, false); }
+
+ private:
+  Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+    SC_TRY(group_->post(rank_, operation, out));
+    SC_TRY(group_->collect(rank_, operation, in));
+    ++operation.round;
+    return {};
+  }
+
+  // Round one: everyone learns where everyone's vectors lie, and that all of them mean the same operation.
+  Status offerVectors(Operation& operation, const DenseArgs& args) {
+    DenseOffer& offer = group_->offer(rank_, operation.sequence);
+    offer = {{operation.sequence, operation.plan, 0, 0, 0, 0, 0}, args.in, args.out};
+    auto* const frame = reinterpret_cast<std::byte*>(&offer);
+    offer.header.checksum = frameChecksum(frame, kFrameHeaderBytes, false);
+    for (Outgoing& message : outgoing_) message.frame = frame;
+    SC_TRY(exchange(operation, outgoing_, incoming_));
+    in_[static_cast<size_t>(rank_)] = args.in;
+    out_[static_cast<size_t>(rank_)] = args.out;
+    for (const Incoming& message : incoming_) {
+      const FrameExpectation expected{operation.sequence, operation.plan};
+      auto header = checkFrame(message.frame, message.bytes, {}, expected, false);
+      if (!header.ok()) {
+        Failure failure = header.takeStatus().failure();
+        failure.peer = message.peer;
+        return Status(std::move(failure));
+      }
+      const auto* const peers = reinterpret_cast<const DenseOffer*>(message.frame);
+      in_[static_cast<size_t>(message.peer)] = peers->in;
+      out_[static_cast<size_t>(message.peer)] = peers->out;
+    }
+    return {};
+  }
+
+  // This rank owns one part of the vector: it reads it from every rank and writes the sum to every rank.
+  void sumOwnPart(Operation& operation, const DenseArgs& args, Stream stream) {
+    const auto ranks = static_cast<uint64_t>(group_->ranks());
+    const uint64_t part = alignUp((args.n + ranks - 1) / ranks, 64);
+    const uint64_t begin = std::min(args.n, part * static_cast<uint64_t>(rank_));
+    const uint64_t end = std::min(args.n, begin + part);
+    const uint64_t bytes = elementBytes(args.type);
+    for (uint64_t at = begin; at < end && !group_->anyDown(); at += kSlabElements) {
+      for (size_t r = 0; r < ranks; ++r) {
+        slabIn_[r] = static_cast<const std::byte*>(in_[r]) + at * bytes;
+        slabOut_[r] = static_cast<std::byte*>(out_[r]) + at * bytes;
+      }
+      kernels_->denseSum({slabIn_, slabOut_, args.type, std::min(kSlabElements, end - at), args.inputScale, args.finish,
+                          args.accumulate},
+                         stream);
+    }
+    // Contributions to the other owners, and this part's sum to everyone: together what a ring sends.
+    operation.sentBytes += (args.n - (end - begin) + (end - begin) * (ranks - 1)) * bytes;
+    operation.receivedBytes += ((end - begin) * (ranks - 1) + args.n - (end - begin)) * bytes;
+  }
+
+  std::shared_ptr<Group> group_;
+  int rank_;
+  std::shared_ptr<Kernels> kernels_;
+  std::shared_ptr<MemoryBudget> budget_;
+  std::vector<Outgoing> outgoing_;  // to and from every peer, for dense
+  std::vector<Incoming> incoming_;
+  std::vector<const void*> in_;
+  std::vector<void*> out_;
+  std::vector<const void*> slabIn_;
+  std::vector<void*> slabOut_;
+};
+
+}  // namespace
+
+}  // namespace threads
+
+std::vector<std::unique_ptr<Transport>> makeThreadsTransports(int ranks, std::shared_ptr<Kernels> kernels,
+                                                              std::vector<std::shared_ptr<MemoryBudget>> budgets) {
+  auto group = std::make_shared<threads::Group>(ranks);
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (int rank = 0; rank < ranks; ++rank)
+    transports.push_back(std::make_unique<threads::ThreadsTransport>(group, rank, kernels,
+                                                                     std::move(budgets[static_cast<size_t>(rank)])));
+  return transports;
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,93 @@
+// What the ranks of a threads group share, all of it guarded by one mutex. A message is a pointer put into the receiver's
+// mailbox; the receiver sleeps until the last one it misses has come, so a round costs each rank one wake-up.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/transport.h"
+
+namespace sparsecoll::threads {
+
+// Names one round of one operation; grows along every rank's path.
+constexpr uint64_t ticketOf(const Operation& operation) { return operation.sequence * 64 + operation.round + 1; }
+
+struct Mail {
+  uint64_t ticket = 0;
+  const std::byte* frame = nullptr;
+  uint64_t bytes = 0;
+  bool full = false;
+  bool awaited = false;  // the receiver sleeps and counts this one as missing
+};
+
+// What a rank shows its peers for a dense all-reduce: a header, then where its vectors lie.
+struct DenseOffer {
+  FrameHeader header;
+  const void* in;
+  void* out;
+};
+
+struct Member {
+  WaitPoint wakeUp;
+  std::vector<Mail> inbox;  // by sender
+  uint32_t missing = 0;
+  uint64_t completed = 0;  // the last operation this rank has ended
+  bool waitsForPeers = false;  // sleeps for something other than a message
+  bool down = false;           // aborted or gone
+  bool gone = false;           // destroyed: reads nothing any more
+  DenseOffer offers[2];        // by parity of the sequence
+};
+
+class Group {
+ public:
+  explicit Group(int ranks) : members_(static_cast<size_t>(ranks)) {
+    for (Member& member : members_) member.inbox.resize(members_.size());
+  }
+
+  int ranks() const { return static_cast<int>(members_.size()); }
+  bool anyDown() const { return anyDown_.load(std::memory_order_acquire); }
+
+  Status begin(int rank, const Operation& operation);
+  Status post(int rank, const Operation& operation, std::span<const Outgoing> out);
+  Status collect(int rank, const Operation& operation, std::span<Incoming> in);
+  void end(int rank, const Operation& operation);
+  void takeDown(int rank, bool gone);
+
+  DenseOffer& offer(int rank, uint64_t sequence) { return at(rank).offers[sequence % 2]; }
+
+  // Memory of callers is read and written by peers only between enter and leave; settle waits until nobody does.
+  bool enter();
+  void leave();
+  void settle(int rank, const Deadline& deadline);
+
+  // Keeps memory alive until every rank has ended the operations begun so far.
+  void retire(Buffer memory);
+
+ private:
+  struct Retired {
+    Buffer memory;
+    uint64_t sequence;
+  };
+
+  Member& at(int rank) { return members_[static_cast<size_t>(rank)]; }
+  bool allCompleted(uint64_t sequence) const;
+  Status failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket);
+  Status timeout(int rank, std::span<const Incoming> wanted, uint64_t ticket);
+  template <class Done>
+  bool waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Deadline& deadline, Done done);
+  void wakeWaiters();
+  void wakeAll();
+  void freeRetired(std::vector<Buffer>& freed);
+
+  std::mutex mutex_;
+  std::vector<Member> members_;
+  std::vector<Retired> retired_;
+  uint64_t newest_ = 0;  // the newest operation any rank has begun
+  uint32_t accessing_ = 0;
+  std::atomic<bool> anyDown_{false};
+};
+
+}  // namespace sparsecoll::threads
