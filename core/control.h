@@ -10,6 +10,9 @@ namespace sparsecoll {
 
 inline constexpr uint32_t kMaxNonFiniteIndices = 16;
 
+// Whether the candidates of a pass decide an exact selection.
+enum GuardOutcome : uint32_t { kGuardHeld = 0, kGuardTooHigh = 1, kGuardTooLow = 2 };
+
 // A stretch [begin, end) of the vector that is selected from as one unit: the whole vector, a tensor, a partition.
 struct Window {
   uint64_t begin, end;
@@ -22,10 +25,13 @@ struct Window {
   uint64_t kept;     // entries that go out
   uint64_t keptKey;  // entries above it were kept, and the first keptEquals of those equal to it
   uint64_t keptEquals;
-  double margin;     // top-k: the next guard is margin * keptKey's value
+  double spread;      // top-k: largest recent relative change of the smallest magnitude kept
+  double keptBefore;  // top-k: that magnitude in the step before, 0 if there was none
   uint64_t forced;   // kNoForcedIndex, or what to send when nothing passes
   uint32_t exact;    // 1: keep exactly limit, 0: at most
   uint32_t keptForced;  // 1: what was kept is the forced index
+  uint32_t missed;      // GuardOutcome of the pass
+  uint32_t reserved;
 };
 
 inline constexpr uint64_t kNoForcedIndex = ~uint64_t{0};
@@ -44,6 +50,8 @@ struct RankFacts {
 struct Control {
   uint64_t iteration;
   double threshold;     // MiCRO, threshold: the current one
+  double gain;          // of a controlled threshold
+  double side;          // last deviation from k: 1 above, -1 below, 0 none yet
   uint64_t k;           // entries requested in the unit that densityIsGlobal names
   uint32_t selected;    // entries this rank sends
   uint32_t largest;     // most entries of a rank

@@ -101,8 +101,8 @@ struct CutArgs {
   const void* acc = nullptr;
   sparsecollDataType_t accumulateType = sparsecollFloat32;
   Control* control = nullptr;
-  const uint32_t* candidateIndices = nullptr;
-  const void* candidateValues = nullptr;
+  uint32_t* candidateIndices = nullptr;  // also scratch
+  void* candidateValues = nullptr;
   List target;
 };
 

@@ -2,9 +2,10 @@
 #pragma once
 
 #include "core/kernels.h"
+#include "host/isa.h"
 
 namespace sparsecoll::host {
 
-void cut(const CutArgs& args);
+void cut(const CutArgs& args, const Isa& isa);
 
 }  // namespace sparsecoll::host

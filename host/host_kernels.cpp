@@ -15,23 +15,11 @@ namespace sparsecoll::host {
 
 namespace {
 
-template <class A, class T>
-PassFunction<A> passFor(const Isa& isa) {
-  if constexpr (std::is_same_v<A, double>)
-    return isa.passDouble;
-  else if constexpr (std::is_same_v<T, Half>)
-    return isa.passHalf;
-  else if constexpr (std::is_same_v<T, Bfloat>)
-    return isa.passBfloat;
-  else
-    return isa.passFloat;
-}
-
 // The fused pass over all windows, and between them with a key that only NaN and Inf reach.
 template <class A, class T>
 class Pass {
  public:
-  Pass(const PassArgs& args, const Isa& isa) : args_(args), function_(passFor<A, T>(isa)) {
+  Pass(const PassArgs& args, const Isa& isa) : args_(args), function_(passFor<T>(isa)) {
     span_.gradient = args.gradient;
     span_.in = static_cast<const A*>(args.in);
     span_.out = static_cast<A*>(args.out);
@@ -109,7 +97,7 @@ class HostKernels final : public Kernels {
   void pass(const PassArgs& args, Stream) override {
     withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });
   }
-  void cut(const CutArgs& args, Stream) override { host::cut(args); }
+  void cut(const CutArgs& args, Stream) override { host::cut(args, isa_); }
   void apply(const Rule& rule, Control* control, Stream) override { rule.onHost(*control); }
 
   void seal(const SealArgs& args, Stream) override {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/numeric.h"
 
@@ -39,6 +40,18 @@ struct Isa {
   void (*widenHalf)(const Half* from, float* to, uint64_t n);
   void (*narrowHalf)(const float* from, Half* to, uint64_t n);
 };
+
+template <class T>
+PassFunction<typename Element<T>::Accumulate> passFor(const Isa& isa) {
+  if constexpr (std::is_same_v<T, double>)
+    return isa.passDouble;
+  else if constexpr (std::is_same_v<T, Half>)
+    return isa.passHalf;
+  else if constexpr (std::is_same_v<T, Bfloat>)
+    return isa.passBfloat;
+  else
+    return isa.passFloat;
+}
 
 extern const Isa kScalar;
 #if defined(__x86_64__)

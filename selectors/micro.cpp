@@ -4,8 +4,10 @@
 // Faithful: first threshold 1 / (2 sqrt(k)); afterwards times 1.005 above k / 0.909, times 1.00125 inside the band (the
 // published code never takes its other branch there), times 0.995 below; an empty selection sends one forced index.
 // Default: the first step selects exactly k / P in each partition and takes the mean of the ranks' smallest magnitudes as
-// the threshold; afterwards a proportional step in the log domain, ((1+p)x + (1-p)) / ((1-p)x + (1+p)) with x = K / k,
-// the [1/1] Pade form of x^p: it needs no libm, is bounded by (1+p)/(1-p), and has no dead band, hence no bias.
+// the threshold. Afterwards it moves by x^gain, x = K / k, in the [1/1] Pade form
+// ((1+g)x + (1-g)) / ((1-g)x + (1+g)), which needs no libm and is bounded by (1+g)/(1-g). Error feedback integrates what a
+// threshold holds back, so a fixed gain that is fast after a jump rings later: the gain grows while K stays on one side of k
+// and halves whenever it crosses. There is no dead band, hence no bias.
 #include <algorithm>
 #include <cmath>
 
@@ -15,8 +17,11 @@ namespace sparsecoll {
 
 namespace {
 
-// Magnitude tails of gradients lose about x^-8 of their entries per factor x of the threshold.
-constexpr double kGain = 1.0 / 8;
+constexpr double kFirstGain = 1.0 / 8;  // tails of gradients lose about x^8 of their entries per factor x of the threshold
+constexpr double kLeastGain = 1.0 / 64;
+constexpr double kMostGain = 1.0 / 4;
+constexpr double kGainGrows = 1.2;
+constexpr double kGainShrinks = 0.5;
 constexpr double kRoom = 2.5;  // messages hold this many times k / P
 
 struct Part {
@@ -74,7 +79,15 @@ void moveDefault(Control& control) {
   }
   if (control.k == 0) return;
   const double x = static_cast<double>(control.delivered) / static_cast<double>(control.k);
-  control.threshold *= ((1 + kGain) * x + (1 - kGain)) / ((1 - kGain) * x + (1 + kGain));
+  const double side = x > 1 ? 1 : -1;
+  if (control.side == 0)
+    control.gain = kFirstGain;
+  else
+    control.gain *= side == control.side ? kGainGrows : kGainShrinks;
+  control.gain = std::clamp(control.gain, kLeastGain, kMostGain);
+  control.side = side;
+  const double g = control.gain;
+  control.threshold *= ((1 + g) * x + (1 - g)) / ((1 - g) * x + (1 + g));
 }
 
 void beforeFaithful(Control& control) {

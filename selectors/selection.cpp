@@ -76,7 +76,7 @@ void Selection::reset() {
     window.room = plan.room;
     window.firstSlot = slot;
     window.slots = plan.slots;
-    window.margin = plan.margin;
+    window.spread = plan.spread;
     window.forced = kNoForcedIndex;
     window.exact = plan.exact ? 1 : 0;
     kernels_.copy(initial.windows + w, &window, sizeof window, {});
@@ -139,31 +139,41 @@ void Selection::save(Writer& to) const {
   kernels_.copy(&now, control(), sizeof now, {});
   to.write(now.iteration);
   to.write(now.threshold);
+  to.write(now.gain);
+  to.write(now.side);
   to.write(now.windowCount);
   for (uint32_t w = 0; w < now.windowCount; ++w) {
     Window window{};
     kernels_.copy(&window, now.windows + w, sizeof window, {});
     to.write(window.key);
-    to.write(window.margin);
+    to.write(window.spread);
+    to.write(window.keptBefore);
   }
 }
 
 Status Selection::load(Reader& from) {
-  SC_TRY(const auto iteration, from.read<uint64_t>());
-  SC_TRY(const auto threshold, from.read<double>());
+  Control saved{};
+  SC_TRY(saved.iteration, from.read<uint64_t>());
+  SC_TRY(saved.threshold, from.read<double>());
+  SC_TRY(saved.gain, from.read<double>());
+  SC_TRY(saved.side, from.read<double>());
   SC_TRY(const auto windows, from.read<uint32_t>());
   if (windows != plan_.windows.size())
     return invalid("the blob has {} windows, this reducer {}", windows, plan_.windows.size());
-  std::vector<std::pair<uint64_t, double>> states(windows);
-  for (auto& [key, margin] : states) {
-    SC_TRY(key, from.read<uint64_t>());
-    SC_TRY(margin, from.read<double>());
+  std::vector<Window> states(windows);
+  for (Window& state : states) {
+    SC_TRY(state.key, from.read<uint64_t>());
+    SC_TRY(state.spread, from.read<double>());
+    SC_TRY(state.keptBefore, from.read<double>());
   }
-  kernels_.copy(&control()->iteration, &iteration, sizeof iteration, {});
-  kernels_.copy(&control()->threshold, &threshold, sizeof threshold, {});
+  kernels_.copy(&control()->iteration, &saved.iteration, sizeof saved.iteration, {});
+  kernels_.copy(&control()->threshold, &saved.threshold, sizeof saved.threshold, {});
+  kernels_.copy(&control()->gain, &saved.gain, sizeof saved.gain, {});
+  kernels_.copy(&control()->side, &saved.side, sizeof saved.side, {});
   for (uint32_t w = 0; w < windows; ++w) {
-    kernels_.copy(&control()->windows[w].key, &states[w].first, sizeof(uint64_t), {});
-    kernels_.copy(&control()->windows[w].margin, &states[w].second, sizeof(double), {});
+    kernels_.copy(&control()->windows[w].key, &states[w].key, sizeof(uint64_t), {});
+    kernels_.copy(&control()->windows[w].spread, &states[w].spread, sizeof(double), {});
+    kernels_.copy(&control()->windows[w].keptBefore, &states[w].keptBefore, sizeof(double), {});
   }
   return {};
 }

@@ -36,7 +36,7 @@ struct WindowPlan {
   uint64_t room = 0;   // most it may ever keep
   uint64_t slots = 0;  // candidates to make room for
   uint64_t key = 0;    // first key
-  double margin = 0;
+  double spread = 0;
   bool exact = true;
 };
 

@@ -1,6 +1,7 @@
-// Exact top-k in one streaming pass. The last step's k-th magnitude, lowered by a margin, guards the pass: what reaches it
+// Exact top-k in one streaming pass. The last step's k-th magnitude, lowered a little, guards the pass: what reaches it
 // becomes a candidate, and the exact cut runs on the candidates. The guard changes the cost of a step, never its result.
 #include <algorithm>
+#include <cmath>
 
 #include "selectors/selectors.h"
 
@@ -8,22 +9,18 @@ namespace sparsecoll {
 
 namespace {
 
-constexpr double kFirstMargin = 0.93;
-constexpr double kLeastMargin = 0.5;
-constexpr double kMostMargin = 0.98;
+constexpr double kFirstSpread = 0.04;
+constexpr double kLeastSpread = 0.002;
+constexpr double kMostSpread = 0.3;
+constexpr double kForget = 0.97;  // of the spread, a step
+constexpr double kSafety = 1.5;
 
-// Few candidates make the cut cheap, too few make the next step read the vector twice: aim between 1.15 and 1.6 times k.
-double nextMargin(const Window& window) {
-  const auto found = static_cast<double>(window.found);
-  const auto kept = static_cast<double>(window.kept);
-  double margin = window.margin;
-  if (found < kept)
-    margin -= 0.04;
-  else if (found < 1.15 * kept)
-    margin -= 0.005;
-  else if (found > 1.6 * kept)
-    margin += 0.005;
-  return std::clamp(margin, kLeastMargin, kMostMargin);
+// A guard just below the next k-th magnitude leaves few candidates to cut; one above it makes the step read the vector
+// again. So the guard stays as far below as that magnitude has lately moved between steps, and half as much more.
+double nextSpread(const Window& window, double kept) {
+  double spread = window.spread * (window.missed == kGuardTooLow ? 0.5 : kForget);
+  if (window.keptBefore > 0 && kept > 0) spread = std::max(spread, std::abs(kept / window.keptBefore - 1));
+  return std::clamp(spread, kLeastSpread, kMostSpread);
 }
 
 void moveGuards(Control& control) {
@@ -39,10 +36,10 @@ void moveGuards(Control& control) {
       window.key = infinity;
       continue;
     }
-    // The margin learns from steps that had a guard; the first one had none.
-    if (window.key != infinity) window.margin = nextMargin(window);
-    const uint64_t kept = std::min(window.keptKey, infinity - 1);
-    const uint64_t guard = keyOfThreshold(window.margin * thresholdOfKey(kept, isDouble), isDouble);
+    const double kept = thresholdOfKey(std::min(window.keptKey, infinity - 1), isDouble);
+    window.spread = nextSpread(window, kept);
+    window.keptBefore = kept;
+    const uint64_t guard = keyOfThreshold((1 - kSafety * window.spread) * kept, isDouble);
     window.key = std::max<uint64_t>(guard, 1);  // 0 would make every zero a candidate
   }
 }
@@ -59,17 +56,21 @@ void afterCut(Control& control) {
 
 constexpr Rule kAfterCut = {"topk", afterCut};
 
-uint64_t slotsFor(uint64_t limit, uint64_t length) { return std::min(length, 3 * limit + 256); }
+// Room for guards that are somewhat too low. One large unit also gets room for a useful sample (see host/cut.cpp).
+uint64_t slotsFor(uint64_t limit, uint64_t length, bool alone) {
+  return std::min(length, 3 * limit + (alone ? 16384 : 256));
+}
 
-WindowPlan windowFor(uint64_t begin, uint64_t end, uint64_t limit, uint64_t mostLimit, uint64_t infinity) {
+WindowPlan windowFor(uint64_t begin, uint64_t end, uint64_t limit, uint64_t mostLimit, uint64_t infinity,
+                     bool alone = false) {
   WindowPlan window;
   window.begin = begin;
   window.end = end;
   window.limit = limit;
   window.room = mostLimit;
-  window.slots = slotsFor(mostLimit, end - begin);
+  window.slots = slotsFor(mostLimit, end - begin, alone);
   window.key = limit >= end - begin ? 0 : infinity;
-  window.margin = kFirstMargin;
+  window.spread = kFirstSpread;
   return window;
 }
 
@@ -88,7 +89,7 @@ Result<SelectionPlan> planTopK(const SelectionRequest& request) {
   plan.afterCut = &kAfterCut;
   if (!hasRules(request.segments)) {
     const Wanted wanted = wantedOf(request);
-    plan.windows.push_back(windowFor(0, request.n, wanted.now, wanted.most, infinity));
+    plan.windows.push_back(windowFor(0, request.n, wanted.now, wanted.most, infinity, true));
     plan.k = wanted.now;
     plan.capacity = wanted.most;
     return plan;

@@ -320,7 +320,7 @@ sparsecollStats_t Reducer::stats() const {
 
 sparsecollReducerInfo_t Reducer::info() const {
   // Tables, headers and windows that do not grow with n or k.
-  constexpr uint64_t kFixedBytes = 64 * 1024;
+  constexpr uint64_t kFixedBytes = 512 * 1024;
   constexpr uint64_t kFixedBytesPerRank = 2048;
   sparsecollReducerInfo_t info = SPARSECOLL_INIT(sparsecollReducerInfo_t);
   info.selector = spec_.dense() ? sparsecollSelectDefault : spec_.selector->id;

@@ -14,7 +14,7 @@ namespace examples {
 namespace {
 
 constexpr uint64_t kPlainLines = 20;
-constexpr uint64_t kBarCells = 20;
+constexpr uint64_t kBarCells = 10;
 constexpr std::chrono::milliseconds kRedrawInterval{100};
 
 // A line longer than the terminal would wrap, and then rewriting it would leave its first part behind.
@@ -54,11 +54,11 @@ std::string Progress::bar(uint64_t step) const {
 void Progress::update(const ProgressState& state) {
   if (!isDue(state.step)) return;
   std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(),
-                "%s %s %3.0f %% step %llu/%llu  loss %.4f  %.0f img/s  density %.3g  sent %s/step", label_.c_str(),
-                bar(state.step).c_str(), 100.0 * static_cast<double>(state.step) / static_cast<double>(totalSteps_),
-                static_cast<unsigned long long>(state.step), static_cast<unsigned long long>(totalSteps_), state.loss,
-                state.imagesPerSecond, state.density, formatBytes(static_cast<double>(state.sentBytes)).c_str());
+  // At most 80 columns for a run of less than 1000 steps.
+  std::snprintf(text.data(), text.size(), "%s %s %llu/%llu loss %.3f %.0f img/s density %.3g %s/step", label_.c_str(),
+                bar(state.step).c_str(), static_cast<unsigned long long>(state.step),
+                static_cast<unsigned long long>(totalSteps_), state.loss, state.imagesPerSecond, state.density,
+                formatBytes(static_cast<double>(state.sentBytes)).c_str());
   if (terminal_) text[std::min(text.size() - 1, terminalWidth() - 1)] = '\0';
   // "\033[K" clears what a longer line before has left.
   std::fprintf(stderr, terminal_ ? "\r%s\033[K" : "%s\n", text.data());
