@@ -1,5 +1,5 @@
-// A round in which every rank sends one frame to every peer: the same to all, or one each. Holds the tables such a round
-// needs, so that a step allocates nothing.
+// A round in which every rank sends one frame to every peer: the same to all, or one each. Holds the tables such a
+// round needs, so that a step allocates nothing.
 #pragma once
 
 #include <cstdint>

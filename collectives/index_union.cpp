@@ -1,7 +1,7 @@
-// The exchange of DEFT, MiCRO, SAGE and ExDyna without ever forming the union: indices are gathered by all; each rank sends
-// its values at list w's indices to rank w; w sums them in rank order; the sums are gathered by all. Three rounds. Where
-// lists overlap the same sum arrives twice and is assigned. For disjoint lists with K entries together a rank sends about
-// 12 K (P - 1) / P bytes.
+// The exchange of DEFT, MiCRO, SAGE and ExDyna without ever forming the union: indices are gathered by all; each rank
+// sends its values at list w's indices to rank w; w sums them in rank order; the sums are gathered by all. Three
+// rounds. Where lists overlap the same sum arrives twice and is assigned. For disjoint lists with K entries together a
+// rank sends about 12 K (P - 1) / P bytes.
 #include "collectives/collectives.h"
 #include "collectives/full_round.h"
 
@@ -62,8 +62,9 @@ class IndexUnion final : public Collective {
     const bool withPayload = transport_.checksumsPayload();
     kernels_.seal({own, indices_.layout(), identity, step.control, withPayload}, step.stream);
     SC_TRY(indices_.sameToAll(*step.operation, own, step.stream));
-    SC_TRY(kernels_.open(
-        {indices_.frames(), indices_.bytes(), indices_.layout(), identity, step.control, {}, withPayload}, step.stream));
+    SC_TRY(
+        kernels_.open({indices_.frames(), indices_.bytes(), indices_.layout(), identity, step.control, {}, withPayload},
+                      step.stream));
     for (size_t w = 0; w < lists_.size(); ++w) {
       const std::byte* const frame = indices_.frames()[w];
       counts_[w] = countIn(frame);

@@ -19,6 +19,8 @@ inline Result<uint64_t> checkedAdd(uint64_t a, uint64_t b) {
   return sum;
 }
 
-constexpr uint64_t alignUp(uint64_t value, uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+constexpr uint64_t alignUp(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace sparsecoll

@@ -1,5 +1,6 @@
-// The control block: all state of a step that counts and thresholds live in. It lies in the memory of the kernels and only
-// kernels and rules write it, so that a back end may keep it on a device and never ask the host (see core/kernels.h).
+// The control block: all state of a step that counts and thresholds live in. It lies in the memory of the kernels and
+// only kernels and rules write it, so that a back end may keep it on a device and never ask the host (see
+// core/kernels.h).
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,10 @@ struct Window {
   uint64_t kept;     // entries that go out
   uint64_t keptKey;  // entries above it were kept, and the first keptEquals of those equal to it
   uint64_t keptEquals;
-  double spread;      // top-k: largest recent relative change of the smallest magnitude kept
-  double keptBefore;  // top-k: that magnitude in the step before, 0 if there was none
-  uint64_t forced;   // kNoForcedIndex, or what to send when nothing passes
-  uint32_t exact;    // 1: keep exactly limit, 0: at most
+  double spread;        // top-k: largest recent relative change of the smallest magnitude kept
+  double keptBefore;    // top-k: that magnitude in the step before, 0 if there was none
+  uint64_t forced;      // kNoForcedIndex, or what to send when nothing passes
+  uint32_t exact;       // 1: keep exactly limit, 0: at most
   uint32_t keptForced;  // 1: what was kept is the forced index
   uint32_t missed;      // GuardOutcome of the pass
   uint32_t reserved;
@@ -49,16 +50,16 @@ struct RankFacts {
 
 struct Control {
   uint64_t iteration;
-  double threshold;     // MiCRO, threshold: the current one
-  double gain;          // of a controlled threshold
-  double side;          // last deviation from k: 1 above, -1 below, 0 none yet
-  uint64_t k;           // entries requested in the unit that densityIsGlobal names
-  uint32_t selected;    // entries this rank sends
-  uint32_t largest;     // most entries of a rank
-  uint64_t delivered;   // entries of all ranks
+  double threshold;    // MiCRO, threshold: the current one
+  double gain;         // of a controlled threshold
+  double side;         // last deviation from k: 1 above, -1 below, 0 none yet
+  uint64_t k;          // entries requested in the unit that densityIsGlobal names
+  uint32_t selected;   // entries this rank sends
+  uint32_t largest;    // most entries of a rank
+  uint64_t delivered;  // entries of all ranks
   uint64_t candidates;
-  uint64_t overflows;   // windows of this step that held more than they could send
-  uint64_t fallbacks;   // windows of this step for which exact selection had to read the vector again
+  uint64_t overflows;  // windows of this step that held more than they could send
+  uint64_t fallbacks;  // windows of this step for which exact selection had to read the vector again
   uint32_t rank, ranks;
   uint64_t n;
   uint32_t anyNonFinite;  // some rank's header carried the flag in this step

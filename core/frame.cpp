@@ -6,9 +6,7 @@ namespace sparsecoll {
 
 namespace {
 
-Status mismatch(const char* field, const char* text) {
-  return Status(Failure{sparsecollMismatch, -1, field, text});
-}
+Status mismatch(const char* field, const char* text) { return Status(Failure{sparsecollMismatch, -1, field, text}); }
 
 }  // namespace
 

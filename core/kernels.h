@@ -85,9 +85,9 @@ struct ListView {
 struct PassArgs {
   const void* gradient = nullptr;
   sparsecollDataType_t gradientType = sparsecollFloat32;
-  const void* in = nullptr;   // accumulate type; nullptr: zeros
-  void* out = nullptr;        // accumulate type; may equal in; nullptr: acc is not kept (then gradient must be the
-                              // accumulate type and scale 1)
+  const void* in = nullptr;  // accumulate type; nullptr: zeros
+  void* out = nullptr;       // accumulate type; may equal in; nullptr: acc is not kept (then gradient must be the
+                             // accumulate type and scale 1)
   double scale = 1;
   uint64_t n = 0;
   Control* control = nullptr;
@@ -121,7 +121,7 @@ struct OpenArgs {
   std::span<const uint64_t> bytes;
   FrameLayout layout;
   FrameExpectation expected;
-  Control* control = nullptr;  // collects the ranks' facts and non-finite indices; nullptr: only checks
+  Control* control = nullptr;               // collects the ranks' facts and non-finite indices; nullptr: only checks
   std::span<const uint32_t* const> counts;  // not empty: what each header must say
   bool withPayload = false;
 };
@@ -222,8 +222,8 @@ class Kernels {
   virtual void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts,
                          Stream stream) = 0;
   // norms[s] = sum of squares over [bounds[s], bounds[s + 1]) in double: tiles of kTile, each a fixed 32-lane tree
-  virtual void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds, double* squares,
-                              Stream stream) = 0;
+  virtual void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds,
+                              double* squares, Stream stream) = 0;
 };
 
 }  // namespace sparsecoll

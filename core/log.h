@@ -16,7 +16,8 @@ class Logger {
   Logger(std::string name, sparsecollLogFn_t function, void* user);
 
   template <class... Args>
-  void write(sparsecollLogLevel_t level, const char* subsystem, fmt::format_string<Args...> text, Args&&... args) const {
+  void write(sparsecollLogLevel_t level, const char* subsystem, fmt::format_string<Args...> text,
+             Args&&... args) const {
     if (level <= level_) deliver(level, subsystem, fmt::format(text, std::forward<Args>(args)...));
   }
 

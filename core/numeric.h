@@ -1,4 +1,5 @@
-// Element types, their conversions and the order of magnitudes. Host and device share this arithmetic, so it uses no libm.
+// Element types, their conversions and the order of magnitudes. Host and device share this arithmetic, so it uses no
+// libm.
 #pragma once
 
 #include <bit>

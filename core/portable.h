@@ -1,5 +1,5 @@
-// SC_HD marks arithmetic that host and device share. On the host it is always inlined: some callers are compiled for newer
-// instruction sets, and the linker must never pick their copy for everyone.
+// SC_HD marks arithmetic that host and device share. On the host it is always inlined: some callers are compiled for
+// newer instruction sets, and the linker must never pick their copy for everyone.
 #pragma once
 
 #if defined(__CUDACC__)

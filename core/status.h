@@ -95,13 +95,13 @@ Status takeStatus(Result<T>&& result) {
 // The one propagation macro: SC_TRY(statusExpression) or SC_TRY(declaration, resultExpression).
 #define SC_CONCAT_(a, b) a##b
 #define SC_CONCAT(a, b) SC_CONCAT_(a, b)
-#define SC_TRY_1(expression)                                                            \
-  do {                                                                                  \
+#define SC_TRY_1(expression)                                                                    \
+  do {                                                                                          \
     if (auto SC_CONCAT(scStatus, __LINE__) = (expression); !SC_CONCAT(scStatus, __LINE__).ok()) \
-      return ::sparsecoll::detail::takeStatus(std::move(SC_CONCAT(scStatus, __LINE__))); \
+      return ::sparsecoll::detail::takeStatus(std::move(SC_CONCAT(scStatus, __LINE__)));        \
   } while (false)
-#define SC_TRY_2(declaration, expression)                                          \
-  auto SC_CONCAT(scResult, __LINE__) = (expression);                               \
+#define SC_TRY_2(declaration, expression)                                                     \
+  auto SC_CONCAT(scResult, __LINE__) = (expression);                                          \
   if (!SC_CONCAT(scResult, __LINE__).ok()) return SC_CONCAT(scResult, __LINE__).takeStatus(); \
   declaration = std::move(*SC_CONCAT(scResult, __LINE__))
 #define SC_TRY_PICK(a, b, name, ...) name

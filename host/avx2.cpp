@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "host/finish_vector.h"
 #include "host/pass_vector.h"
 
 namespace sparsecoll::host {
@@ -55,7 +56,14 @@ struct Float8Lanes {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
   }
   static void store(float* to, Vector x) { _mm256_storeu_ps(to, x); }
+  static void stream(float* to, Vector x) { _mm256_stream_ps(to, x); }
   static Vector fma(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
+  static Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
+  static Vector multiply(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
+  static Vector divide(Vector a, Vector b) { return _mm256_div_ps(a, b); }
+  static Vector canonical(Vector x) {
+    return _mm256_blendv_ps(x, _mm256_set1_ps(__builtin_nanf("")), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  }
   static uint32_t atLeast(Vector x, __m256i below) {
     const __m256i magnitude = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
     return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(magnitude, below))));
@@ -77,7 +85,14 @@ struct Double4Lanes {
   static __m256i broadcastKey(uint64_t key) { return _mm256_set1_epi64x(static_cast<long long>(key) - 1); }
   static Vector load(const double* x) { return _mm256_loadu_pd(x); }
   static void store(double* to, Vector x) { _mm256_storeu_pd(to, x); }
+  static void stream(double* to, Vector x) { _mm256_stream_pd(to, x); }
   static Vector fma(Vector a, Vector b, Vector c) { return _mm256_fmadd_pd(a, b, c); }
+  static Vector add(Vector a, Vector b) { return _mm256_add_pd(a, b); }
+  static Vector multiply(Vector a, Vector b) { return _mm256_mul_pd(a, b); }
+  static Vector divide(Vector a, Vector b) { return _mm256_div_pd(a, b); }
+  static Vector canonical(Vector x) {
+    return _mm256_blendv_pd(x, _mm256_set1_pd(__builtin_nan("")), _mm256_cmp_pd(x, x, _CMP_UNORD_Q));
+  }
   static uint32_t atLeast(Vector x, __m256i below) {
     const __m256i magnitude = _mm256_and_si256(_mm256_castpd_si256(x), _mm256_set1_epi64x(0x7fffffffffffffff));
     return static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(magnitude, below))));
@@ -148,6 +163,10 @@ const Isa kAvx2 = {
     passVector<Float8Lanes, Half>,
     passVector<Float8Lanes, Bfloat>,
     passVector<Double4Lanes, double>,
+    finishVector<Float8Lanes>,
+    finishVector<Double4Lanes>,
+    denseSumVector<Float8Lanes>,
+    denseSumVector<Double4Lanes>,
     squareLanesFloat,
     squareLanesDouble,
     widen,

@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "host/finish_vector.h"
 #include "host/pass_vector.h"
 
 namespace sparsecoll::host {
@@ -14,15 +15,20 @@ struct Float16Lanes {
   static Vector broadcast(float x) { return _mm512_set1_ps(x); }
   static __m512i broadcastKey(uint32_t key) { return _mm512_set1_epi32(static_cast<int>(key)); }
   static Vector load(const float* x) { return _mm512_loadu_ps(x); }
-  static Vector load(const Half* x) {
-    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
-  }
+  static Vector load(const Half* x) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x))); }
   static Vector load(const Bfloat* x) {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
   }
   static void store(float* to, Vector x) { _mm512_storeu_ps(to, x); }
+  static void stream(float* to, Vector x) { _mm512_stream_ps(to, x); }
   static Vector fma(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
+  static Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
+  static Vector multiply(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
+  static Vector divide(Vector a, Vector b) { return _mm512_div_ps(a, b); }
+  static Vector canonical(Vector x) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x, _mm512_set1_ps(__builtin_nanf("")));
+  }
   static uint32_t atLeast(Vector x, __m512i key) {
     const __m512i magnitude = _mm512_and_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
     return _mm512_cmpge_epu32_mask(magnitude, key);
@@ -45,7 +51,14 @@ struct Double8Lanes {
   static __m512i broadcastKey(uint64_t key) { return _mm512_set1_epi64(static_cast<long long>(key)); }
   static Vector load(const double* x) { return _mm512_loadu_pd(x); }
   static void store(double* to, Vector x) { _mm512_storeu_pd(to, x); }
+  static void stream(double* to, Vector x) { _mm512_stream_pd(to, x); }
   static Vector fma(Vector a, Vector b, Vector c) { return _mm512_fmadd_pd(a, b, c); }
+  static Vector add(Vector a, Vector b) { return _mm512_add_pd(a, b); }
+  static Vector multiply(Vector a, Vector b) { return _mm512_mul_pd(a, b); }
+  static Vector divide(Vector a, Vector b) { return _mm512_div_pd(a, b); }
+  static Vector canonical(Vector x) {
+    return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q), x, _mm512_set1_pd(__builtin_nan("")));
+  }
   static uint32_t atLeast(Vector x, __m512i key) {
     const __m512i magnitude = _mm512_and_epi64(_mm512_castpd_si512(x), _mm512_set1_epi64(0x7fffffffffffffff));
     return _mm512_cmpge_epu64_mask(magnitude, key);
@@ -115,6 +128,10 @@ const Isa kAvx512 = {
     passVector<Float16Lanes, Half>,
     passVector<Float16Lanes, Bfloat>,
     passVector<Double8Lanes, double>,
+    finishVector<Float16Lanes>,
+    finishVector<Double8Lanes>,
+    denseSumVector<Float16Lanes>,
+    denseSumVector<Double8Lanes>,
     squareLanesFloat,
     squareLanesDouble,
     widen,

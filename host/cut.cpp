@@ -1,7 +1,7 @@
-// Exact selection in two phases. Decide: a radix descent over the candidates finds the limit-th largest key of each window.
-// Where the candidates cannot decide it (the guard was too high, or too low for their list), a sample of acc gives a better
-// guard and acc is read once more; should that fail too, the descent reads acc itself.
-// Emit: one ordered walk writes what lies above the key, and of those equal to it the ones with the lowest indices.
+// Exact selection in two phases. Decide: a radix descent over the candidates finds the limit-th largest key of each
+// window. Where the candidates cannot decide it (the guard was too high, or too low for their list), a sample of acc
+// gives a better guard and acc is read once more; should that fail too, the descent reads acc itself. Emit: one ordered
+// walk writes what lies above the key, and of those equal to it the ones with the lowest indices.
 #include "host/cut.h"
 
 #include <algorithm>
@@ -30,7 +30,8 @@ template <class Key>
 class Descent {
  public:
   // keyAt(i) for i < count are the keys, none below low. Counts them into bins of one octave from low on, the last bin
-  // open-ended: candidates end just below the boundary, so the boundary lies in the first of them. Returns the highest key.
+  // open-ended: candidates end just below the boundary, so the boundary lies in the first of them. Returns the highest
+  // key.
   template <class KeyAt>
   Key start(const KeyAt& keyAt, uint64_t count, Key low) {
     constexpr uint32_t kOctaveBits = sizeof(Key) == 8 ? 52 : 23;
@@ -114,9 +115,7 @@ struct Cutter {
     const A* values;
     uint64_t first;
     uint64_t count;
-    uint32_t index(uint64_t i) const {
-      return indices != nullptr ? indices[i] : static_cast<uint32_t>(first + i);
-    }
+    uint32_t index(uint64_t i) const { return indices != nullptr ? indices[i] : static_cast<uint32_t>(first + i); }
   };
 
   const CutArgs& args;
@@ -187,7 +186,9 @@ struct Cutter {
   Boundary<Key> decide(Window& window) {
     window.kept = needOf(window);
     window.keptForced = 0;
-    window.missed = window.found > window.slots ? kGuardTooLow : window.found < window.kept ? kGuardTooHigh : kGuardHeld;
+    window.missed = window.found > window.slots  ? kGuardTooLow
+                    : window.found < window.kept ? kGuardTooHigh
+                                                 : kGuardHeld;
     if (window.exact == 0 && window.found > window.limit) ++control.overflows;
     control.candidates += window.found;
     if (window.missed != kGuardHeld) {

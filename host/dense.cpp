@@ -12,57 +12,65 @@ namespace {
 
 constexpr uint64_t kChunk = 1024;
 
+// Types that are not their own accumulate type, and out +=: a chunk at a time through scratch that stays in the
+// first-level cache.
 template <class T>
-void sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, bool stream, const Isa& isa) {
+void sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa& isa) {
   using A = typename Element<T>::Accumulate;
   alignas(64) A sum[kChunk];
   alignas(64) A next[kChunk];
-  alignas(64) T narrow[kChunk];
   const auto scale = static_cast<A>(args.inputScale);
   for (size_t r = 0; r < args.in.size(); ++r) {
-    const T* in = static_cast<const T*>(args.in[r]) + at;
     A* const to = r == 0 ? sum : next;
-    if constexpr (std::is_same_v<T, A>) {
-      if (r != 0 && scale == A{1}) {
-        for (uint64_t i = 0; i < length; ++i) sum[i] += in[i];
-        continue;
-      }
-    }
-    loadElements(in, to, length, isa);
-    if (scale != A{1})
-      for (uint64_t i = 0; i < length; ++i) to[i] *= scale;
+    loadElements(static_cast<const T*>(args.in[r]) + at, to, length, isa);
+    for (uint64_t i = 0; i < length; ++i) to[i] *= scale;
     if (r != 0)
       for (uint64_t i = 0; i < length; ++i) sum[i] += next[i];
   }
-  Finisher<A>(args.finish).apply(sum, length);
-  const T* finished = narrow;
-  if constexpr (std::is_same_v<T, A>)
-    finished = sum;
-  else if (!args.accumulate)
-    storeElements(sum, narrow, length, isa);
+  finishTile(isa, factorsOf<A>(args.finish), sum, next, length);
   for (void* const out : args.out) {
     T* const to = static_cast<T*>(out) + at;
-    if (args.accumulate) {
-      loadElements(to, next, length, isa);
-      for (uint64_t i = 0; i < length; ++i) next[i] += sum[i];
+    if (!args.accumulate) {
       storeElements(next, to, length, isa);
-    } else if (stream && reinterpret_cast<uintptr_t>(to) % 16 == 0 && length * sizeof(T) % 16 == 0) {
-      streamBytes(to, finished, length * sizeof(T));
-    } else {
-      std::memcpy(to, finished, length * sizeof(T));
+      continue;
     }
+    loadElements(to, sum, length, isa);
+    for (uint64_t i = 0; i < length; ++i) sum[i] += next[i];
+    storeElements(sum, to, length, isa);
   }
+}
+
+bool allMayStream(const DenseSumArgs& args) {
+  const uint64_t bytes = args.count * elementBytes(args.type) * args.out.size();
+  return std::all_of(args.out.begin(), args.out.end(), [&](void* out) { return mayStream(out, bytes); });
+}
+
+template <class A>
+DenseSpan<A> spanOf(const DenseSumArgs& args) {
+  return {args.in.data(),
+          args.out.data(),
+          args.in.size(),
+          args.out.size(),
+          args.count,
+          static_cast<A>(args.inputScale),
+          factorsOf<A>(args.finish),
+          allMayStream(args)};
 }
 
 }  // namespace
 
 void denseSum(const DenseSumArgs& args, const Isa& isa) {
-  const bool stream = args.count * elementBytes(args.type) * args.out.size() >= kStreamBytes;
-  withElement(args.type, [&]<class T>(T) {
-    for (uint64_t at = 0; at < args.count; at += kChunk)
-      sumChunk<T>(args, at, std::min(kChunk, args.count - at), stream, isa);
-  });
-  if (stream) streamFence();
+  if (!args.accumulate && args.type == sparsecollFloat32) {
+    isa.denseSumFloat(spanOf<float>(args));
+  } else if (!args.accumulate && args.type == sparsecollFloat64) {
+    isa.denseSumDouble(spanOf<double>(args));
+  } else {
+    withElement(args.type, [&]<class T>(T) {
+      for (uint64_t at = 0; at < args.count; at += kChunk)
+        sumChunk<T>(args, at, std::min(kChunk, args.count - at), isa);
+    });
+  }
+  streamFence();
 }
 
 void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,

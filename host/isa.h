@@ -8,7 +8,8 @@
 
 namespace sparsecoll::host {
 
-// acc = in + scale * gradient over [begin, end); entries with |acc| bits >= key go to indices and values in index order.
+// acc = in + scale * gradient over [begin, end); entries with |acc| bits >= key go to indices and values in index
+// order.
 template <class A>
 struct PassSpan {
   const void* gradient = nullptr;
@@ -23,6 +24,37 @@ struct PassSpan {
   uint64_t room = 0;  // entries beyond it are counted, not stored
 };
 
+// How a sum is finished: x * factor, or x / factor where divide is set, then * scale; NaN becomes the canonical one.
+template <class A>
+struct FinishFactors {
+  A factor = 1;
+  A scale = 1;
+  bool divide = false;  // the divisor is not a power of two
+};
+
+// out = finished sums of tile, tile = 0. stream: out is 64-byte aligned and is written around the caches.
+template <class A>
+struct FinishTile {
+  A* tile = nullptr;
+  A* out = nullptr;
+  uint64_t n = 0;
+  FinishFactors<A> factors;
+  bool stream = false;
+};
+
+// Every out[j][i] = finished sum over r, in order, of inputScale * in[r][i]. stream: as above, for every out.
+template <class A>
+struct DenseSpan {
+  const void* const* in = nullptr;
+  void* const* out = nullptr;
+  uint64_t inCount = 0;
+  uint64_t outCount = 0;
+  uint64_t n = 0;
+  A inputScale = 1;
+  FinishFactors<A> factors;
+  bool stream = false;
+};
+
 // Returns the number of entries met.
 template <class A>
 using PassFunction = uint64_t (*)(const PassSpan<A>& span);
@@ -34,6 +66,10 @@ struct Isa {
   PassFunction<float> passHalf;
   PassFunction<float> passBfloat;
   PassFunction<double> passDouble;
+  void (*finishFloat)(const FinishTile<float>& args);
+  void (*finishDouble)(const FinishTile<double>& args);
+  void (*denseSumFloat)(const DenseSpan<float>& args);
+  void (*denseSumDouble)(const DenseSpan<double>& args);
   // Sum of squares of at most 32 * n floats as a fixed tree over 32 lanes (see statistics.cpp).
   void (*squareLanesFloat)(const float* x, uint64_t rows, double* lanes);
   void (*squareLanesDouble)(const double* x, uint64_t rows, double* lanes);

@@ -1,5 +1,5 @@
-// P lists to one sorted list. The same walk over tiles as combine.cpp, with a bit for every touched element; tiles without
-// entries are skipped, so very long and very sparse vectors cost what their entries cost.
+// P lists to one sorted list. The same walk over tiles as combine.cpp, with a bit for every touched element; tiles
+// without entries are skipped, so very long and very sparse vectors cost what their entries cost.
 #include "host/merge.h"
 
 #include <limits>
@@ -15,7 +15,7 @@ template <class A, class Index>
 class Merger {
  public:
   Merger(const MergeArgs& args, const Isa& isa)
-      : args_(args), isa_(isa), finisher_(args.finish), walker_(args.lists, args.mode) {
+      : args_(args), isa_(isa), factors_(factorsOf<A>(args.finish)), walker_(args.lists, args.mode) {
     std::memset(tile_, 0, sizeof tile_);
     std::memset(map_, 0, sizeof map_);
   }
@@ -29,7 +29,8 @@ class Merger {
       if (written_ != 0 && tileLow < low) break;  // out of order: finished() names the list
       low = tileLow;
       const uint64_t length = std::min(kTileElements<A>, args_.n - low);
-      walker_.gatherTile(low, length, tile_, [this](uint64_t offset) { map_[offset / 64] |= uint64_t{1} << (offset % 64); });
+      walker_.gatherTile(low, length, tile_,
+                         [this](uint64_t offset) { map_[offset / 64] |= uint64_t{1} << (offset % 64); });
       emitTile(low, length);
       low += kTileElements<A>;
     }
@@ -43,18 +44,28 @@ class Merger {
 
  private:
   void emitTile(uint64_t low, uint64_t length) {
+    // The touched values in order, then finished and converted together.
+    uint64_t count = 0;
+    const uint64_t first = written_;
     for (uint64_t w = 0; w * 64 < length; ++w) {
       for (uint64_t left = map_[w]; left != 0; left &= left - 1) {
         const uint64_t at = w * 64 + static_cast<uint64_t>(__builtin_ctzll(left));
-        if (written_ < args_.outCapacity) {
-          static_cast<Index*>(args_.outIndices)[written_] = static_cast<Index>(low + at);
-          storeValue(written_, finisher_(tile_[at]));
-        }
-        ++written_;
+        if (first + count < args_.outCapacity)
+          static_cast<Index*>(args_.outIndices)[first + count] = static_cast<Index>(low + at);
+        sums_[count++] = tile_[at];
         tile_[at] = 0;
       }
       map_[w] = 0;
     }
+    written_ += count;
+    const uint64_t fitting = first < args_.outCapacity ? std::min(count, args_.outCapacity - first) : 0;
+    finishAndStore(first, fitting);
+  }
+
+  void finishAndStore(uint64_t at, uint64_t count) {
+    finishTile(isa_, factors_, sums_, finished_, count);
+    withElement(args_.outType,
+                [&]<class T>(T) { storeElements(finished_, static_cast<T*>(args_.outValues) + at, count, isa_); });
   }
 
   void storeValue(uint64_t at, A value) {
@@ -75,11 +86,13 @@ class Merger {
 
   const MergeArgs& args_;
   const Isa& isa_;
-  Finisher<A> finisher_;
+  FinishFactors<A> factors_;
   TileWalker<A, Index> walker_;
   uint64_t written_ = 0;
   uint64_t map_[kTileElements<A> / 64];
   alignas(64) A tile_[kTileElements<A>];
+  alignas(64) A sums_[kTileElements<A>];
+  alignas(64) A finished_[kTileElements<A>];
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // The fused pass on vectors, written once for every vector type V, 64 elements a block, one bit each in a mask.
 //
-// At the densities of interest a block holds no candidate, one or two, and which of these is unpredictable. So the first
-// two are written without a branch, whether they exist or not (what is not one is overwritten), and only blocks with more
-// take a branch. Those are compacted through registers with full-width stores; compressing straight to memory is microcoded
-// on some processors.
+// At the densities of interest a block holds no candidate, one or two, and which of these is unpredictable. So the
+// first two are written without a branch, whether they exist or not (what is not one is overwritten), and only blocks
+// with more take a branch. Those are compacted through registers with full-width stores; compressing straight to memory
+// is microcoded on some processors.
 #pragma once
 
 #include <type_traits>
@@ -15,9 +15,9 @@ namespace {
 
 constexpr uint64_t kBlock = 64;
 
-// How far ahead lines are fetched when nothing is written: a core's loads alone run too little ahead of its compares to fill
-// the memory bus (measured on Zen 5: 0.7 of the read bandwidth without, all of it with 8 KiB). With a stream of stores
-// beside the loads the same prefetches cost a tenth.
+// How far ahead lines are fetched when nothing is written: a core's loads alone run too little ahead of its compares to
+// fill the memory bus (measured on Zen 5: 0.7 of the read bandwidth without, all of it with 8 KiB). With a stream of
+// stores beside the loads the same prefetches cost a tenth.
 constexpr uint64_t kPrefetchBytes = 8192;
 
 // Prefetches past the end of the vectors are harmless.
@@ -60,8 +60,8 @@ inline uint64_t opaque(uint64_t x) {
   return x;
 }
 
-// Writes the entries of a block whose bits are set; returns the new count. `found` travels by value so that it stays in a
-// register: it is the one thing an iteration waits for.
+// Writes the entries of a block whose bits are set; returns the new count. `found` travels by value so that it stays in
+// a register: it is the one thing an iteration waits for.
 template <class V, class A>
 inline uint64_t writeBlock(const PassSpan<A>& span, const A* acc, uint64_t block, uint64_t mask, uint64_t found) {
   // Full-width stores may reach one vector past the last candidate of the block.

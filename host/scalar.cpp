@@ -9,6 +9,16 @@ uint64_t pass(const PassSpan<typename Element<T>::Accumulate>& span) {
   return passScalar<T>(span, span.begin, span.end, 0);
 }
 
+template <class A>
+void finish(const FinishTile<A>& args) {
+  finishScalar(args, 0);
+}
+
+template <class A>
+void denseSum(const DenseSpan<A>& args) {
+  denseSumScalar(args, 0);
+}
+
 void widen(const Half* from, float* to, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) to[i] = toFloat(from[i]);
 }
@@ -20,8 +30,20 @@ void narrow(const float* from, Half* to, uint64_t n) {
 }  // namespace
 
 const Isa kScalar = {
-    "scalar",     [] { return true; },      pass<float>,               pass<Half>, pass<Bfloat>,
-    pass<double>, squareLanesScalar<float>, squareLanesScalar<double>, widen,      narrow,
+    "scalar",
+    [] { return true; },
+    pass<float>,
+    pass<Half>,
+    pass<Bfloat>,
+    pass<double>,
+    finish<float>,
+    finish<double>,
+    denseSum<float>,
+    denseSum<double>,
+    squareLanesScalar<float>,
+    squareLanesScalar<double>,
+    widen,
+    narrow,
 };
 
 }  // namespace sparsecoll::host

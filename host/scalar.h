@@ -1,5 +1,5 @@
-// The scalar pass: the reference, and the tail of the vector variants. Internal linkage on purpose: each file that includes
-// this is compiled for another instruction set, and the linker must not merge their copies.
+// The scalar pass: the reference, and the tail of the vector variants. Internal linkage on purpose: each file that
+// includes this is compiled for another instruction set, and the linker must not merge their copies.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,30 @@ template <class T>
     ++found;
   }
   return found;
+}
+
+template <class A>
+inline A finishOne(const FinishFactors<A>& factors, A x) {
+  const A sum = (factors.divide ? x / factors.factor : x * factors.factor) * factors.scale;
+  return sum == sum ? sum : static_cast<A>(__builtin_nan(""));
+}
+
+template <class A>
+[[maybe_unused]] inline void finishScalar(const FinishTile<A>& args, uint64_t begin) {
+  for (uint64_t i = begin; i < args.n; ++i) {
+    args.out[i] = finishOne(args.factors, args.tile[i]);
+    args.tile[i] = 0;
+  }
+}
+
+template <class A>
+[[maybe_unused]] inline void denseSumScalar(const DenseSpan<A>& args, uint64_t begin) {
+  for (uint64_t i = begin; i < args.n; ++i) {
+    A sum = args.inputScale * static_cast<const A*>(args.in[0])[i];
+    for (uint64_t r = 1; r < args.inCount; ++r) sum += args.inputScale * static_cast<const A*>(args.in[r])[i];
+    sum = finishOne(args.factors, sum);
+    for (uint64_t r = 0; r < args.outCount; ++r) static_cast<A*>(args.out[r])[i] = sum;
+  }
 }
 
 template <class T>

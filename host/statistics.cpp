@@ -1,5 +1,5 @@
-// Statistics with the same bits everywhere: a tile's elements go to 32 lanes in turn, lanes add up in a fixed tree, tiles add
-// up in order. No result depends on the vector width.
+// Statistics with the same bits everywhere: a tile's elements go to 32 lanes in turn, lanes add up in a fixed tree,
+// tiles add up in order. No result depends on the vector width.
 #include "host/statistics.h"
 
 #include <algorithm>

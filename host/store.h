@@ -9,6 +9,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "core/kernels.h"
 #include "core/numeric.h"
 #include "host/isa.h"
 
@@ -37,6 +38,26 @@ void loadElements(const T* from, A* to, uint64_t n, const Isa& isa) {
   }
 }
 
+// Division by a power of two becomes a multiplication, which rounds the same.
+template <class A>
+FinishFactors<A> factorsOf(const Finish& finish) {
+  const auto whole = static_cast<uint64_t>(finish.divisor);
+  FinishFactors<A> factors;
+  factors.divide = static_cast<double>(whole) != finish.divisor || (whole & (whole - 1)) != 0;
+  factors.factor = static_cast<A>(factors.divide ? finish.divisor : 1 / finish.divisor);
+  factors.scale = static_cast<A>(finish.scale);
+  return factors;
+}
+
+// Finished sums of tile to out, tile = 0.
+template <class A>
+void finishTile(const Isa& isa, const FinishFactors<A>& factors, A* tile, A* out, uint64_t n, bool stream = false) {
+  if constexpr (std::is_same_v<A, double>)
+    isa.finishDouble({tile, out, n, factors, stream});
+  else
+    isa.finishFloat({tile, out, n, factors, stream});
+}
+
 // Past this size an output does not fit in the caches anyway, and writing around them saves reading it first.
 inline constexpr uint64_t kStreamBytes = 4u << 20;
 
@@ -59,7 +80,7 @@ inline void streamFence() {
 }
 
 inline bool mayStream(const void* to, uint64_t bytes) {
-  return bytes >= kStreamBytes && reinterpret_cast<uintptr_t>(to) % 16 == 0;
+  return bytes >= kStreamBytes && reinterpret_cast<uintptr_t>(to) % 64 == 0;
 }
 
 }  // namespace sparsecoll::host

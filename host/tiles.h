@@ -1,5 +1,5 @@
-// Range-partitioned sums of P sorted lists: the dense index range is cut into tiles whose sums fit in the first-level cache,
-// and every list adds its entries of a tile in rank order. One walk over each list, no sorting, no atomics.
+// Range-partitioned sums of P sorted lists: the dense index range is cut into tiles whose sums fit in the first-level
+// cache, and every list adds its entries of a tile in rank order. One walk over each list, no sorting, no atomics.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,9 @@ class TileWalker {
   Status finished() const {
     for (size_t l = 0; l < lists_.size(); ++l)
       if (cursors_[l] != *lists_[l].count)
-        return Status(Failure{sparsecollCorrupted, static_cast<int>(l), {},
+        return Status(Failure{sparsecollCorrupted,
+                              static_cast<int>(l),
+                              {},
                               fmt::format("list {}: entry {} is out of range or out of order", l, cursors_[l])});
     return {};
   }
@@ -72,33 +74,6 @@ class TileWalker {
   std::span<const ListView> lists_;
   bool add_;
   std::array<uint32_t, kMaxRanks> cursors_;
-};
-
-// x / divisor * scale with canonical NaN; division by a power of two is a multiplication, which rounds the same.
-template <class A>
-class Finisher {
- public:
-  explicit Finisher(const Finish& finish) : divisor_(static_cast<A>(finish.divisor)), scale_(static_cast<A>(finish.scale)) {
-    const auto whole = static_cast<uint64_t>(finish.divisor);
-    multiply_ = static_cast<double>(whole) == finish.divisor && (whole & (whole - 1)) == 0;
-    reciprocal_ = A{1} / divisor_;
-  }
-  void apply(A* x, uint64_t count) const {
-    if (multiply_) {
-      for (uint64_t i = 0; i < count; ++i) x[i] = canonical(x[i] * reciprocal_ * scale_);
-    } else {
-      for (uint64_t i = 0; i < count; ++i) x[i] = canonical(x[i] / divisor_ * scale_);
-    }
-  }
-  A operator()(A x) const {
-    apply(&x, 1);
-    return x;
-  }
-
- private:
-  static A canonical(A x) { return x == x ? x : __builtin_nanf(""); }
-  A divisor_, scale_, reciprocal_;
-  bool multiply_;
 };
 
 }  // namespace sparsecoll::host

@@ -1,13 +1,13 @@
-// MiCRO (Yoon and Oh, HiPC 2023): rank r selects only in partition (t + r) mod P, by one threshold that all ranks share and
-// move together by comparing the entries K that travelled with the k that were wanted.
+// MiCRO (Yoon and Oh, HiPC 2023): rank r selects only in partition (t + r) mod P, by one threshold that all ranks share
+// and move together by comparing the entries K that travelled with the k that were wanted.
 //
 // Faithful: first threshold 1 / (2 sqrt(k)); afterwards times 1.005 above k / 0.909, times 1.00125 inside the band (the
 // published code never takes its other branch there), times 0.995 below; an empty selection sends one forced index.
-// Default: the first step selects exactly k / P in each partition and takes the mean of the ranks' smallest magnitudes as
-// the threshold. Afterwards it moves by x^gain, x = K / k, in the [1/1] Pade form
-// ((1+g)x + (1-g)) / ((1-g)x + (1+g)), which needs no libm and is bounded by (1+g)/(1-g). Error feedback integrates what a
-// threshold holds back, so a fixed gain that is fast after a jump rings later: the gain grows while K stays on one side of k
-// and halves whenever it crosses. There is no dead band, hence no bias.
+// Default: the first step selects exactly k / P in each partition and takes the mean of the ranks' smallest magnitudes
+// as the threshold. Afterwards it moves by x^gain, x = K / k, in the [1/1] Pade form
+// ((1+g)x + (1-g)) / ((1-g)x + (1+g)), which needs no libm and is bounded by (1+g)/(1-g). Error feedback integrates
+// what a threshold holds back, so a fixed gain that is fast after a jump rings later: the gain grows while K stays on
+// one side of k and halves whenever it crosses. There is no dead band, hence no bias.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,8 @@ namespace sparsecoll {
 
 namespace {
 
-constexpr double kFirstGain = 1.0 / 8;  // tails of gradients lose about x^8 of their entries per factor x of the threshold
+constexpr double kFirstGain =
+    1.0 / 8;  // tails of gradients lose about x^8 of their entries per factor x of the threshold
 constexpr double kLeastGain = 1.0 / 64;
 constexpr double kMostGain = 1.0 / 4;
 constexpr double kGainGrows = 1.2;
@@ -53,8 +54,8 @@ void beforeDefault(Control& control) {
   const uint64_t share = (control.k + control.ranks - 1) / control.ranks;
   window.exact = searching ? 1 : 0;
   window.limit = control.k == 0 ? 0 : searching ? std::min(share, window.room) : window.room;
-  window.key = searching ? (control.isDouble != 0 ? Magnitude<double>::kInfinity : Magnitude<float>::kInfinity)
-                         : keyOf(control);
+  window.key =
+      searching ? (control.isDouble != 0 ? Magnitude<double>::kInfinity : Magnitude<float>::kInfinity) : keyOf(control);
 }
 
 // While searching, the header tells the peers this partition's smallest magnitude sent.

@@ -122,7 +122,8 @@ Status Selection::setDensity(double density) {
   request.selectNothing = density == 0;
   SC_TRY(SelectionPlan plan, planFunction_(request));
   if (plan.capacity > plan_.capacity)
-    return invalid("density {} needs {} entries, this reducer was planned for {}", density, plan.capacity, plan_.capacity);
+    return invalid("density {} needs {} entries, this reducer was planned for {}", density, plan.capacity,
+                   plan_.capacity);
   plan.capacity = plan_.capacity;
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     plan.windows[w].slots = plan_.windows[w].slots;

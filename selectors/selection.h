@@ -1,5 +1,5 @@
-// Selection: dense vector -> which entries travel. A method is data: windows, their limits, and rules that move thresholds
-// between steps. One class runs them all, so a new method is a new file with a plan function and its rules.
+// Selection: dense vector -> which entries travel. A method is data: windows, their limits, and rules that move
+// thresholds between steps. One class runs them all, so a new method is a new file with a plan function and its rules.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct SelectionRequest {
   sparsecollDataType_t accumulateType = sparsecollFloat32;
   int rank = 0;
   int ranks = 1;
-  double density = 0;     // one of density and k, unless selectNothing
+  double density = 0;  // one of density and k, unless selectNothing
   uint64_t k = 0;
   double maxDensity = 0;  // capacity is planned for it; at least density
   double threshold = 0;
@@ -43,9 +43,9 @@ struct WindowPlan {
 // How a method selects.
 struct SelectionPlan {
   std::vector<WindowPlan> windows;
-  uint64_t k = 0;             // entries requested
-  uint64_t capacity = 0;      // most entries this rank may send
-  double threshold = 0;       // first threshold of the methods that move one
+  uint64_t k = 0;                       // entries requested
+  uint64_t capacity = 0;                // most entries this rank may send
+  double threshold = 0;                 // first threshold of the methods that move one
   const Rule* before = nullptr;         // may set windows from the iteration
   const Rule* afterCut = nullptr;       // this rank's own counts are known
   const Rule* afterExchange = nullptr;  // the ranks' counts and thresholds are known

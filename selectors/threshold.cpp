@@ -1,6 +1,6 @@
-// A fixed threshold (Dutta et al. 2021, "Rethinking gradient sparsification as total error minimization"; its default is
-// 1 / (2 sqrt(k))). How many entries pass is not under control, so messages have room for four times k, and what is more
-// stays in the residual, smallest magnitudes first.
+// A fixed threshold (Dutta et al. 2021, "Rethinking gradient sparsification as total error minimization"; its default
+// is 1 / (2 sqrt(k))). How many entries pass is not under control, so messages have room for four times k, and what is
+// more stays in the residual, smallest magnitudes first.
 #include <algorithm>
 #include <cmath>
 

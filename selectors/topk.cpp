@@ -1,5 +1,6 @@
 // Exact top-k in one streaming pass. The last step's k-th magnitude, lowered a little, guards the pass: what reaches it
-// becomes a candidate, and the exact cut runs on the candidates. The guard changes the cost of a step, never its result.
+// becomes a candidate, and the exact cut runs on the candidates. The guard changes the cost of a step, never its
+// result.
 #include <algorithm>
 #include <cmath>
 

@@ -23,8 +23,9 @@ std::vector<uint64_t> recordOf(const char* what, std::span<const Agreed> fields,
 }
 
 Status differs(int rank, const char* field, uint64_t theirs, uint64_t first) {
-  return Status(Failure{sparsecollMismatch, rank, field,
-                        fmt::format("rank {} has another {} than rank 0 (bits {:#x} and {:#x})", rank, field, theirs, first)});
+  return Status(
+      Failure{sparsecollMismatch, rank, field,
+              fmt::format("rank {} has another {} than rank 0 (bits {:#x} and {:#x})", rank, field, theirs, first)});
 }
 
 Status compare(int rank, const std::vector<uint64_t>& theirs, const std::vector<uint64_t>& first,
@@ -43,7 +44,8 @@ Result<std::vector<uint64_t>> readRecord(const std::byte* frame, uint64_t bytes)
     SC_TRY(const auto value, reader.read<uint64_t>());
     record.push_back(value);
   }
-  if (record.size() < 3 || record.size() != record[2] + 3) return fail(sparsecollCorrupted, "agreement record is damaged");
+  if (record.size() < 3 || record.size() != record[2] + 3)
+    return fail(sparsecollCorrupted, "agreement record is damaged");
   return record;
 }
 
@@ -60,7 +62,8 @@ uint64_t hashOf(const char* what, std::span<const Agreed> fields) {
   return hash;
 }
 
-Result<std::vector<uint64_t>> agree(Communicator& comm, const char* what, std::span<const Agreed> fields, uint64_t own) {
+Result<std::vector<uint64_t>> agree(Communicator& comm, const char* what, std::span<const Agreed> fields,
+                                    uint64_t own) {
   if (fields.size() > kMostAgreedFields) return fail(sparsecollInternalError, "{} fields to agree on", fields.size());
   const std::vector<uint64_t> record = recordOf(what, fields, own);
   SC_TRY(auto round, FullRound::make(comm.transport(), comm.kernels(), kLayout, comm.budget()));

@@ -16,8 +16,8 @@ inline constexpr uint32_t kMostAgreedFields = 30;
 // What the communicator keeps ready for agreements.
 uint64_t agreementWindowBytes();
 
-// Compares the fields on all ranks. Errors: Mismatch, on all ranks, naming the first field that differs and the lowest rank
-// that differs from rank 0. own: a number that may differ; on success everyone knows everyone's, in rank order.
+// Compares the fields on all ranks. Errors: Mismatch, on all ranks, naming the first field that differs and the lowest
+// rank that differs from rank 0. own: a number that may differ; on success everyone knows everyone's, in rank order.
 Result<std::vector<uint64_t>> agree(Communicator& comm, const char* what, std::span<const Agreed> fields,
                                     uint64_t own = 0);
 

@@ -43,8 +43,8 @@ sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void*
   });
 }
 
-sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t reducer, const void* gradient, sparsecollVector_t* out,
-                                              sparsecollStream_t stream) {
+sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t reducer, const void* gradient,
+                                              sparsecollVector_t* out, sparsecollStream_t stream) {
   return guard("ReducerRunSparse", [&]() -> Status {
     SC_TRY(const auto live, reducers().find(reducer));
     SC_TRY(checkStream(stream));
@@ -127,8 +127,8 @@ sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const vo
   });
 }
 
-sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes, int sumMerge,
-                                               sparsecollStream_t stream) {
+sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
+                                               int sumMerge, sparsecollStream_t stream) {
   return guard("ReducerImportFrom", [&]() -> Status {
     if (sumMerge != 0 && sumMerge != 1) return invalid("sumMerge is {}", sumMerge);
     SC_TRY(const auto live, reducers().find(reducer));

@@ -63,11 +63,13 @@ Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> k
 
 Communicator::~Communicator() { log_.write(sparsecollLogInfo, "comm", "destroyed after {} operations", sequence_); }
 
-Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int ranks, const CommunicatorConfig& config) {
+Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int ranks,
+                                                                           const CommunicatorConfig& config) {
   if (ranks < 1 || ranks > kMaxRanks) return invalid("nRanks is {}, allowed are 1 to {}", ranks, kMaxRanks);
   std::shared_ptr<Kernels> kernels = host::makeHostKernels();
   std::vector<std::shared_ptr<MemoryBudget>> budgets;
-  for (int rank = 0; rank < ranks; ++rank) budgets.push_back(std::make_shared<MemoryBudget>(config.workspaceLimitBytes));
+  for (int rank = 0; rank < ranks; ++rank)
+    budgets.push_back(std::make_shared<MemoryBudget>(config.workspaceLimitBytes));
   auto transports = makeThreadsTransports(ranks, kernels, budgets);
   std::vector<std::shared_ptr<Communicator>> communicators;
   for (size_t rank = 0; rank < transports.size(); ++rank) {
@@ -91,9 +93,7 @@ Status Communicator::alive() const {
   return fail(now, "the communicator is dead: {}", failure().text);
 }
 
-void Communicator::abort() {
-  record(fail(sparsecollAborted, "the communicator was aborted"), 0, true);
-}
+void Communicator::abort() { record(fail(sparsecollAborted, "the communicator was aborted"), 0, true); }
 
 void Communicator::record(const Status& status, uint64_t sequence, bool ends) {
   const Failure& failure = status.failure();
@@ -109,7 +109,8 @@ void Communicator::record(const Status& status, uint64_t sequence, bool ends) {
     if (fatal) state_.store(failure.result, std::memory_order_release);
   }
   if (fatal) transport_->abort();  // peers must not wait for this rank
-  log_.write(fatal && !ends ? sparsecollLogError : sparsecollLogInfo, "comm", "operation {}: {}", sequence, failure.text);
+  log_.write(fatal && !ends ? sparsecollLogError : sparsecollLogInfo, "comm", "operation {}: {}", sequence,
+             failure.text);
 }
 
 sparsecollFailure_t Communicator::failure() const {

@@ -27,8 +27,8 @@ struct Entries {
   uint64_t count() const { return indices.size(); }
 };
 
-// Errors: InvalidArgument (an index out of range, or SORTED claimed and not so). Unsorted entries are sorted; entries with
-// one index are added in the order given, unless keepDuplicates.
+// Errors: InvalidArgument (an index out of range, or SORTED claimed and not so). Unsorted entries are sorted; entries
+// with one index are added in the order given, unless keepDuplicates.
 Result<Entries> readEntries(const char* name, const sparsecollVector_t& vector, bool keepDuplicates = false);
 
 // Writes entries [from, to) as indices of indexBytes each and packed values, the way frames hold them.

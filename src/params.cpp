@@ -27,9 +27,12 @@ struct Field {
 
 constexpr double kHuge = std::numeric_limits<double>::max();
 
-#define SC_ENUM(field, low, high) Field{#field, Kind::kEnum, offsetof(sparsecollParams_t, field), low, high, 0, 0}
-#define SC_REAL(field, low, high) Field{#field, Kind::kReal, offsetof(sparsecollParams_t, field), 0, 0, low, high}
-#define SC_UNSIGNED(field) Field{#field, Kind::kUnsigned, offsetof(sparsecollParams_t, field), 0, 0, 0, 0}
+#define SC_ENUM(field, low, high) \
+  Field { #field, Kind::kEnum, offsetof(sparsecollParams_t, field), low, high, 0, 0 }
+#define SC_REAL(field, low, high) \
+  Field { #field, Kind::kReal, offsetof(sparsecollParams_t, field), 0, 0, low, high }
+#define SC_UNSIGNED(field) \
+  Field { #field, Kind::kUnsigned, offsetof(sparsecollParams_t, field), 0, 0, 0, 0 }
 
 constexpr Field kFields[] = {
     SC_ENUM(selector, sparsecollSelectDefault, sparsecollSelectChunkTopK),

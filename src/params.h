@@ -1,4 +1,5 @@
-// The fields of a method in one table: it drives checks, the record that ranks compare, and the names in mismatch reports.
+// The fields of a method in one table: it drives checks, the record that ranks compare, and the names in mismatch
+// reports.
 #pragma once
 
 #include <cstdint>

@@ -148,8 +148,8 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   operation.plan = plan_;
   const uint64_t start = nowNs();
   const Status status = comm_->operate(operation, [&](Operation& op) {
-    const DenseArgs args{gradient,      out, spec_.n, spec_.type, spec_.params.inputScale,
-                         finishScale(), spec_.has(SPARSECOLL_ACCUMULATE)};
+    const DenseArgs args{
+        gradient, out, spec_.n, spec_.type, spec_.params.inputScale, finishScale(), spec_.has(SPARSECOLL_ACCUMULATE)};
     return comm_->transport().allReduce(op, args, stream);
   });
   step_.lastExchangeNs = step_.lastTotalNs = nowNs() - start;

@@ -27,7 +27,8 @@ Status readSegments(const sparsecollReducerConfig_t& config, ReducerSpec& spec) 
   for (size_t s = 0; s < spec.segments.size(); ++s) {
     const sparsecollSegment_t& segment = spec.segments[s];
     if (segment.length == 0) return invalid("segment {} is empty", s);
-    if (!(segment.density >= 0 && segment.density <= 1)) return invalid("segment {} has density {}", s, segment.density);
+    if (!(segment.density >= 0 && segment.density <= 1))
+      return invalid("segment {} has density {}", s, segment.density);
     if (segment.dense != 0 && segment.dense != 1) return invalid("segment {} has dense {}", s, segment.dense);
     if (segment.reserved0 != 0) return unsupported("segment {} has reserved0 {}", s, segment.reserved0);
     SC_TRY(total, checkedAdd(total, segment.length));
@@ -67,7 +68,8 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   SC_TRY(const sparsecollReducerConfig_t config, readStructOr(userConfig, "config"));
   if (!isElementType(type)) return invalid("type is {}", type);
   if (n == 0) return invalid("n is 0");
-  if (n > kMaxReducerLength) return unsupported("n is {}, this version reduces at most {} elements", n, kMaxReducerLength);
+  if (n > kMaxReducerLength)
+    return unsupported("n is {}, this version reduces at most {} elements", n, kMaxReducerLength);
   spec.n = n;
   spec.type = static_cast<sparsecollDataType_t>(type);
   spec.accumulateType = accumulateTypeOf(spec.type);

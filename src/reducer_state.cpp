@@ -1,4 +1,5 @@
-// Checkpoints. A blob is little-endian: magic, version, method, shape, selection state, residual, CRC-32C of all before it.
+// Checkpoints. A blob is little-endian: magic, version, method, shape, selection state, residual, CRC-32C of all before
+// it.
 #include <algorithm>
 #include <cstring>
 
@@ -20,9 +21,12 @@ struct BlobHead {
 };
 
 BlobHead headOf(const ReducerSpec& spec, int ranks, int rank) {
-  return {static_cast<uint32_t>(spec.selector->id),   static_cast<uint32_t>(spec.collective->id),
-          static_cast<uint32_t>(spec.params.faithful), static_cast<uint32_t>(spec.accumulateType),
-          spec.n,                                      static_cast<uint32_t>(ranks),
+  return {static_cast<uint32_t>(spec.selector->id),
+          static_cast<uint32_t>(spec.collective->id),
+          static_cast<uint32_t>(spec.params.faithful),
+          static_cast<uint32_t>(spec.accumulateType),
+          spec.n,
+          static_cast<uint32_t>(ranks),
           static_cast<uint32_t>(rank)};
 }
 
@@ -90,7 +94,9 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room) {
 
 Status Reducer::importState(std::span<const std::byte> blob) { return restore(blob, false, false); }
 
-Status Reducer::importStateFrom(std::span<const std::byte> blob, bool sumMerge) { return restore(blob, true, sumMerge); }
+Status Reducer::importStateFrom(std::span<const std::byte> blob, bool sumMerge) {
+  return restore(blob, true, sumMerge);
+}
 
 Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge) {
   SC_TRY(const auto body, checkSum(blob));

@@ -41,20 +41,20 @@ void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& op
   const auto count = static_cast<uint32_t>(to - from);
   packEntries(entries, from, to, exchange.layout.indexBytes, frame + kFrameHeaderBytes);
   std::memcpy(frame + offsetof(FrameHeader, count), &count, sizeof count);
-  comm.kernels().seal({frame, exchange.layout, {operation.sequence, operation.plan}, nullptr,
-                       comm.transport().checksumsPayload()},
-                      {});
+  comm.kernels().seal(
+      {frame, exchange.layout, {operation.sequence, operation.plan}, nullptr, comm.transport().checksumsPayload()}, {});
 }
 
 std::vector<ListView> viewsOf(std::span<const std::byte* const> frames) {
   std::vector<ListView> views;
   for (const std::byte* frame : frames)
-    views.push_back({frame + kFrameHeaderBytes, nullptr,
-                     reinterpret_cast<const uint32_t*>(frame + offsetof(FrameHeader, count))});
+    views.push_back(
+        {frame + kFrameHeaderBytes, nullptr, reinterpret_cast<const uint32_t*>(frame + offsetof(FrameHeader, count))});
   return views;
 }
 
-// Exchanges entries, cut[p] to cut[p + 1] of them to rank p, or all to everyone when cut is empty; finish gets the lists.
+// Exchanges entries, cut[p] to cut[p + 1] of them to rank p, or all to everyone when cut is empty; finish gets the
+// lists.
 template <class FinishLists>
 Status exchangeEntries(Communicator& comm, const Exchange& exchange, const Entries& entries,
                        const std::vector<uint64_t>& cut, FinishLists finish) {
@@ -73,7 +73,12 @@ Status exchangeEntries(Communicator& comm, const Exchange& exchange, const Entri
       fillFrame(comm, exchange, op, entries, cut.empty() ? 0 : cut[f], cut.empty() ? entries.count() : cut[f + 1],
                 frames[f]);
     SC_TRY(cut.empty() ? round.sameToAll(op, frames[0], {}) : round.oneToEach(op, frames, {}));
-    SC_TRY(comm.kernels().open({round.frames(), round.bytes(), exchange.layout, {op.sequence, op.plan}, nullptr, {},
+    SC_TRY(comm.kernels().open({round.frames(),
+                                round.bytes(),
+                                exchange.layout,
+                                {op.sequence, op.plan},
+                                nullptr,
+                                {},
                                 comm.transport().checksumsPayload()},
                                {}));
     return finish(viewsOf(round.frames()));
@@ -137,11 +142,10 @@ Status allReduceVector(Communicator& comm, const sparsecollVector_t* in, sparsec
   SC_TRY(const Entries entries, readEntries("in", *in));
   const Finish finish{params.op == sparsecollAvg ? static_cast<double>(comm.ranks()) : 1.0,
                       params.outputScale == 0 ? 1.0 : params.outputScale};
-  SC_TRY(const Exchange exchange,
-         prepare(comm, "AllReduceVector", *in, entries.count(),
-                 {{"op", static_cast<uint64_t>(params.op)},
-                  {"outputScale", std::bit_cast<uint64_t>(finish.scale)},
-                  {"tag", params.tag}}));
+  SC_TRY(const Exchange exchange, prepare(comm, "AllReduceVector", *in, entries.count(),
+                                          {{"op", static_cast<uint64_t>(params.op)},
+                                           {"outputScale", std::bit_cast<uint64_t>(finish.scale)},
+                                           {"tag", params.tag}}));
   return exchangeEntries(comm, exchange, entries, {}, [&](const std::vector<ListView>& lists) {
     return mergeInto(comm, lists, exchange.layout.indexBytes, finish, *out);
   });
@@ -180,7 +184,8 @@ Status allGatherVector(Communicator& comm, const sparsecollVector_t* in, sparsec
     bool sorted = true;
     const uint32_t indexBytes = exchange.layout.indexBytes;
     for (const ListView& list : lists) {
-      const auto* const values = static_cast<const std::byte*>(list.indices) + alignUp(uint64_t{*list.count} * indexBytes, 16);
+      const auto* const values =
+          static_cast<const std::byte*>(list.indices) + alignUp(uint64_t{*list.count} * indexBytes, 16);
       for (uint32_t i = 0; i < *list.count; ++i, ++written) {
         const uint64_t index = indexBytes == 8 ? static_cast<const uint64_t*>(list.indices)[i]
                                                : static_cast<const uint32_t*>(list.indices)[i];

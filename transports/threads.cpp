@@ -11,8 +11,9 @@ namespace threads {
 
 namespace {
 
-constexpr uint64_t kSlabElements = 1u << 16;  // how much of a dense sum is formed between two looks at the group's state
-constexpr uint64_t kSettleMs = 10000;         // a peer leaves a slab long before
+constexpr uint64_t kSlabElements =
+    1u << 20;                          // how much of a dense sum is formed between two looks at the group's state
+constexpr uint64_t kSettleMs = 10000;  // a peer leaves a slab long before
 
 class Window final : public FrameWindow {
  public:

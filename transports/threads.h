@@ -10,7 +10,8 @@
 
 namespace sparsecoll {
 
-// Transports of a new group, one a rank. budgets: where each rank's windows are accounted; kernels: shared, thread-safe.
+// Transports of a new group, one a rank. budgets: where each rank's windows are accounted; kernels: shared,
+// thread-safe.
 std::vector<std::unique_ptr<Transport>> makeThreadsTransports(int ranks, std::shared_ptr<Kernels> kernels,
                                                               std::vector<std::shared_ptr<MemoryBudget>> budgets);
 

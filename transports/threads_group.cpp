@@ -7,7 +7,8 @@ namespace sparsecoll::threads {
 namespace {
 
 Status peerFailed(int peer) {
-  return Status(Failure{sparsecollPeerFailed, peer, {}, fmt::format("rank {} aborted or destroyed its communicator", peer)});
+  return Status(
+      Failure{sparsecollPeerFailed, peer, {}, fmt::format("rank {} aborted or destroyed its communicator", peer)});
 }
 
 }  // namespace
@@ -39,11 +40,11 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
   for (const Outgoing& message : out) {
     Member& peer = at(message.peer);
     Mail& mail = peer.inbox[static_cast<size_t>(rank)];
-    const bool free =
-        waitForPeers(lock, rank, operation.deadline, [&] { return !mail.full || me.down || peer.down; });
+    const bool free = waitForPeers(lock, rank, operation.deadline, [&] { return !mail.full || me.down || peer.down; });
     if (me.down || peer.down) return failureFor(rank, {}, 0);
     if (!free) {
-      return Status(Failure{sparsecollTimeout, message.peer, {}, fmt::format("rank {} takes no messages", message.peer)});
+      return Status(
+          Failure{sparsecollTimeout, message.peer, {}, fmt::format("rank {} takes no messages", message.peer)});
     }
     mail.ticket = ticketOf(operation);
     mail.frame = message.frame;
@@ -81,8 +82,9 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   for (Incoming& message : in) {
     Mail& mail = me.inbox[static_cast<size_t>(message.peer)];
     if (mail.ticket != ticket) {
-      return Status(Failure{sparsecollMismatch, message.peer, "order",
-                            fmt::format("rank {} has left operation {} for another", message.peer, operation.sequence)});
+      return Status(
+          Failure{sparsecollMismatch, message.peer, "order",
+                  fmt::format("rank {} has left operation {} for another", message.peer, operation.sequence)});
     }
     message.frame = mail.frame;
     message.bytes = mail.bytes;

@@ -1,5 +1,6 @@
-// What the ranks of a threads group share, all of it guarded by one mutex. A message is a pointer put into the receiver's
-// mailbox; the receiver sleeps until the last one it misses has come, so a round costs each rank one wake-up.
+// What the ranks of a threads group share, all of it guarded by one mutex. A message is a pointer put into the
+// receiver's mailbox; the receiver sleeps until the last one it misses has come, so a round costs each rank one
+// wake-up.
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,7 @@ struct Member {
   WaitPoint wakeUp;
   std::vector<Mail> inbox;  // by sender
   uint32_t missing = 0;
-  uint64_t completed = 0;  // the last operation this rank has ended
+  uint64_t completed = 0;      // the last operation this rank has ended
   bool waitsForPeers = false;  // sleeps for something other than a message
   bool down = false;           // aborted or gone
   bool gone = false;           // destroyed: reads nothing any more
