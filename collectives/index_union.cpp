@@ -135,7 +135,7 @@ Result<std::unique_ptr<Collective>> makeIndexUnion(const CollectiveSetup& setup)
   const FrameLayout indices{setup.capacity, 4, 0};
   const FrameLayout values{setup.capacity, 0, static_cast<uint32_t>(elementBytes(setup.accumulateType))};
   Transport& transport = *setup.transport;
-  SC_TRY(auto window, transport.makeWindow(2 * IndexUnion::setBytes(indices, values, transport.ranks())));
+  SC_TRY(auto window, transport.makeWindow(2 * IndexUnion::setBytes(indices, values, transport.ranks()), setup.budget));
   SC_TRY(auto indexRound, FullRound::make(transport, *setup.kernels, indices, setup.budget));
   SC_TRY(auto valueRound, FullRound::make(transport, *setup.kernels, values, setup.budget));
   SC_TRY(auto sumRound, FullRound::make(transport, *setup.kernels, values, setup.budget));

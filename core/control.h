@@ -22,6 +22,7 @@ struct Window {
   uint64_t room;       // most entries a message has room for
   uint64_t firstSlot;  // its part of the candidate list
   uint64_t slots;
+  uint64_t floor;    // least key of the candidates that the cut works on
   uint64_t found;    // candidates met; more than slots means that the list is incomplete
   uint64_t kept;     // entries that go out
   uint64_t keptKey;  // entries above it were kept, and the first keptEquals of those equal to it
@@ -45,12 +46,13 @@ struct NonFinite {
 // What the header of a rank's frame told.
 struct RankFacts {
   uint32_t count;
-  float threshold;
+  double threshold;
 };
 
 struct Control {
   uint64_t iteration;
   double threshold;    // MiCRO, threshold: the current one
+  double told;         // what this rank's header tells the others in this step
   double gain;         // of a controlled threshold
   double side;         // last deviation from k: 1 above, -1 below, 0 none yet
   uint64_t k;          // entries requested in the unit that densityIsGlobal names

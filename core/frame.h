@@ -5,13 +5,14 @@
 //         16   count         u32   entries
 //         20   flags         u16   kFrame* bits
 //         22   nonFinite     u16   indices in the tail, 0 to 16
-//         24   threshold     f32   selector's side value
+//         24   threshold     u32   selector's side value: a float, or the upper half of a double
 //         28   checksum      u32   CRC-32C of bytes 0 to 27, and of the payload where the engine asks for it
 //         32   indices       u32 * count, if the layout has them
 //         ...  values        from the next multiple of 16
 //         ...  tail          u32 * 16 from the next multiple of 16, only if nonFinite > 0
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -34,14 +35,14 @@ struct FrameHeader {
   uint32_t count;
   uint16_t flags;
   uint16_t nonFinite;
-  float threshold;
+  uint32_t threshold;
   uint32_t checksum;
 };
 static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 
 struct FrameLayout {
   uint64_t capacity = 0;    // most entries
-  uint32_t indexBytes = 0;  // 0 or 4
+  uint32_t indexBytes = 0;  // 0, 4, or 8 past 2^32 elements
   uint32_t valueBytes = 0;  // 0, 2, 4 or 8
 
   uint64_t valuesOffset(uint64_t count) const { return alignUp(kFrameHeaderBytes + indexBytes * count, 16); }
@@ -55,6 +56,14 @@ struct FrameLayout {
     return kFrameHeaderBytes + uint64_t{indexBytes} * header.count;
   }
 };
+
+inline uint32_t packThreshold(double x, bool isDouble) {
+  return isDouble ? static_cast<uint32_t>(std::bit_cast<uint64_t>(x) >> 32)
+                  : std::bit_cast<uint32_t>(static_cast<float>(x));
+}
+inline double unpackThreshold(uint32_t bits, bool isDouble) {
+  return isDouble ? std::bit_cast<double>(uint64_t{bits} << 32) : static_cast<double>(std::bit_cast<float>(bits));
+}
 
 inline FrameHeader readHeader(const std::byte* frame) {
   FrameHeader header;

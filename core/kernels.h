@@ -173,6 +173,7 @@ struct DenseSumArgs {
   double inputScale = 1;
   Finish finish;
   bool accumulate = false;
+  uint32_t* nonFinite = nullptr;  // set to 1 if some finished sum is NaN or Inf
 };
 
 inline constexpr uint32_t kHistogramBins = 8192;  // 8 exponent and 5 mantissa bits of a float's magnitude

@@ -57,6 +57,7 @@ struct DenseArgs {
   double inputScale = 1;
   Finish finish;
   bool accumulate = false;
+  bool* nonFinite = nullptr;  // out: some element of the sum is NaN or Inf, the same on all ranks
 };
 
 class Transport {
@@ -69,7 +70,9 @@ class Transport {
   virtual bool sharesMemory() const = 0;      // Incoming.landing is not needed
   virtual bool checksumsPayload() const = 0;  // frames leave the process
 
-  virtual Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes) = 0;
+  // budget: what the memory counts for; nullptr: the communicator.
+  virtual Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes,
+                                                          std::shared_ptr<MemoryBudget> budget = nullptr) = 0;
 
   // Waits until this rank's frames of the operation before the previous one may be overwritten.
   virtual Status begin(Operation& operation) = 0;

@@ -36,7 +36,7 @@ class Combiner {
       lines ? sumLines(low, length) : sumAll(low, length);
     }
     if (stream_) streamFence();
-    return walker_.finished();
+    return walker_.finished(args_.n);
   }
 
  private:

@@ -162,7 +162,8 @@ struct Cutter {
     if (target >= runs * kSampleRun) return false;
     std::nth_element(sample, sample + target, sample + runs * kSampleRun,
                      [](A a, A b) { return Magnitude<A>::of(a) > Magnitude<A>::of(b); });
-    guard = std::max<Key>(Magnitude<A>::of(sample[target]), 1);
+    // At most infinity: what is not finite must always be met.
+    guard = std::clamp<Key>(Magnitude<A>::of(sample[target]), 1, Magnitude<A>::kInfinity);
     return true;
   }
 
@@ -179,17 +180,18 @@ struct Cutter {
     span.values = static_cast<A*>(args.candidateValues) + window.firstSlot;
     span.room = window.slots;
     window.found = passFor<A>(isa)(span);
-    window.key = guard;
+    window.floor = guard;
   }
 
   // Fills window.kept and returns the boundary between what stays and what goes.
   Boundary<Key> decide(Window& window) {
     window.kept = needOf(window);
     window.keptForced = 0;
+    window.floor = window.key;
     window.missed = window.found > window.slots  ? kGuardTooLow
                     : window.found < window.kept ? kGuardTooHigh
                                                  : kGuardHeld;
-    if (window.exact == 0 && window.found > window.limit) ++control.overflows;
+    if (window.exact == 0 && window.limit != 0 && window.found > window.limit) ++control.overflows;
     control.candidates += window.found;
     if (window.missed != kGuardHeld) {
       ++control.fallbacks;
@@ -197,7 +199,7 @@ struct Cutter {
     }
     const Source source = sourceOf(window);
     const auto keyAt = [values = source.values](uint64_t i) { return Magnitude<A>::of(values[i]); };
-    const Key low = source.indices != nullptr ? static_cast<Key>(window.key) : Key{0};
+    const Key low = source.indices != nullptr ? static_cast<Key>(window.floor) : Key{0};
     Descent<Key> descent;
     if (descent.start(keyAt, source.count, low) >= Magnitude<A>::kInfinity) noteNonFinite(source);
     if (window.kept == 0 && window.forced != kNoForcedIndex) window.kept = window.keptForced = 1;

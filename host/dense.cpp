@@ -15,7 +15,7 @@ constexpr uint64_t kChunk = 1024;
 // Types that are not their own accumulate type, and out +=: a chunk at a time through scratch that stays in the
 // first-level cache.
 template <class T>
-void sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa& isa) {
+bool sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa& isa) {
   using A = typename Element<T>::Accumulate;
   alignas(64) A sum[kChunk];
   alignas(64) A next[kChunk];
@@ -28,6 +28,7 @@ void sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa&
       for (uint64_t i = 0; i < length; ++i) sum[i] += next[i];
   }
   finishTile(isa, factorsOf<A>(args.finish), sum, next, length);
+  const bool nonFinite = std::any_of(next, next + length, [](A x) { return !isFinite(x); });
   for (void* const out : args.out) {
     T* const to = static_cast<T*>(out) + at;
     if (!args.accumulate) {
@@ -38,6 +39,7 @@ void sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa&
     for (uint64_t i = 0; i < length; ++i) sum[i] += next[i];
     storeElements(sum, to, length, isa);
   }
+  return nonFinite;
 }
 
 bool allMayStream(const DenseSumArgs& args) {
@@ -60,16 +62,18 @@ DenseSpan<A> spanOf(const DenseSumArgs& args) {
 }  // namespace
 
 void denseSum(const DenseSumArgs& args, const Isa& isa) {
+  bool nonFinite = false;
   if (!args.accumulate && args.type == sparsecollFloat32) {
-    isa.denseSumFloat(spanOf<float>(args));
+    nonFinite = isa.denseSumFloat(spanOf<float>(args));
   } else if (!args.accumulate && args.type == sparsecollFloat64) {
-    isa.denseSumDouble(spanOf<double>(args));
+    nonFinite = isa.denseSumDouble(spanOf<double>(args));
   } else {
     withElement(args.type, [&]<class T>(T) {
       for (uint64_t at = 0; at < args.count; at += kChunk)
-        sumChunk<T>(args, at, std::min(kChunk, args.count - at), isa);
+        nonFinite = sumChunk<T>(args, at, std::min(kChunk, args.count - at), isa) || nonFinite;
     });
   }
+  if (nonFinite && args.nonFinite != nullptr) *args.nonFinite = 1;
   streamFence();
 }
 
@@ -94,16 +98,22 @@ void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_
   withAccumulate(accType, [&]<class A>(A) {
     withElement(type, [&]<class T>(T) {
       alignas(64) A before[kChunk];
-      alignas(64) A after[kChunk];
+      alignas(64) A sum[kChunk];
+      alignas(64) A stored[kChunk];
       for (uint64_t at = 0; at < n; at += kChunk) {
         const uint64_t length = std::min(kChunk, n - at);
         T* const to = static_cast<T*>(x) + at;
         A* const rest = static_cast<A*>(acc) + at;
         loadElements(to, before, length, isa);
-        for (uint64_t i = 0; i < length; ++i) after[i] = before[i] + rest[i];
-        storeElements(after, to, length, isa);
-        loadElements(to, after, length, isa);
-        for (uint64_t i = 0; i < length; ++i) rest[i] = isFinite(after[i]) ? rest[i] - (after[i] - before[i]) : A{0};
+        for (uint64_t i = 0; i < length; ++i) sum[i] = before[i] + rest[i];
+        storeElements(sum, to, length, isa);
+        loadElements(to, stored, length, isa);
+        for (uint64_t i = 0; i < length; ++i) {
+          // What rounding the sum left over (Knuth's two-sum), and what storing it in a narrower type left over.
+          const A added = sum[i] - before[i];
+          const A error = (before[i] - (sum[i] - added)) + (rest[i] - added);
+          rest[i] = isFinite(stored[i]) ? (sum[i] - stored[i]) + error : A{0};
+        }
       }
     });
   });

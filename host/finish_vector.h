@@ -37,19 +37,22 @@ inline void finishBlocks(const FinishTile<typename V::A>& args) {
 
 // Sum, finish and store in one go: nothing in between touches memory.
 template <class V, bool kDivide, bool kStream>
-inline void denseSumBlocks(const DenseSpan<typename V::A>& args) {
+inline bool denseSumBlocks(const DenseSpan<typename V::A>& args) {
   using A = typename V::A;
   const VectorFinish<V, kDivide> finish(args.factors);
   const auto scale = V::broadcast(args.inputScale);
+  const auto infinity = V::broadcastKey(Magnitude<A>::kInfinity);
+  uint32_t nonFinite = 0;
   uint64_t i = 0;
   for (; i + V::kLanes <= args.n; i += V::kLanes) {
     auto sum = V::multiply(scale, V::load(static_cast<const A*>(args.in[0]) + i));
     for (uint64_t r = 1; r < args.inCount; ++r)
       sum = V::add(sum, V::multiply(scale, V::load(static_cast<const A*>(args.in[r]) + i)));
     sum = finish(sum);
+    nonFinite |= V::atLeast(sum, infinity);
     for (uint64_t r = 0; r < args.outCount; ++r) put<V, kStream>(static_cast<A*>(args.out[r]) + i, sum);
   }
-  denseSumScalar(args, i);
+  return denseSumScalar(args, i) || nonFinite != 0;
 }
 
 template <class V>
@@ -61,11 +64,10 @@ void finishVector(const FinishTile<typename V::A>& args) {
 }
 
 template <class V>
-void denseSumVector(const DenseSpan<typename V::A>& args) {
+bool denseSumVector(const DenseSpan<typename V::A>& args) {
   if (args.factors.divide)
-    args.stream ? denseSumBlocks<V, true, true>(args) : denseSumBlocks<V, true, false>(args);
-  else
-    args.stream ? denseSumBlocks<V, false, true>(args) : denseSumBlocks<V, false, false>(args);
+    return args.stream ? denseSumBlocks<V, true, true>(args) : denseSumBlocks<V, true, false>(args);
+  return args.stream ? denseSumBlocks<V, false, true>(args) : denseSumBlocks<V, false, false>(args);
 }
 
 }  // namespace

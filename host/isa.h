@@ -68,8 +68,8 @@ struct Isa {
   PassFunction<double> passDouble;
   void (*finishFloat)(const FinishTile<float>& args);
   void (*finishDouble)(const FinishTile<double>& args);
-  void (*denseSumFloat)(const DenseSpan<float>& args);
-  void (*denseSumDouble)(const DenseSpan<double>& args);
+  bool (*denseSumFloat)(const DenseSpan<float>& args);  // returns whether some sum is NaN or Inf
+  bool (*denseSumDouble)(const DenseSpan<double>& args);
   // Sum of squares of at most 32 * n floats as a fixed tree over 32 lanes (see statistics.cpp).
   void (*squareLanesFloat)(const float* x, uint64_t rows, double* lanes);
   void (*squareLanesDouble)(const double* x, uint64_t rows, double* lanes);

@@ -21,9 +21,10 @@ class Merger {
   }
 
   Status run() {
+    if (args_.control != nullptr && args_.control->anyNonFinite != 0) sortPoison();
     uint64_t low = 0;
     for (;;) {
-      const uint64_t next = walker_.nextIndex();
+      const uint64_t next = std::min(walker_.nextIndex(), poison_.empty() ? ~uint64_t{0} : poison_.front());
       if (next == ~uint64_t{0} || next >= args_.n) break;
       const uint64_t tileLow = next / kTileElements<A> * kTileElements<A>;
       if (written_ != 0 && tileLow < low) break;  // out of order: finished() names the list
@@ -31,14 +32,14 @@ class Merger {
       const uint64_t length = std::min(kTileElements<A>, args_.n - low);
       walker_.gatherTile(low, length, tile_,
                          [this](uint64_t offset) { map_[offset / 64] |= uint64_t{1} << (offset % 64); });
+      poisonTile(low, length);
       emitTile(low, length);
       low += kTileElements<A>;
     }
-    SC_TRY(walker_.finished());
+    SC_TRY(walker_.finished(args_.n));
     *args_.outCount = written_;
     if (written_ > args_.outCapacity)
       return fail(sparsecollCapacity, "the union has {} entries, the output {} slots", written_, args_.outCapacity);
-    if (args_.control != nullptr && args_.control->anyNonFinite != 0) writePoison();
     return {};
   }
 
@@ -73,14 +74,18 @@ class Merger {
                 [&]<class T>(T) { storeElements(&value, static_cast<T*>(args_.outValues) + at, 1, isa_); });
   }
 
-  // A non-finite entry that did not travel has no slot in the union; those that did carry a NaN or get one here.
-  void writePoison() {
-    const auto* indices = static_cast<const Index*>(args_.outIndices);
-    for (uint64_t i = 0; i < args_.control->poisonCount; ++i) {
-      const auto wanted = static_cast<Index>(args_.control->poison[i]);
-      const auto* found = std::lower_bound(indices, indices + written_, wanted);
-      if (found != indices + written_ && *found == wanted)
-        storeValue(static_cast<uint64_t>(found - indices), std::numeric_limits<A>::quiet_NaN());
+  // Non-finite entries are named by their ranks whether they travelled or not: each gets a NaN in the sum.
+  void sortPoison() {
+    uint32_t* const begin = args_.control->poison;
+    std::sort(begin, begin + args_.control->poisonCount);
+    poison_ = {begin, static_cast<size_t>(std::unique(begin, begin + args_.control->poisonCount) - begin)};
+  }
+
+  void poisonTile(uint64_t low, uint64_t length) {
+    for (; !poison_.empty() && poison_.front() < low + length; poison_ = poison_.subspan(1)) {
+      const uint64_t at = poison_.front() - low;
+      tile_[at] = std::numeric_limits<A>::quiet_NaN();
+      map_[at / 64] |= uint64_t{1} << (at % 64);
     }
   }
 
@@ -88,6 +93,7 @@ class Merger {
   const Isa& isa_;
   FinishFactors<A> factors_;
   TileWalker<A, Index> walker_;
+  std::span<const uint32_t> poison_;
   uint64_t written_ = 0;
   uint64_t map_[kTileElements<A> / 64];
   alignas(64) A tile_[kTileElements<A>];

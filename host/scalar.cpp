@@ -15,8 +15,8 @@ void finish(const FinishTile<A>& args) {
 }
 
 template <class A>
-void denseSum(const DenseSpan<A>& args) {
-  denseSumScalar(args, 0);
+bool denseSum(const DenseSpan<A>& args) {
+  return denseSumScalar(args, 0);
 }
 
 void widen(const Half* from, float* to, uint64_t n) {

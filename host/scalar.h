@@ -15,8 +15,11 @@ template <class T>
   using A = typename Element<T>::Accumulate;
   const auto* gradient = static_cast<const T*>(span.gradient);
   for (uint64_t i = begin; i < end; ++i) {
-    const A acc = fusedMultiplyAdd(span.scale, Element<T>::load(gradient[i]), span.in != nullptr ? span.in[i] : A{0});
-    if (span.out != nullptr) span.out[i] = acc;
+    A acc = Element<T>::load(gradient[i]);  // without an out the gradient as it stands
+    if (span.out != nullptr) {
+      acc = fusedMultiplyAdd(span.scale, acc, span.in != nullptr ? span.in[i] : A{0});
+      span.out[i] = acc;
+    }
     if (Magnitude<A>::of(acc) < span.key) continue;
     if (found < span.room) {
       span.indices[found] = static_cast<uint32_t>(i);
@@ -42,13 +45,16 @@ template <class A>
 }
 
 template <class A>
-[[maybe_unused]] inline void denseSumScalar(const DenseSpan<A>& args, uint64_t begin) {
+[[maybe_unused]] inline bool denseSumScalar(const DenseSpan<A>& args, uint64_t begin) {
+  bool nonFinite = false;
   for (uint64_t i = begin; i < args.n; ++i) {
     A sum = args.inputScale * static_cast<const A*>(args.in[0])[i];
     for (uint64_t r = 1; r < args.inCount; ++r) sum += args.inputScale * static_cast<const A*>(args.in[r])[i];
     sum = finishOne(args.factors, sum);
+    nonFinite = nonFinite || !isFinite(sum);
     for (uint64_t r = 0; r < args.outCount; ++r) static_cast<A*>(args.out[r])[i] = sum;
   }
+  return nonFinite;
 }
 
 template <class T>

@@ -33,10 +33,12 @@ class TileWalker {
       const auto* values = valuesOf(lists_[l]);
       const uint32_t count = *lists_[l].count;
       uint32_t c = cursors_[l];
-      for (; c < count; ++c) {
-        // An index below low (a list that is not sorted) wraps, ends the walk, and is found out by finished().
-        const auto offset = static_cast<uint64_t>(indices[c]) - low;
-        if (offset >= length) break;
+      for (uint64_t least = 0; c < count; ++c) {
+        // Offsets must grow from least to below length; one compare sees to both ends. An index below low wraps around.
+        // What does not pass ends the walk over this list, and finished() finds it out.
+        const uint64_t offset = static_cast<uint64_t>(indices[c]) - low;
+        if (offset - least >= length - least) break;
+        least = offset + 1;
         tile[offset] = add_ ? tile[offset] + values[c] : values[c];
         mark(offset);
       }
@@ -53,14 +55,22 @@ class TileWalker {
     return next;
   }
 
-  // Every entry was taken. Otherwise some index was out of range or out of order.
-  Status finished() const {
-    for (size_t l = 0; l < lists_.size(); ++l)
-      if (cursors_[l] != *lists_[l].count)
-        return Status(Failure{sparsecollCorrupted,
-                              static_cast<int>(l),
-                              {},
-                              fmt::format("list {}: entry {} is out of range or out of order", l, cursors_[l])});
+  // Every entry was taken. Otherwise some index was not below n, or out of order.
+  Status finished(uint64_t n) const {
+    bool complete = true;
+    for (size_t l = 0; l < lists_.size(); ++l) {
+      const uint32_t c = cursors_[l];
+      if (c == *lists_[l].count) continue;
+      complete = false;
+      const auto* indices = static_cast<const Index*>(lists_[l].indices);
+      if (indices[c] < n && (c == 0 || indices[c] > indices[c - 1])) continue;  // stopped because of another list
+      return Status(Failure{sparsecollCorrupted,
+                            static_cast<int>(l),
+                            {},
+                            fmt::format("list {}: index {} of entry {} is out of range or out of order", l,
+                                        static_cast<uint64_t>(indices[c]), c)});
+    }
+    if (!complete) return fail(sparsecollInternalError, "a walk over sound lists did not end");
     return {};
   }
 

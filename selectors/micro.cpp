@@ -61,9 +61,10 @@ void beforeDefault(Control& control) {
 // While searching, the header tells the peers this partition's smallest magnitude sent.
 void tellLocalThreshold(Control& control) {
   const Window& window = control.windows[0];
+  control.told = control.threshold;
   if (window.exact == 0 || window.kept == 0) return;
   const double local = thresholdOfKey(window.keptKey, control.isDouble != 0);
-  control.threshold = std::isfinite(local) ? local : 0;
+  control.told = std::isfinite(local) ? local : 0;
 }
 
 void moveDefault(Control& control) {
@@ -72,7 +73,7 @@ void moveDefault(Control& control) {
     double told = 0;
     for (uint32_t r = 0; r < control.ranks; ++r)
       if (control.facts[r].threshold > 0) {
-        sum += static_cast<double>(control.facts[r].threshold);
+        sum += control.facts[r].threshold;
         told += 1;
       }
     control.threshold = told > 0 ? sum / told : 0;
@@ -125,6 +126,7 @@ Result<SelectionPlan> planMicro(const SelectionRequest& request) {
   const uint64_t longest = (request.n + ranks - 1) / ranks;
   SelectionPlan plan;
   plan.k = wanted.now;
+  plan.mostEntries = wanted.most;
   WindowPlan window;
   window.exact = false;
   if (request.faithful) {

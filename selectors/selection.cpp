@@ -24,6 +24,7 @@ Result<std::unique_ptr<Selection>> Selection::make(PlanFunction plan, const Sele
   std::unique_ptr<Selection> selection(new Selection(plan, request, std::move(planned), kernels));
   selection->segments_.assign(request.segments.begin(), request.segments.end());
   selection->request_.segments = selection->segments_;
+  selection->mostWanted_ = wantedOf(request).most;
   SC_TRY(selection->allocate(budget));
   selection->reset();
   return selection;
@@ -121,15 +122,21 @@ Status Selection::setDensity(double density) {
   request.k = 0;
   request.selectNothing = density == 0;
   SC_TRY(SelectionPlan plan, planFunction_(request));
-  if (plan.capacity > plan_.capacity)
-    return invalid("density {} needs {} entries, this reducer was planned for {}", density, plan.capacity,
-                   plan_.capacity);
+  if (wantedOf(request).now > mostWanted_ || plan.capacity > plan_.capacity)
+    return invalid("density {} was not planned for, the most are {} entries", density, mostWanted_);
   plan.capacity = plan_.capacity;
+  plan.mostEntries = plan_.mostEntries;
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     plan.windows[w].slots = plan_.windows[w].slots;
+    plan.windows[w].room = plan_.windows[w].room;
     kernels_.copy(&control()->windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), {});
   }
   kernels_.copy(&control()->k, &plan.k, sizeof plan.k, {});
+  if (plan.before == nullptr && plan.afterCut == nullptr) {  // no rule moves the threshold, so it follows the plan
+    for (size_t w = 0; w < plan.windows.size(); ++w)
+      kernels_.copy(&control()->windows[w].key, &plan.windows[w].key, sizeof(uint64_t), {});
+    kernels_.copy(&control()->threshold, &plan.threshold, sizeof plan.threshold, {});
+  }
   request_ = request;
   plan_ = std::move(plan);
   return {};

@@ -44,6 +44,7 @@ struct WindowPlan {
 struct SelectionPlan {
   std::vector<WindowPlan> windows;
   uint64_t k = 0;                       // entries requested
+  uint64_t mostEntries = 0;             // k at the largest density
   uint64_t capacity = 0;                // most entries this rank may send
   double threshold = 0;                 // first threshold of the methods that move one
   const Rule* before = nullptr;         // may set windows from the iteration
@@ -78,6 +79,7 @@ class Selection {
 
   uint64_t capacity() const { return plan_.capacity; }
   uint64_t k() const { return plan_.k; }
+  uint64_t mostEntries() const { return plan_.mostEntries; }
   Control* control() const { return control_.as<Control>(); }
 
   // Runs the fused pass and writes what travels to target.
@@ -98,6 +100,7 @@ class Selection {
 
   PlanFunction planFunction_;
   SelectionRequest request_;
+  uint64_t mostWanted_ = 0;                    // entries at the largest density it was made for
   std::vector<sparsecollSegment_t> segments_;  // what request_.segments points at
   SelectionPlan plan_;
   Kernels& kernels_;

@@ -18,6 +18,7 @@ Result<SelectionPlan> planThreshold(const SelectionRequest& request) {
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
   plan.k = wanted.now;
+  plan.mostEntries = wanted.most;
   plan.capacity = std::min(request.n, kRoom * wanted.most);
   plan.threshold = request.threshold > 0 ? request.threshold
                                          : 1 / (2 * std::sqrt(static_cast<double>(std::max<uint64_t>(wanted.now, 1))));

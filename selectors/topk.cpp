@@ -47,7 +47,7 @@ void moveGuards(Control& control) {
 
 void tellThreshold(Control& control) {
   const Window& last = control.windows[control.windowCount - 1];
-  control.threshold = thresholdOfKey(last.keptKey, control.isDouble != 0);
+  control.threshold = last.kept != 0 ? thresholdOfKey(last.keptKey, control.isDouble != 0) : 0;
 }
 
 void afterCut(Control& control) {
@@ -92,7 +92,7 @@ Result<SelectionPlan> planTopK(const SelectionRequest& request) {
     const Wanted wanted = wantedOf(request);
     plan.windows.push_back(windowFor(0, request.n, wanted.now, wanted.most, infinity, true));
     plan.k = wanted.now;
-    plan.capacity = wanted.most;
+    plan.capacity = plan.mostEntries = wanted.most;
     return plan;
   }
   const double whole = static_cast<double>(request.n);
@@ -108,6 +108,7 @@ Result<SelectionPlan> planTopK(const SelectionRequest& request) {
     plan.capacity += mostLimit;
     begin += segment.length;
   }
+  plan.mostEntries = plan.capacity;
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <array>
 #include <cstring>
 
 #include "collectives/full_round.h"
@@ -16,9 +17,11 @@ namespace {
 constexpr uint64_t kMostWords = 2 * (kMostAgreedFields + 3);
 constexpr FrameLayout kLayout{kMostWords, 4, 0};
 
-std::vector<uint64_t> recordOf(const char* what, std::span<const Agreed> fields, uint64_t own) {
-  std::vector<uint64_t> record{own, hashOf(what, {}), fields.size()};
-  for (const Agreed& field : fields) record.push_back(field.bits);
+using Record = std::array<uint64_t, kMostWords / 2>;
+
+Record recordOf(const char* what, std::span<const Agreed> fields, uint64_t own) {
+  Record record{own, hashOf(what, {}), fields.size()};
+  for (size_t f = 0; f < fields.size(); ++f) record[3 + f] = fields[f].bits;
   return record;
 }
 
@@ -28,24 +31,24 @@ Status differs(int rank, const char* field, uint64_t theirs, uint64_t first) {
               fmt::format("rank {} has another {} than rank 0 (bits {:#x} and {:#x})", rank, field, theirs, first)});
 }
 
-Status compare(int rank, const std::vector<uint64_t>& theirs, const std::vector<uint64_t>& first,
-               std::span<const Agreed> fields) {
+Status compare(int rank, const Record& theirs, const Record& first, std::span<const Agreed> fields) {
   if (theirs[1] != first[1] || theirs[2] != first[2]) return differs(rank, "order", theirs[1], first[1]);
   for (size_t f = 0; f < fields.size() && f < theirs[2]; ++f)
     if (theirs[3 + f] != first[3 + f]) return differs(rank, fields[f].name, theirs[3 + f], first[3 + f]);
   return {};
 }
 
-Result<std::vector<uint64_t>> readRecord(const std::byte* frame, uint64_t bytes) {
+Result<Record> readRecord(const std::byte* frame, uint64_t bytes) {
   const FrameHeader header = readHeader(frame);
   Reader reader({frame + kFrameHeaderBytes, std::min(bytes - kFrameHeaderBytes, header.count * sizeof(uint32_t))});
-  std::vector<uint64_t> record;
-  while (reader.left() >= sizeof(uint64_t)) {
-    SC_TRY(const auto value, reader.read<uint64_t>());
-    record.push_back(value);
+  const uint64_t values = header.count / 2;
+  Record record{};
+  if (header.count % 2 != 0 || values < 3 || values > record.size())
+    return fail(sparsecollCorrupted, "agreement record of {} words", header.count);
+  for (uint64_t i = 0; i < values; ++i) {
+    SC_TRY(record[i], reader.read<uint64_t>());
   }
-  if (record.size() < 3 || record.size() != record[2] + 3)
-    return fail(sparsecollCorrupted, "agreement record is damaged");
+  if (record[2] != values - 3) return fail(sparsecollCorrupted, "agreement record is damaged");
   return record;
 }
 
@@ -65,28 +68,28 @@ uint64_t hashOf(const char* what, std::span<const Agreed> fields) {
 Result<std::vector<uint64_t>> agree(Communicator& comm, const char* what, std::span<const Agreed> fields,
                                     uint64_t own) {
   if (fields.size() > kMostAgreedFields) return fail(sparsecollInternalError, "{} fields to agree on", fields.size());
-  const std::vector<uint64_t> record = recordOf(what, fields, own);
+  const Record record = recordOf(what, fields, own);
   SC_TRY(auto round, FullRound::make(comm.transport(), comm.kernels(), kLayout, comm.budget()));
-  std::vector<uint64_t> numbers;
+  std::vector<uint64_t> numbers(static_cast<size_t>(comm.ranks()));
   Operation operation;
   operation.plan = hashOf("agreement", {});
   operation.turn = comm.nextTurn();
   SC_TRY(comm.operate(operation, [&](Operation& op) -> Status {
     std::byte* const frame = comm.agreementWindow().data() + (op.turn % 2) * kLayout.capacityBytes();
-    const auto words = static_cast<uint32_t>(record.size() * 2);
+    const auto words = static_cast<uint32_t>((3 + fields.size()) * 2);
     const FrameExpectation identity{op.sequence, op.plan};
-    std::memcpy(frame + kFrameHeaderBytes, record.data(), record.size() * sizeof(uint64_t));
+    std::memcpy(frame + kFrameHeaderBytes, record.data(), words * sizeof(uint32_t));
     std::memcpy(frame + offsetof(FrameHeader, count), &words, sizeof words);
     const bool withPayload = comm.transport().checksumsPayload();
     comm.kernels().seal({frame, kLayout, identity, nullptr, withPayload}, {});
     SC_TRY(round.sameToAll(op, frame, {}));
     SC_TRY(comm.kernels().open({round.frames(), round.bytes(), kLayout, identity, nullptr, {}, withPayload}, {}));
-    std::vector<uint64_t> first;
+    Record first{};
     for (size_t r = 0; r < round.frames().size(); ++r) {
-      SC_TRY(const std::vector<uint64_t> theirs, readRecord(round.frames()[r], round.bytes()[r]));
+      SC_TRY(const Record theirs, readRecord(round.frames()[r], round.bytes()[r]));
       if (r == 0) first = theirs;
       SC_TRY(compare(static_cast<int>(r), theirs, first, fields));
-      numbers.push_back(theirs[0]);
+      numbers[r] = theirs[0];
     }
     return {};
   }));

@@ -12,7 +12,7 @@ sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms, int nRanks, co
     if (devices != nullptr) return unsupported("this build has no CUDA back end, devices must be NULL");
     SC_TRY(const CommunicatorConfig read, readConfig(config));
     SC_TRY(const auto made, Communicator::inProcess(nRanks, read));
-    for (size_t rank = 0; rank < made.size(); ++rank) comms[rank] = communicators().add(made[rank]);
+    communicators().addAll(made, comms);
     return {};
   });
 }

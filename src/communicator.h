@@ -52,7 +52,11 @@ class Communicator {
     operation.sentBytes = operation.receivedBytes = 0;
     operation.deadline = Deadline::in(config_.opTimeoutMs);
     Status status = transport_->begin(operation);
-    if (status.ok()) status = body(operation);
+    try {
+      if (status.ok()) status = body(operation);
+    } catch (...) {  // peers wait for this rank's part: they must learn that it does not come
+      status = fail(sparsecollInternalError, "an exception, most likely for want of memory, inside an operation");
+    }
     transport_->end(operation);
     if (!status.ok()) record(status, operation.sequence);
     return status;

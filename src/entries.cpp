@@ -58,6 +58,7 @@ Status checkVector(const char* name, const sparsecollVector_t* vector) {
   if ((vector->flags & ~SPARSECOLL_SORTED) != 0 || vector->reserved0 != 0)
     return invalid("{}.flags or reserved0 has unknown bits", name);
   if (vector->count == nullptr) return invalid("{}.count is NULL", name);
+  SC_TRY(checkPointer(name, vector->count, alignof(uint64_t)));
   if (vector->capacity > 0 && (vector->values == nullptr || vector->indices == nullptr))
     return invalid("{}.values or indices is NULL", name);
   if (indexBytesOf(*vector) < indexBytesFor(vector->length))

@@ -20,6 +20,7 @@ sparsecollResult_t guard(const char* call, Body body) noexcept {
     lastError() = fmt::format("{}: {}", call, status.failure().text);
     return status.result();
   } catch (const std::bad_alloc&) {
+    lastError().assign("out of memory");  // short enough to need none
     return sparsecollOutOfMemory;
   } catch (const std::exception& error) {
     try {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <shared_mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "core/status.h"
 
@@ -22,6 +23,17 @@ class HandleTable {
     next_ += kStep;
     objects_.emplace(next_, std::move(object));
     return reinterpret_cast<Handle>(next_);
+  }
+
+  // Adds all of them, or, when memory runs out, none and leaves handles alone.
+  void addAll(const std::vector<std::shared_ptr<Object>>& objects, Handle* handles) {
+    std::unordered_map<uintptr_t, std::shared_ptr<Object>> added;
+    const std::unique_lock lock(mutex_);
+    uintptr_t token = next_;
+    for (const auto& object : objects) added.emplace(token += kStep, object);
+    objects_.reserve(objects_.size() + added.size());
+    objects_.merge(added);  // moves nodes: cannot fail any more
+    for (size_t i = 0; i < objects.size(); ++i) handles[i] = reinterpret_cast<Handle>(next_ += kStep);
   }
 
   Result<std::shared_ptr<Object>> find(Handle handle) const {

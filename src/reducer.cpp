@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "src/agreement.h"
+#include "src/entries.h"
 
 namespace sparsecoll {
 
@@ -147,11 +148,17 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   Operation operation;
   operation.plan = plan_;
   const uint64_t start = nowNs();
-  const Status status = comm_->operate(operation, [&](Operation& op) {
+  bool nonFinite = false;
+  const Status status = comm_->operate(operation, [&](Operation& op) -> Status {
     const DenseArgs args{
-        gradient, out, spec_.n, spec_.type, spec_.params.inputScale, finishScale(), spec_.has(SPARSECOLL_ACCUMULATE)};
-    return comm_->transport().allReduce(op, args, stream);
+        gradient,  out, spec_.n, spec_.type, spec_.params.inputScale, finishScale(), spec_.has(SPARSECOLL_ACCUMULATE),
+        &nonFinite};
+    SC_TRY(comm_->transport().allReduce(op, args, stream));
+    if (nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError)
+      return fail(sparsecollNonFinite, "the sum has NaN or Inf");
+    return {};
   });
+  step_.opsNonFinite = nonFinite ? 1 : 0;
   step_.lastExchangeNs = step_.lastTotalNs = nowNs() - start;
   step_.opsDense = 1;
   step_.lastRequested = step_.lastSelected = step_.lastUnion = spec_.n;
@@ -178,7 +185,16 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
   if (out.indexType != sparsecollIndexDefault && out.indexType != sparsecollIndexU32)
     return unsupported("index type {} for a sum of a reducer", out.indexType);
   if (out.length != spec_.n) return invalid("out.length is {}, n is {}", out.length, spec_.n);
-  SC_TRY(checkPointer("out.values", out.values, elementBytes(spec_.type)));
+  SC_TRY(checkVector("out", &out));
+  const uint64_t bytes = spec_.n * elementBytes(spec_.type);
+  const uint64_t accTotal = accBytes() * (spec_.transactional ? 2 : 1);
+  for (const auto& [data, size] :
+       {std::pair<const void*, uint64_t>{out.values, out.capacity * elementBytes(spec_.type)},
+        {out.indices, out.capacity * sizeof(uint32_t)},
+        {out.count, sizeof(uint64_t)}})
+    if (data == gradient || data == accBuffer(0) || !checkPair("", data, size, "", gradient, bytes).ok() ||
+        !checkPair("", data, size, "", accBuffer(0), accTotal).ok())
+      return invalid("out overlaps the gradient or the residual");
   SC_TRY(checkPointer("out.indices", out.indices, sizeof(uint32_t)));
   const uint64_t need = std::min(spec_.n, selection_->capacity() * static_cast<uint64_t>(comm_->ranks()));
   if (out.capacity < need) {
@@ -269,11 +285,14 @@ void Reducer::commit(const Delivered& delivered, Stream stream) {
   if (!spec_.keepsResidual()) return;
   Kernels& kernels = comm_->kernels();
   const Control* const control = selection_->control();
-  if (spec_.transactional && control->anyNonFinite != 0) return;  // the old buffer stays the residual
+  const bool nonFinite = control->anyNonFinite != 0;
+  if (spec_.transactional && nonFinite) return;  // the old buffer stays the residual
   const int next = spec_.transactional ? 1 - current_ : 0;
   void* const acc = accBuffer(next);
   const auto own = static_cast<size_t>(comm_->rank());
-  for (size_t r = 0; r < delivered.lists.size(); ++r)
+  // A step that ends with NonFinite delivers nothing, so nothing leaves either.
+  const bool keepAll = nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError;
+  for (size_t r = 0; r < delivered.lists.size() && !keepAll; ++r)
     if (delivered.commit == Commit::kAllLists || r == own)
       kernels.zeroAt(acc, spec_.accumulateType, spec_.n, delivered.lists[r], stream);
   kernels.clearNonFinite(acc, spec_.accumulateType, spec_.n, control, stream);
@@ -290,7 +309,7 @@ void Reducer::countStep(const Operation& operation, const Status& status) {
   step_.lastSequence = operation.sequence;
   step_.lastLength = spec_.n;
   step_.lastCollective = spec_.collective->id;
-  if (selection_ != nullptr) {
+  if (selection_ != nullptr && step_.lastSelectNs != 0) {  // the step got as far as its selection
     const Control& control = *selection_->control();
     step_.opsNonFinite = control.anyNonFinite != 0 ? 1 : 0;
     step_.opsOverflow = control.overflows != 0 ? 1 : 0;
@@ -329,13 +348,13 @@ sparsecollReducerInfo_t Reducer::info() const {
   info.k = spec_.dense() ? spec_.n : selection_->k();
   info.capacity = spec_.dense() ? spec_.n : selection_->capacity();
   info.workspaceBytes = budget_->inUse();
-  info.densityIsGlobal = spec_.selector->densityIsGlobal ? 1 : 0;
+  info.densityIsGlobal = spec_.selector->densityIsGlobal && !spec_.dense() ? 1 : 0;
   const size_t length = std::min(std::strlen(spec_.reason), sizeof info.reason - 1);
   std::memcpy(info.reason, spec_.reason, length);
   if (spec_.dense()) return info;
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
   const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
-  const uint64_t most = wantedOf(selectionRequest()).most;
+  const uint64_t most = selection_->mostEntries();
   const uint64_t elements = bound.perLength * spec_.n + (spec_.transactional ? spec_.n : 0) +
                             bound.perEntry * std::max<uint64_t>(most, 1) * ranks + spec_.n / 256;
   info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + kFixedBytes + ranks * kFixedBytesPerRank +

@@ -49,7 +49,8 @@ double densityOf(const ReducerSpec& spec) {
 Status resolveCollective(ReducerSpec& spec) {
   int32_t id = spec.params.collective;
   if (id == sparsecollCollAuto) {
-    const bool dense = spec.n < kDenseBelow || densityOf(spec) > kDenseAbove;
+    const bool nothing = spec.has(SPARSECOLL_SELECT_NOTHING);
+    const bool dense = !nothing && (spec.n < kDenseBelow || densityOf(spec) > kDenseAbove);
     id = dense ? sparsecollCollDense : spec.selector->collective;
     spec.reason = dense ? "auto: dense below 65536 elements or above density 0.25" : "auto: the selector's collective";
   } else {
@@ -76,6 +77,7 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   SC_TRY(spec.params, readParams(params));
   SC_TRY(spec.selector, findSelector(spec.params.selector));
   if (spec.params.collective != sparsecollCollDense) SC_TRY(checkDensity(spec.params));
+  const bool autoResolved = spec.params.collective == sparsecollCollAuto;
   SC_TRY(resolveCollective(spec));
 
   if (config.accumulateType != 0 && !isElementType(config.accumulateType))
@@ -91,8 +93,12 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   spec.transactional = config.transactional != 0;
   spec.maxDensity = config.maxDensity;
   spec.buffer = config.buffer;
-  if (spec.buffer != nullptr && !spec.keepsResidual()) return invalid("config.buffer for a method without a residual");
-  if (spec.transactional && !spec.keepsResidual()) return invalid("transactional for a method without a residual");
+  if (!spec.keepsResidual() && (spec.buffer != nullptr || spec.transactional)) {
+    // Whoever leaves the collective to us does not know that the choice needs no residual.
+    if (!autoResolved) return invalid("config.buffer or transactional for a method without a residual");
+    spec.buffer = nullptr;
+    spec.transactional = false;
+  }
   SC_TRY(readSegments(config, spec));
   return spec;
 }

@@ -7,6 +7,7 @@
 #include "src/agreement.h"
 #include "src/entries.h"
 #include "src/params.h"
+#include "src/reducer.h"
 
 namespace sparsecoll {
 
@@ -45,12 +46,10 @@ void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& op
       {frame, exchange.layout, {operation.sequence, operation.plan}, nullptr, comm.transport().checksumsPayload()}, {});
 }
 
-std::vector<ListView> viewsOf(std::span<const std::byte* const> frames) {
-  std::vector<ListView> views;
-  for (const std::byte* frame : frames)
-    views.push_back(
-        {frame + kFrameHeaderBytes, nullptr, reinterpret_cast<const uint32_t*>(frame + offsetof(FrameHeader, count))});
-  return views;
+void viewFrames(std::span<const std::byte* const> frames, std::vector<ListView>& views) {
+  for (size_t r = 0; r < frames.size(); ++r)
+    views[r] = {frames[r] + kFrameHeaderBytes, nullptr,
+                reinterpret_cast<const uint32_t*>(frames[r] + offsetof(FrameHeader, count))};
 }
 
 // Exchanges entries, cut[p] to cut[p + 1] of them to rank p, or all to everyone when cut is empty; finish gets the
@@ -64,6 +63,7 @@ Status exchangeEntries(Communicator& comm, const Exchange& exchange, const Entri
   SC_TRY(const uint64_t bytes, checkedMul(frameBytes, frameCount));
   SC_TRY(const auto window, comm.transport().makeWindow(bytes));
   SC_TRY(auto round, FullRound::make(comm.transport(), comm.kernels(), exchange.layout, comm.budget()));
+  std::vector<ListView> views(ranks);  // nothing is allocated once the others wait
   std::vector<std::byte*> frames;
   for (size_t f = 0; f < frameCount; ++f) frames.push_back(window->data() + f * frameBytes);
   Operation operation;
@@ -81,7 +81,8 @@ Status exchangeEntries(Communicator& comm, const Exchange& exchange, const Entri
                                 {},
                                 comm.transport().checksumsPayload()},
                                {}));
-    return finish(viewsOf(round.frames()));
+    viewFrames(round.frames(), views);
+    return finish(views);
   });
   sparsecollStats_t step{};
   step.opsStarted = 1;
@@ -120,6 +121,7 @@ Status checkInOut(const sparsecollVector_t* in, sparsecollVector_t* out) {
 }
 
 Result<std::vector<uint64_t>> readBounds(const uint64_t* bounds, uint64_t length, size_t ranks) {
+  SC_TRY(checkPointer("bounds", bounds, alignof(uint64_t)));
   std::vector<uint64_t> cuts;
   for (size_t r = 0; r <= ranks; ++r) {
     const auto equal = static_cast<uint64_t>(static_cast<unsigned __int128>(length) * r / ranks);

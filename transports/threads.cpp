@@ -17,13 +17,21 @@ constexpr uint64_t kSettleMs = 10000;  // a peer leaves a slab long before
 
 class Window final : public FrameWindow {
  public:
-  Window(std::shared_ptr<Group> group, Buffer memory) : group_(std::move(group)), memory_(std::move(memory)) {}
-  ~Window() override { group_->retire(std::move(memory_)); }
+  explicit Window(std::shared_ptr<Group> group) : group_(std::move(group)) {}
+  ~Window() override {
+    if (expected_) group_->retire(std::move(memory_));
+  }
+  // To be called once the group expects this window's retirement.
+  void hold(Buffer memory) {
+    memory_ = std::move(memory);
+    expected_ = true;
+  }
   std::byte* data() const override { return memory_.as<>(); }
 
  private:
   std::shared_ptr<Group> group_;
   Buffer memory_;
+  bool expected_ = false;
 };
 
 class ThreadsTransport final : public Transport {
@@ -52,9 +60,12 @@ class ThreadsTransport final : public Transport {
   bool sharesMemory() const override { return true; }
   bool checksumsPayload() const override { return false; }
 
-  Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes) override {
-    SC_TRY(auto memory, kernels_->allocate(bytes, budget_));
-    return std::unique_ptr<FrameWindow>(new Window(group_, std::move(memory)));
+  Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget) override {
+    SC_TRY(auto memory, kernels_->allocate(bytes, budget != nullptr ? budget : budget_));
+    auto window = std::make_unique<Window>(group_);
+    group_->expectRetirement();
+    window->hold(std::move(memory));
+    return std::unique_ptr<FrameWindow>(std::move(window));
   }
 
   Status begin(Operation& operation) override { return group_->begin(rank_, operation); }
@@ -68,16 +79,12 @@ class ThreadsTransport final : public Transport {
 
   Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
     SC_TRY(offerVectors(operation, args));
-    if (group_->enter()) {
-      sumOwnPart(operation, args, stream);
-      group_->leave();
-    }
-    const Status done = exchange(operation, outgoing_, incoming_);  // nobody returns while its vectors are in use
-    if (done.ok()) return {};
+    const Status summed = sumTogether(operation, args, stream);
+    if (summed.ok()) return {};
     // Peers may still be inside this caller's memory: make them stop, and wait until they have.
     group_->takeDown(rank_, false);
     group_->settle(rank_, Deadline::in(kSettleMs));
-    return Status(done.failure());
+    return Status(summed.failure());
   }
 
   void end(const Operation& operation) override { group_->end(rank_, operation); }
@@ -94,21 +101,12 @@ class ThreadsTransport final : public Transport {
   // Round one: everyone learns where everyone's vectors lie, and that all of them mean the same operation.
   Status offerVectors(Operation& operation, const DenseArgs& args) {
     DenseOffer& offer = group_->offer(rank_, operation.sequence);
-    offer = {{operation.sequence, operation.plan, 0, 0, 0, 0, 0}, args.in, args.out};
-    auto* const frame = reinterpret_cast<std::byte*>(&offer);
-    offer.header.checksum = frameChecksum(frame, kFrameHeaderBytes, false);
-    for (Outgoing& message : outgoing_) message.frame = frame;
-    SC_TRY(exchange(operation, outgoing_, incoming_));
+    offer.in = args.in;
+    offer.out = args.out;
+    SC_TRY(exchangeHeader(operation, offer.header, 0));
     in_[static_cast<size_t>(rank_)] = args.in;
     out_[static_cast<size_t>(rank_)] = args.out;
     for (const Incoming& message : incoming_) {
-      const FrameExpectation expected{operation.sequence, operation.plan};
-      auto header = checkFrame(message.frame, message.bytes, {}, expected, false);
-      if (!header.ok()) {
-        Failure failure = header.takeStatus().failure();
-        failure.peer = message.peer;
-        return Status(std::move(failure));
-      }
       const auto* const peers = reinterpret_cast<const DenseOffer*>(message.frame);
       in_[static_cast<size_t>(message.peer)] = peers->in;
       out_[static_cast<size_t>(message.peer)] = peers->out;
@@ -116,25 +114,62 @@ class ThreadsTransport final : public Transport {
     return {};
   }
 
-  // This rank owns one part of the vector: it reads it from every rank and writes the sum to every rank.
-  void sumOwnPart(Operation& operation, const DenseArgs& args, Stream stream) {
+  // Round two: nobody returns before every part is summed, nor while its vectors are in use.
+  Status sumTogether(Operation& operation, const DenseArgs& args, Stream stream) {
+    if (!group_->enter()) return fail(sparsecollPeerFailed, "a rank failed during the dense sum");
+    bool nonFinite = false;
+    const bool complete = sumOwnPart(operation, args, nonFinite, stream);
+    group_->leave();
+    if (!complete) return fail(sparsecollPeerFailed, "a rank failed during the dense sum");
+    SC_TRY(exchangeHeader(operation, group_->offer(rank_, operation.sequence).done, nonFinite ? kFrameNonFinite : 0));
+    for (const Incoming& message : incoming_)
+      nonFinite = nonFinite || (readHeader(message.frame).flags & kFrameNonFinite) != 0;
+    if (args.nonFinite != nullptr) *args.nonFinite = nonFinite;
+    return {};
+  }
+
+  // A header-only frame to everyone, and everyone's checked.
+  Status exchangeHeader(Operation& operation, FrameHeader& header, uint16_t flags) {
+    header = {operation.sequence, operation.plan, 0, flags, 0, 0, 0};
+    auto* const frame = reinterpret_cast<std::byte*>(&header);
+    header.checksum = frameChecksum(frame, kFrameHeaderBytes, false);
+    for (Outgoing& message : outgoing_) message.frame = frame;
+    SC_TRY(exchange(operation, outgoing_, incoming_));
+    for (const Incoming& message : incoming_) {
+      const FrameExpectation expected{operation.sequence, operation.plan};
+      auto checked = checkFrame(message.frame, message.bytes, {}, expected, false);
+      if (checked.ok()) continue;
+      Failure failure = checked.takeStatus().failure();
+      failure.peer = message.peer;
+      return Status(std::move(failure));
+    }
+    return {};
+  }
+
+  // This rank owns one part of the vector: it reads it from every rank and writes the sum to every rank. Returns false
+  // if it gave up because a rank failed.
+  bool sumOwnPart(Operation& operation, const DenseArgs& args, bool& nonFinite, Stream stream) {
     const auto ranks = static_cast<uint64_t>(group_->ranks());
     const uint64_t part = alignUp((args.n + ranks - 1) / ranks, 64);
     const uint64_t begin = std::min(args.n, part * static_cast<uint64_t>(rank_));
     const uint64_t end = std::min(args.n, begin + part);
     const uint64_t bytes = elementBytes(args.type);
-    for (uint64_t at = begin; at < end && !group_->anyDown(); at += kSlabElements) {
+    uint32_t anyNonFinite = 0;
+    for (uint64_t at = begin; at < end; at += kSlabElements) {
+      if (group_->anyDown()) return false;
       for (size_t r = 0; r < ranks; ++r) {
         slabIn_[r] = static_cast<const std::byte*>(in_[r]) + at * bytes;
         slabOut_[r] = static_cast<std::byte*>(out_[r]) + at * bytes;
       }
       kernels_->denseSum({slabIn_, slabOut_, args.type, std::min(kSlabElements, end - at), args.inputScale, args.finish,
-                          args.accumulate},
+                          args.accumulate, &anyNonFinite},
                          stream);
     }
+    nonFinite = anyNonFinite != 0;
     // Contributions to the other owners, and this part's sum to everyone: together what a ring sends.
     operation.sentBytes += (args.n - (end - begin) + (end - begin) * (ranks - 1)) * bytes;
     operation.receivedBytes += ((end - begin) * (ranks - 1) + args.n - (end - begin)) * bytes;
+    return true;
   }
 
   std::shared_ptr<Group> group_;

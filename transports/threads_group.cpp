@@ -25,11 +25,10 @@ bool Group::waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Dea
 Status Group::begin(int rank, const Operation& operation) {
   std::unique_lock lock(mutex_);
   newest_ = std::max(newest_, operation.sequence);
-  Member& me = at(rank);
   const uint64_t needed = operation.sequence > 2 ? operation.sequence - 2 : 0;
-  const bool done =
-      waitForPeers(lock, rank, operation.deadline, [&] { return anyDown() || me.down || allCompleted(needed); });
-  if (me.down || anyDown()) return failureFor(rank, {}, 0);
+  // An operation needs every rank, so none begins without one of them.
+  const bool done = waitForPeers(lock, rank, operation.deadline, [&] { return anyDown() || allCompleted(needed); });
+  if (anyDown()) return failureFor(rank, {}, 0);
   if (!done) return fail(sparsecollTimeout, "a rank has not ended operation {} in time", needed);
   return {};
 }
@@ -37,23 +36,26 @@ Status Group::begin(int rank, const Operation& operation) {
 Status Group::post(int rank, const Operation& operation, std::span<const Outgoing> out) {
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
+  const uint64_t ticket = ticketOf(operation);
   for (const Outgoing& message : out) {
     Member& peer = at(message.peer);
     Mail& mail = peer.inbox[static_cast<size_t>(rank)];
     const bool free = waitForPeers(lock, rank, operation.deadline, [&] { return !mail.full || me.down || peer.down; });
-    if (me.down || peer.down) return failureFor(rank, {}, 0);
+    if (me.down) return failureFor(rank, {}, 0);
+    if (peer.down) return peerFailed(message.peer);
     if (!free) {
       return Status(
           Failure{sparsecollTimeout, message.peer, {}, fmt::format("rank {} takes no messages", message.peer)});
     }
-    mail.ticket = ticketOf(operation);
+    if (mail.awaited && ticket < peer.ticket) continue;  // the same, for a peer that waits already
+    mail.ticket = ticket;
     mail.frame = message.frame;
     mail.bytes = message.layout.usedBytes(readHeader(message.frame));
     mail.full = true;
-    if (mail.awaited) {
-      mail.awaited = false;
-      if (--peer.missing == 0) peer.wakeUp.wake();
-    }
+    if (!mail.awaited) continue;
+    peer.ahead = peer.ahead || ticket > peer.ticket;
+    mail.awaited = false;
+    if (--peer.missing == 0 || peer.ahead) peer.wakeUp.wake();
   }
   return {};
 }
@@ -61,54 +63,73 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
 Status Group::collect(int rank, const Operation& operation, std::span<Incoming> in) {
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
-  const uint64_t ticket = ticketOf(operation);
+  me.ticket = ticketOf(operation);
   me.missing = 0;
+  me.ahead = false;
   for (const Incoming& message : in) {
     Mail& mail = me.inbox[static_cast<size_t>(message.peer)];
-    if (mail.full && mail.ticket < ticket) {  // left over from an operation this rank gave up
+    if (mail.full && mail.ticket < me.ticket) {  // of a round that this rank has given up
       mail.full = false;
       if (at(message.peer).waitsForPeers) at(message.peer).wakeUp.wake();
     }
+    me.ahead = me.ahead || (mail.full && mail.ticket > me.ticket);
     mail.awaited = !mail.full;
     if (mail.awaited) ++me.missing;
   }
-  me.wakeUp.wait(lock, operation.deadline, [&] { return me.missing == 0 || me.down || anyDown(); });
-  const bool complete = me.missing == 0;
-  me.missing = 0;
+  // A rank that is down matters only to those who miss something from it: it may have finished and gone.
+  me.wakeUp.wait(lock, operation.deadline,
+                 [&] { return me.missing == 0 || me.ahead || me.down || anyMissingDown(rank, in); });
+  const Status status = settleCollect(rank, in, me.ticket);
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = false;
-  if (me.down || (!complete && anyDown())) return failureFor(rank, in, ticket);
-  if (!complete) return timeout(rank, in, ticket);
+  if (!status.ok()) return Status(status.failure());
+  for (const Incoming& message : in)
+    if (at(message.peer).waitsForPeers) at(message.peer).wakeUp.wake();
+  return {};
+}
 
+bool Group::anyMissingDown(int rank, std::span<const Incoming> wanted) {
+  return std::any_of(wanted.begin(), wanted.end(), [&](const Incoming& message) {
+    return at(rank).inbox[static_cast<size_t>(message.peer)].awaited && at(message.peer).down;
+  });
+}
+
+// The wait is over: takes the messages, or says why not.
+Status Group::settleCollect(int rank, std::span<Incoming> in, uint64_t ticket) {
+  const Member& me = at(rank);
+  if (me.down) return failureFor(rank, in, ticket);
+  for (const Incoming& message : in) {
+    const Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
+    if (mail.full && mail.ticket > ticket)
+      return Status(Failure{sparsecollMismatch, message.peer, "order",
+                            fmt::format("rank {} has left the operation for a later one", message.peer)});
+  }
+  if (me.missing != 0 && anyMissingDown(rank, in)) return failureFor(rank, in, ticket);
+  if (me.missing != 0) return timeout(rank, in, ticket);
   for (Incoming& message : in) {
-    Mail& mail = me.inbox[static_cast<size_t>(message.peer)];
-    if (mail.ticket != ticket) {
-      return Status(
-          Failure{sparsecollMismatch, message.peer, "order",
-                  fmt::format("rank {} has left operation {} for another", message.peer, operation.sequence)});
-    }
+    Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
     message.frame = mail.frame;
     message.bytes = mail.bytes;
     mail.full = false;
-    if (at(message.peer).waitsForPeers) at(message.peer).wakeUp.wake();
   }
   return {};
 }
 
 void Group::end(int rank, const Operation& operation) {
-  std::vector<Buffer> freed;  // memory is given back outside the lock
   const std::lock_guard lock(mutex_);
-  at(rank).completed = std::max(at(rank).completed, operation.sequence);
-  freeRetired(freed);
+  Member& me = at(rank);
+  me.completed = std::max(me.completed, operation.sequence);
+  for (Mail& mail : me.inbox)  // what a step that was given up has left behind
+    if (mail.full && sequenceOf(mail.ticket) <= operation.sequence) mail.full = false;
+  freeRetired();
   wakeWaiters();
 }
 
 void Group::takeDown(int rank, bool gone) {
-  std::vector<Buffer> freed;
   const std::lock_guard lock(mutex_);
   at(rank).down = true;
   at(rank).gone = at(rank).gone || gone;
   anyDown_.store(true, std::memory_order_release);
-  freeRetired(freed);
+  freeRetired();
   wakeAll();
 }
 
@@ -129,11 +150,16 @@ void Group::settle(int rank, const Deadline& deadline) {
   waitForPeers(lock, rank, deadline, [&] { return accessing_ == 0; });
 }
 
-void Group::retire(Buffer memory) {
-  std::vector<Buffer> freed;
+void Group::expectRetirement() {
+  const std::lock_guard lock(mutex_);
+  retired_.reserve(windows_ + 1);
+  ++windows_;
+}
+
+void Group::retire(Buffer memory) noexcept {
   const std::lock_guard lock(mutex_);
   retired_.push_back({std::move(memory), newest_});
-  freeRetired(freed);
+  freeRetired();
 }
 
 bool Group::allCompleted(uint64_t sequence) const {
@@ -173,16 +199,11 @@ void Group::wakeAll() {
   for (Member& member : members_) member.wakeUp.wake();
 }
 
-void Group::freeRetired(std::vector<Buffer>& freed) {
-  for (size_t i = 0; i < retired_.size();) {
-    if (!allCompleted(retired_[i].sequence)) {
-      ++i;
-      continue;
-    }
-    freed.push_back(std::move(retired_[i].memory));
-    retired_[i] = std::move(retired_.back());
-    retired_.pop_back();
-  }
+void Group::freeRetired() {
+  const auto kept = std::partition(retired_.begin(), retired_.end(),
+                                   [this](const Retired& retired) { return !allCompleted(retired.sequence); });
+  windows_ -= static_cast<size_t>(retired_.end() - kept);
+  retired_.erase(kept, retired_.end());
 }
 
 }  // namespace sparsecoll::threads

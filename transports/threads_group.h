@@ -13,8 +13,10 @@
 
 namespace sparsecoll::threads {
 
-// Names one round of one operation; grows along every rank's path.
-constexpr uint64_t ticketOf(const Operation& operation) { return operation.sequence * 64 + operation.round + 1; }
+// Names one round of one operation; grows along every rank's path. A million rounds an operation, 2^44 operations.
+constexpr uint64_t ticketOf(const Operation& operation) { return (operation.sequence << 20) + operation.round + 1; }
+
+constexpr uint64_t sequenceOf(uint64_t ticket) { return (ticket - 1) >> 20; }
 
 struct Mail {
   uint64_t ticket = 0;
@@ -29,12 +31,15 @@ struct DenseOffer {
   FrameHeader header;
   const void* in;
   void* out;
+  FrameHeader done;  // sent when this rank's part is summed; carries kFrameNonFinite
 };
 
 struct Member {
   WaitPoint wakeUp;
   std::vector<Mail> inbox;  // by sender
+  uint64_t ticket = 0;      // of the round it collects
   uint32_t missing = 0;
+  bool ahead = false;          // a peer's message shows that it has left the operation for a later one
   uint64_t completed = 0;      // the last operation this rank has ended
   bool waitsForPeers = false;  // sleeps for something other than a message
   bool down = false;           // aborted or gone
@@ -64,8 +69,10 @@ class Group {
   void leave();
   void settle(int rank, const Deadline& deadline);
 
-  // Keeps memory alive until every rank has ended the operations begun so far.
-  void retire(Buffer memory);
+  // Keeps memory alive until every rank has ended the operations begun so far. Never needs memory itself: room for the
+  // entry was made by expectRetirement.
+  void expectRetirement();
+  void retire(Buffer memory) noexcept;
 
  private:
   struct Retired {
@@ -75,17 +82,20 @@ class Group {
 
   Member& at(int rank) { return members_[static_cast<size_t>(rank)]; }
   bool allCompleted(uint64_t sequence) const;
+  bool anyMissingDown(int rank, std::span<const Incoming> wanted);
+  Status settleCollect(int rank, std::span<Incoming> in, uint64_t ticket);
   Status failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket);
   Status timeout(int rank, std::span<const Incoming> wanted, uint64_t ticket);
   template <class Done>
   bool waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Deadline& deadline, Done done);
   void wakeWaiters();
   void wakeAll();
-  void freeRetired(std::vector<Buffer>& freed);
+  void freeRetired();
 
   std::mutex mutex_;
   std::vector<Member> members_;
   std::vector<Retired> retired_;
+  size_t windows_ = 0;   // alive or retired
   uint64_t newest_ = 0;  // the newest operation any rank has begun
   uint32_t accessing_ = 0;
   std::atomic<bool> anyDown_{false};

@@ -11,8 +11,9 @@
        residual = acc, with 0 where an entry was sent
    so that, entry by entry, sum(residual before + scaled input) = sum delivered + sum(residual after).
 
-   Errors. Codes 4, 5 and 16 to 20 leave the communicator alive. Codes 1, 2, 3, 6, 8 and 32 to 35 mean that it is dead:
-   then only CommGetAsyncError, CommGetFailure, CommAbort and the Destroy calls remain useful.
+   Errors. A NULL handle is InvalidArgument, a destroyed or foreign one InvalidUsage. Codes 4, 5 and 16 to 20 leave the
+   communicator alive. Codes 1, 2, 3, 6, 8 and 32 to 35 mean that it is dead: then only CommGetAsyncError, CommGetFailure,
+   CommAbort and the Destroy calls remain useful.
    Threads. One thread at a time per communicator and the reducers on it; CommGetAsyncError, CommGetFailure, CommAbort,
    GetStats, ReducerGetStats and GetLastError may be called from any thread at any moment.
    Streams. On host communicators the stream must be NULL and every call has finished when it returns.
@@ -308,7 +309,7 @@ typedef struct {
   char reason[128];             /* one sentence on the choice */
 } sparsecollReducerInfo_t;
 
-/* The first failure of a communicator. result is Success while there was none. */
+/* The latest failure of a communicator; a fatal one stays. result is Success while there was none. */
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   int32_t result;    /* sparsecollResult_t */
@@ -360,7 +361,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, spar
    repeated. Any thread, any moment. */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm);
 
-/* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed.
+/* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed; peers that have
+   all they need from it do not notice.
    Destroy(NULL) succeeds. Errors: InvalidUsage (already destroyed). */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm);
 
@@ -457,7 +459,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t 
 /* residual = 0, thresholds and iteration as after create. Call it on every rank. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream);
 
-/* dense += residual (n elements of the reducer's type); residual = 0. Rounding of 16-bit types stays in the residual. */
+/* dense += residual (n elements of the reducer's type). What rounding leaves over stays in the residual, which is 0 where
+   the sum is exact. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t reducer, void* dense,
                                                          sparsecollStream_t stream);
 

@@ -68,7 +68,7 @@ class Reducers {
 
 inline sparsecollParams_t preset(const char* name, double density) {
   sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
-  (void)sparsecollPreset(name, &params);
+  if (sparsecollPreset(name, &params) != sparsecollSuccess) params.selector = -1;  // what uses it fails
   params.density = density;
   return params;
 }

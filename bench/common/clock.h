@@ -1,0 +1,30 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+
+namespace bench {
+
+inline uint64_t nowNs() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
+template <class Work>
+double secondsOf(const Work& work) {
+  const uint64_t start = nowNs();
+  work();
+  return static_cast<double>(nowNs() - start) * 1e-9;
+}
+
+// What else runs on the machine only ever adds time, so the shortest run is the one that says most about the work.
+template <class Work>
+double bestSecondsOf(int runs, const Work& work) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < runs; ++i) best = std::min(best, secondsOf(work));
+  return best;
+}
+
+}  // namespace bench

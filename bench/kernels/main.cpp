@@ -1,0 +1,142 @@
+// sparsecoll-kernels: the host kernels on one thread, each beside the bandwidth of r += g in the same process.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/kernels/benchmarks.h"
+#include "bench/kernels/data.h"
+
+namespace bench {
+
+namespace {
+
+constexpr int kUsage = 3;
+constexpr int kEnvironment = 4;
+constexpr const char* kHelp = "sparsecoll-kernels [--n LIST] [--density LIST] and the options of Google Benchmark:\n";
+
+struct Lists {
+  std::vector<uint64_t> n = {26214400, 1048576};
+  std::vector<double> densities = {0.1, 0.01, 0.001};
+};
+
+template <class T>
+std::vector<T> numbers(const std::string& text) {
+  std::vector<T> found;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string piece = text.substr(at, comma - at);
+    size_t used = 0;
+    const double number = std::stod(piece, &used);
+    if (used != piece.size() || !(number > 0)) throw std::invalid_argument(piece);
+    found.push_back(static_cast<T>(number));
+    at = comma + 1;
+  }
+  return found;
+}
+
+// Takes our two options out of the arguments and leaves the others to Google Benchmark.
+class Arguments {
+ public:
+  Arguments(int argc, char** argv) : rest_(argv, argv + 1) {
+    for (int i = 1; i < argc; ++i) {
+      const std::string_view argument = argv[i];
+      const std::string_view name = argument.substr(0, argument.find('='));
+      if (name != "--n" && name != "--density") {
+        rest_.push_back(argv[i]);
+        continue;
+      }
+      const bool joined = name.size() < argument.size();
+      if (!joined && i + 1 == argc) throw std::invalid_argument(std::string(name) + " needs a list");
+      set(name, joined ? std::string(argument.substr(name.size() + 1)) : argv[++i]);
+    }
+    count_ = static_cast<int>(rest_.size());
+    rest_.push_back(nullptr);
+  }
+
+  const Lists& lists() const { return lists_; }
+  int* count() { return &count_; }
+  char** rest() { return rest_.data(); }
+
+ private:
+  void set(std::string_view name, const std::string& text) {
+    try {
+      if (name == "--n") lists_.n = numbers<uint64_t>(text);
+      if (name == "--density") lists_.densities = numbers<double>(text);
+    } catch (const std::logic_error&) {
+      throw std::invalid_argument(fmt::format("{} {}: a list of numbers above 0 is needed", name, text));
+    }
+    for (const double density : lists_.densities)
+      if (density > 1) throw std::invalid_argument(fmt::format("--density {}: at most 1", density));
+  }
+
+  Lists lists_;
+  std::vector<char*> rest_;
+  int count_ = 0;
+};
+
+using AtLength = void (*)(benchmark::State& state, uint64_t n);
+using AtDensity = void (*)(benchmark::State& state, uint64_t n, double density);
+
+void add(const std::string& name, AtLength run, uint64_t n) {
+  benchmark::RegisterBenchmark(fmt::format("{}/n:{}", name, n).c_str(), [=](benchmark::State& state) {
+    run(state, n);
+  })->Unit(benchmark::kMillisecond);
+}
+
+void add(const std::string& name, AtDensity run, uint64_t n, double density, const std::string& ending = "") {
+  benchmark::RegisterBenchmark(fmt::format("{}/n:{}/density:{}{}", name, n, density, ending).c_str(),
+                               [=](benchmark::State& state) { run(state, n, density); })
+      ->Unit(benchmark::kMillisecond);
+}
+
+void addAll(const Lists& lists) {
+  for (const uint64_t n : lists.n) {
+    add("inplace_add", benchInplaceAdd, n);
+    add("read", benchRead, n);
+    for (const double density : lists.densities) {
+      add("fused_pass", benchFusedPass, n, density);
+      add("exact_topk", benchExactTopK, n, density);
+      add("threshold_select", benchThresholdSelect, n, density);
+      add("nth_element", benchNthElement, n, density);
+      add("merge", benchMerge, n, density, fmt::format("/P:{}", kMergeLists));
+      add("combine", benchCombine, n, density, fmt::format("/P:{}", kCombineLists));
+    }
+  }
+}
+
+void printHelp() {
+  fmt::print("{}", kHelp);
+  benchmark::PrintDefaultHelp();
+}
+
+int runProgram(int argc, char** argv) {
+  Arguments arguments(argc, argv);
+  benchmark::Initialize(arguments.count(), arguments.rest(), printHelp);
+  if (benchmark::ReportUnrecognizedArguments(*arguments.count(), arguments.rest())) return kUsage;
+  benchmark::AddCustomContext("isa", hostKernels().name());
+  addAll(arguments.lists());
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  const auto fail = [](const char* what, int code) {
+    fmt::print(stderr, "sparsecoll-kernels: {}\n", what);
+    return code;
+  };
+  try {
+    return bench::runProgram(argc, argv);
+  } catch (const std::invalid_argument& error) {
+    return fail(error.what(), bench::kUsage);
+  } catch (const std::exception& error) {
+    return fail(error.what(), bench::kEnvironment);
+  }
+}

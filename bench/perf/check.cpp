@@ -1,0 +1,179 @@
+#include "bench/perf/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "bench/common/memory.h"
+#include "bench/common/random.h"
+#include "bench/perf/team.h"
+
+namespace bench {
+
+namespace {
+
+constexpr uint64_t kSteps = 3;
+constexpr uint64_t kMostInteger = 4096;
+constexpr uint64_t kBlock = 1024;  // elements whose sums stay in the first-level cache
+
+template <class T>
+uint64_t bitsOf(T x) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &x, sizeof x);
+  return bits;
+}
+
+class Checker {
+ public:
+  Checker(const Case& what, uint64_t seed)
+      : case_(what), n_(what.shape.n), type_(*what.shape.type), seed_(mixBits(seed)), team_(what.shape.ranks) {
+    largest_ = static_cast<double>(largestCheckInteger(type_, team_.ranks()));
+    outs_.resize(static_cast<size_t>(team_.ranks()));
+    residuals_.resize(outs_.size());
+    const sparsecollParams_t params = case_.method.params();
+    exactTopK_ = isExactTopK(params);
+    case_.method.op = sparsecollSum;
+    conserves_ = case_.dense || (case_.method.flags & SPARSECOLL_NO_RESIDUAL) == 0;
+    if (conserves_) pending_ = Memory(n_ * sizeof(double));
+    if (params.selector == sparsecollSelectThreshold) case_.method.threshold = threshold();
+  }
+
+  CheckResult run() {
+    team_.run([this](Rank& rank) { onRank(rank); });
+    return {wrong_, hash_, firstWrong_};
+  }
+
+ private:
+  // Many small integers and few large ones, of both signs.
+  double gradientAt(uint64_t rank, uint64_t step, uint64_t i) const {
+    const uint64_t random = randomAt(seed_ + rank * kSteps + step, i);
+    const double u = unit(random);
+    const double magnitude = std::floor(u * u * u * (largest_ + 1));
+    return (random & 1) != 0 ? -magnitude : magnitude;
+  }
+
+  double threshold() const {
+    std::vector<double> magnitudes(n_);
+    for (uint64_t i = 0; i < n_; ++i) magnitudes[i] = std::abs(gradientAt(0, 0, i));
+    const auto kth = magnitudes.begin() + static_cast<std::ptrdiff_t>(entriesOf(case_.method.density, n_) - 1);
+    std::nth_element(magnitudes.begin(), kth, magnitudes.end(), std::greater<>());
+    return std::max(*kth, 1.0);
+  }
+
+  void onRank(Rank& rank) {
+    const Memory gradient(n_ * type_.bytes);
+    Memory& out = outs_[rank.slot()];
+    out = Memory(n_ * type_.bytes);
+    Reducer reducer(case_.method, n_, type_, rank.comm);
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      withElement(type_.type, [&]<class T>(T) {
+        for (uint64_t i = 0; i < n_; ++i) gradient.as<T>()[i] = fromDouble<T>(gradientAt(rank.slot(), step, i));
+      });
+      // What the library leaves unwritten must show.
+      if ((case_.method.flags & SPARSECOLL_OUT_PRESERVED) == 0) std::memset(out.as<>(), 0x55, n_ * type_.bytes);
+      reducer.run(gradient.as<>(), out.as<>());
+      residuals_[rank.slot()] = reducer.residual();
+      checkCount(rank, step, reducer);
+      rank.sync();
+      withElement(type_.type, [&]<class T>(T) { verify<T>(rank, step); });
+      rank.sync();
+    }
+  }
+
+  void checkCount(const Rank& rank, uint64_t step, const Reducer& reducer) {
+    if (!exactTopK_) return;
+    const uint64_t wanted = reducer.info().k;
+    const uint64_t selected = reducer.stats().lastSelected;
+    if (selected != wanted)
+      report(wanted > selected ? wanted - selected : selected - wanted,
+             fmt::format("step {}: rank {} selected {} entries instead of {}", step, rank.index, selected, wanted));
+  }
+
+  template <class T>
+  void verify(const Rank& rank, uint64_t step) {
+    const uint64_t end = rank.end(n_);
+    for (uint64_t at = rank.begin(n_); at < end; at += kBlock) {
+      const uint64_t length = std::min(kBlock, end - at);
+      verifyEqualBits<T>(step, at, length);
+      if (conserves_) verifyConservation<T>(step, at, length);
+    }
+  }
+
+  template <class T>
+  void verifyEqualBits(uint64_t step, uint64_t begin, uint64_t length) {
+    const T* const first = outs_.front().as<T>() + begin;
+    uint64_t hash = 0;
+    for (uint64_t i = 0; i < length; ++i) hash += mixBits(bitsOf(first[i]) ^ mixBits(n_ * step + begin + i));
+    hash_ += hash;
+    for (size_t r = 1; r < outs_.size(); ++r) {
+      const T* const other = outs_[r].as<T>() + begin;
+      if (std::memcmp(first, other, length * sizeof(T)) == 0) continue;
+      for (uint64_t i = 0; i < length; ++i)
+        if (bitsOf(first[i]) != bitsOf(other[i]))
+          report(1, fmt::format("step {}: out[{}] is {} on rank 0 and {} on rank {}", step, begin + i,
+                                toDouble(first[i]), toDouble(other[i]), r));
+    }
+  }
+
+  template <class T>
+  void verifyConservation(uint64_t step, uint64_t begin, uint64_t length) {
+    double put[kBlock];
+    double left[kBlock] = {};
+    double* const pending = pending_.as<double>() + begin;
+    std::copy_n(pending, length, put);
+    for (size_t r = 0; r < outs_.size(); ++r) {
+      for (uint64_t i = 0; i < length; ++i) put[i] += gradientAt(r, step, begin + i);
+      if (case_.dense) continue;
+      using Accumulate = std::conditional_t<std::is_same_v<T, double>, double, float>;
+      const auto* const residual = static_cast<const Accumulate*>(residuals_[r]) + begin;
+      for (uint64_t i = 0; i < length; ++i) left[i] += static_cast<double>(residual[i]);
+    }
+    const T* const out = outs_.front().as<T>() + begin;
+    for (uint64_t i = 0; i < length; ++i)
+      if (!(toDouble(out[i]) + left[i] == put[i]))
+        report(1, fmt::format("step {}: entry {}: {} went in, {} came out and {} is left", step, begin + i, put[i],
+                              toDouble(out[i]), left[i]));
+    std::copy_n(left, length, pending);
+  }
+
+  void report(uint64_t count, const std::string& text) {
+    wrong_ += count;
+    const std::lock_guard lock(mutex_);
+    if (firstWrong_.empty()) firstWrong_ = text;
+  }
+
+  Case case_;
+  uint64_t n_;
+  const ElementType& type_;
+  uint64_t seed_;
+  Team team_;
+  double largest_ = 0;
+  bool exactTopK_ = false;
+  bool conserves_ = false;
+  std::vector<Memory> outs_;
+  std::vector<const void*> residuals_;
+  Memory pending_;  // doubles: the sum of the ranks' residuals before the step
+  std::atomic<uint64_t> wrong_{0};
+  std::atomic<uint64_t> hash_{0};
+  std::mutex mutex_;
+  std::string firstWrong_;
+};
+
+}  // namespace
+
+// An entry may wait in every rank's residual until the last step.
+uint64_t largestCheckInteger(const ElementType& type, int ranks) {
+  const double most = type.exactIntegers / static_cast<double>(kSteps * static_cast<uint64_t>(ranks));
+  return std::min(kMostInteger, static_cast<uint64_t>(most));
+}
+
+CheckResult checkCase(const Case& what, uint64_t seed) { return Checker(what, seed).run(); }
+
+}  // namespace bench

@@ -1,0 +1,89 @@
+#include "bench/perf/distribution.h"
+
+#include <cmath>
+#include <fstream>
+#include <numbers>
+
+#include "bench/common/random.h"
+#include "bench/perf/errors.h"
+
+namespace bench {
+
+namespace {
+
+constexpr uint64_t kSteps = 65536;
+constexpr double kScale = 0.01;  // about what gradients of networks have
+
+double normalExceeded(double probability) {
+  double low = 0;
+  double high = 40;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(middle / std::numbers::sqrt2) > probability ? low : high) = middle;
+  }
+  return low;
+}
+
+double numberAfter(const std::string& text, size_t colon) {
+  try {
+    size_t used = 0;
+    const double number = std::stod(text.substr(colon + 1), &used);
+    if (colon + 1 + used == text.size() && number > 0) return number;
+  } catch (const std::logic_error&) {  // not a number
+  }
+  throw UsageError("--dist " + text + ": the exponent is a number above 0");
+}
+
+}  // namespace
+
+Distribution::Distribution(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  if (kind == "file" && colon != std::string::npos) {
+    readFile(text.substr(colon + 1));
+    return;
+  }
+  if (text == "normal") {
+    exceeded_ = normalExceeded;
+  } else if (text == "laplace") {
+    exceeded_ = [](double probability) { return -std::log(probability); };
+  } else if (kind == "powerlaw" && colon != std::string::npos) {
+    exceeded_ = [exponent = numberAfter(text, colon)](double p) { return std::pow(p, -1 / exponent); };
+  } else {
+    throw UsageError("--dist " + text + ": there are normal, laplace, powerlaw:EXPONENT, file:PATH");
+  }
+  tabulate();
+}
+
+void Distribution::tabulate() {
+  table_.resize(kSteps);
+  for (uint64_t i = 0; i < kSteps; ++i) table_[i] = exceeded_(1 - static_cast<double>(i) / kSteps);
+}
+
+void Distribution::readFile(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary | std::ios::ate);
+  if (!stream) throw EnvironmentError(path + ": cannot be opened");
+  const auto bytes = static_cast<std::streamoff>(stream.tellg());
+  if (bytes <= 0 || bytes % 4 != 0) throw EnvironmentError(path + ": not a file of 32-bit floats");
+  file_.resize(static_cast<size_t>(bytes) / 4);
+  stream.seekg(0);
+  if (!stream.read(reinterpret_cast<char*>(file_.data()), bytes)) throw EnvironmentError(path + ": cannot be read");
+}
+
+// Between two entries of the table a straight line will do; the largest magnitudes, which selection is about, are
+// computed.
+double Distribution::magnitude(uint64_t random) const {
+  const uint64_t step = random >> 48;
+  const double part = static_cast<double>(random & 0xffffffffu) * 0x1p-32;
+  if (step + 1 < kSteps) return table_[step] + part * (table_[step + 1] - table_[step]);
+  return exceeded_((1 - part) / kSteps);
+}
+
+double Distribution::at(uint64_t seed, uint64_t i) const {
+  if (!file_.empty()) return static_cast<double>(file_[i % file_.size()]);
+  const uint64_t random = randomAt(seed, i);
+  const double x = kScale * magnitude(random);
+  return (random >> 32 & 1) != 0 ? -x : x;
+}
+
+}  // namespace bench

@@ -1,0 +1,20 @@
+// How this program ends. Scripts rely on the numbers.
+#pragma once
+
+#include <stdexcept>
+
+namespace bench {
+
+enum ExitCode { kGood = 0, kAssertionFailed = 1, kWrongData = 2, kUsage = 3, kEnvironment = 4 };
+
+// The command line asks for something that does not exist.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The machine or the library could not do what was asked.
+struct EnvironmentError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace bench

@@ -1,0 +1,96 @@
+#include "bench/perf/library.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "bench/perf/errors.h"
+
+namespace bench {
+
+namespace {
+
+// In the order of sparsecollSelect_t and sparsecollColl_t.
+constexpr const char* kSelectors[] = {"topk",  "topk",   "threshold",   "sampled",  "sidco",  "sage",      "deft",
+                                      "micro", "exdyna", "leader_topk", "gaussian", "random", "chunk_topk"};
+constexpr const char* kCollectives[] = {"auto",   "dense", "allgather", "index_union", "spardl",
+                                        "oktopk", "gtopk", "sparcml",   "hierarchical"};
+
+template <size_t kCount>
+std::string nameIn(const char* const (&names)[kCount], int32_t id) {
+  const auto at = static_cast<size_t>(id);
+  return id >= 0 && at < kCount ? names[at] : fmt::format("{}", id);
+}
+
+}  // namespace
+
+void check(sparsecollResult_t result, const char* call) {
+  if (result == sparsecollSuccess) return;
+  throw EnvironmentError(fmt::format("{}: {}: {}", call, sparsecollGetErrorString(result), sparsecollGetLastError()));
+}
+
+std::vector<std::string> presetNames() {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; const char* name = sparsecollPresetName(i); ++i) names.emplace_back(name);
+  return names;
+}
+
+bool isDense(const sparsecollParams_t& params) { return params.collective == sparsecollCollDense; }
+
+bool isExactTopK(const sparsecollParams_t& params) {
+  return !isDense(params) && (params.selector == sparsecollSelectDefault || params.selector == sparsecollSelectTopK);
+}
+
+std::string selectorName(int32_t selector) { return nameIn(kSelectors, selector); }
+std::string collectiveName(int32_t collective) { return nameIn(kCollectives, collective); }
+
+sparsecollParams_t Method::params() const {
+  auto params = SPARSECOLL_INIT(sparsecollParams_t);
+  check(sparsecollPreset(preset.c_str(), &params), "sparsecollPreset");
+  params.op = op;
+  params.flags = flags;
+  if (!isDense(params)) params.density = density;
+  if (params.selector == sparsecollSelectThreshold) params.threshold = threshold;
+  return params;
+}
+
+uint64_t entriesOf(double density, uint64_t n) {
+  const auto length = static_cast<double>(n);
+  const double wanted = std::floor(density * length + 1e-9 * length);
+  return std::clamp<uint64_t>(static_cast<uint64_t>(wanted), 1, n);
+}
+
+Reducer::Reducer(const Method& method, uint64_t n, const ElementType& type, sparsecollComm_t comm) {
+  const sparsecollParams_t params = method.params();
+  check(sparsecollReducerCreate(&handle_, n, type.type, &params, nullptr, comm), "sparsecollReducerCreate");
+}
+
+Reducer::~Reducer() { sparsecollReducerDestroy(handle_); }
+
+void Reducer::run(const void* gradient, void* out) {
+  check(sparsecollReducerRun(handle_, gradient, out, nullptr), "sparsecollReducerRun");
+}
+
+sparsecollStats_t Reducer::stats() const {
+  auto stats = SPARSECOLL_INIT(sparsecollStats_t);
+  check(sparsecollReducerGetStats(handle_, &stats), "sparsecollReducerGetStats");
+  return stats;
+}
+
+sparsecollReducerInfo_t Reducer::info() const {
+  auto info = SPARSECOLL_INIT(sparsecollReducerInfo_t);
+  check(sparsecollReducerGetInfo(handle_, &info), "sparsecollReducerGetInfo");
+  return info;
+}
+
+const void* Reducer::residual() const {
+  void* data = nullptr;
+  uint64_t n = 0;
+  sparsecollDataType_t type = sparsecollFloat32;
+  check(sparsecollReducerGetResidual(handle_, &data, &n, &type), "sparsecollReducerGetResidual");
+  return data;
+}
+
+}  // namespace bench

@@ -1,0 +1,52 @@
+// The C ABI with owners instead of Destroy calls and exceptions instead of results.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/perf/element.h"
+#include "sparsecoll/sparsecoll.h"
+
+namespace bench {
+
+// Throws EnvironmentError with the library's words.
+void check(sparsecollResult_t result, const char* call);
+
+std::vector<std::string> presetNames();
+bool isDense(const sparsecollParams_t& params);
+bool isExactTopK(const sparsecollParams_t& params);
+std::string selectorName(int32_t selector);
+std::string collectiveName(int32_t collective);
+
+struct Method {
+  std::string preset;
+  double density = 0;
+  sparsecollRedOp_t op = sparsecollSum;
+  uint32_t flags = 0;
+  double threshold = 0;
+
+  sparsecollParams_t params() const;
+};
+
+// Entries that a density asks for (see sparsecollParams_t.k).
+uint64_t entriesOf(double density, uint64_t n);
+
+class Reducer {
+ public:
+  // Every rank makes one at the same time.
+  Reducer(const Method& method, uint64_t n, const ElementType& type, sparsecollComm_t comm);
+  ~Reducer();
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+
+  void run(const void* gradient, void* out);
+  sparsecollStats_t stats() const;
+  sparsecollReducerInfo_t info() const;
+  const void* residual() const;  // nullptr: the method has none
+
+ private:
+  sparsecollReducer_t handle_ = nullptr;
+};
+
+}  // namespace bench

@@ -1,0 +1,137 @@
+// sparsecoll-perf: every method against the dense all-reduce on ranks of this process. It sees the library as any user
+// does, through sparsecoll.h alone.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+#include <new>
+
+#include "bench/perf/check.h"
+#include "bench/perf/errors.h"
+#include "bench/perf/report.h"
+#include "bench/perf/timing.h"
+
+namespace bench {
+
+namespace {
+
+void listPresets() {
+  for (const std::string& name : presetNames()) {
+    const sparsecollParams_t params = Method{name, 1, sparsecollSum, 0, 0}.params();
+    const std::string selector = isDense(params) ? "-" : selectorName(params.selector);
+    fmt::print("{:<12} selector {:<12} collective {}\n", name, selector, collectiveName(params.collective));
+  }
+}
+
+std::string ranksText(const Shape& shape) { return fmt::format("threads:{}", shape.ranks); }
+
+void listCases(const Options& options) {
+  for (const Shape& shape : shapesOf(options))
+    for (const Case& each : casesOf(options, shape))
+      fmt::print("{:>12} {:<4} {:<12} density {:<8} {}\n", shape.n, shape.type->name, ranksText(shape),
+                 each.dense ? "-" : fmt::format("{}", each.method.density), each.method.preset);
+}
+
+class Benchmark {
+ public:
+  explicit Benchmark(const Options& options)
+      : options_(options), distribution_(options.distribution), report_(options) {}
+
+  int run() {
+    report_.begin();
+    for (const Shape& shape : shapesOf(options_)) runShape(shape);
+    if (!options_.json.empty()) report_.write(options_.json);
+    if (report_.anyWrong()) return kWrongData;
+    bool failed = false;
+    for (const Assertion& assertion : options_.assertions)
+      if (const auto failure = assertion.failure(report_.rows())) {
+        fmt::print("# ASSERTION FAILED: {}\n", *failure);
+        failed = true;
+      }
+    return failed ? kAssertionFailed : kGood;
+  }
+
+ private:
+  void runShape(const Shape& shape) {
+    Team team(shape.ranks);
+    const Roofline roofline = rooflineOf(shape, team);
+    report_.addRoofline(shape, roofline, options_.flags());
+    const GradientPlan plan{shape.n,       shape.type,    options_.overlap,
+                            options_.skew, options_.seed, variantsThatFit(shape.n, *shape.type, shape.ranks)};
+    const Gradients gradients(plan, distribution_, team);
+    if (plan.variants < 3) report_.note(fmt::format("memory for {} gradients a rank only", plan.variants));
+    denseTotal_.reset();
+    for (const Case& each : casesOf(options_, shape)) runCase(each, gradients, roofline);
+  }
+
+  // The loops know nothing of element types.
+  Roofline rooflineOf(const Shape& shape, Team& team) {
+    const auto [known, isNew] = rooflines_.try_emplace({shape.n, shape.ranks});
+    if (isNew) known->second = measureRoofline(shape.n, team);
+    return known->second;
+  }
+
+  void runCase(Case what, const Gradients& gradients, const Roofline& roofline) {
+    const Shape& shape = what.shape;
+    const StepCounts counts{options_.warmup, options_.steps};
+    Row row;
+    if (!options_.noCheck) row.check = checkCase(what, options_.seed);
+    if (what.method.threshold == 0 && what.method.params().selector == sparsecollSelectThreshold)
+      what.method.threshold = thresholdOfTopK(what, gradients, counts);
+    row.timing = timeSteps(what, gradients, counts);
+    if (what.dense) denseTotal_ = row.timing.total;
+    row.n = shape.n;
+    row.type = shape.type->name;
+    row.density = what.method.density;
+    row.preset = what.method.preset;
+    row.ranks = ranksText(shape);
+    const auto bytes = static_cast<double>(shape.n * shape.type->bytes);
+    const double ring = 2 * bytes * (shape.ranks - 1) / shape.ranks;
+    if (ring > 0) row.wirePercent = 100 * static_cast<double>(row.timing.sentBytes) / ring;
+    row.denseGBps = bytes / row.timing.total * 1e-3;
+    if (!options_.against.empty() && denseTotal_) row.speedup = *denseTotal_ / row.timing.total;
+    row.roofline = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags()) * shape.n) /
+                   roofline.bytesPerSecond * 1e6;
+    report_.add(row);
+  }
+
+  const Options& options_;
+  Distribution distribution_;
+  Report report_;
+  std::map<std::pair<uint64_t, int>, Roofline> rooflines_;
+  std::optional<double> denseTotal_;  // of the current shape
+};
+
+int runProgram(int argc, const char* const* argv) {
+  const std::optional<Options> options = parseOptions(argc, argv);
+  if (!options) return kGood;
+  if (options->list) {
+    listPresets();
+    return kGood;
+  }
+  if (options->dryRun) {
+    listCases(*options);
+    return kGood;
+  }
+  return Benchmark(*options).run();
+}
+
+}  // namespace
+
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  const auto fail = [](const char* what, int code) {
+    fmt::print(stderr, "sparsecoll-perf: {}\n", what);
+    return code;
+  };
+  try {
+    return bench::runProgram(argc, argv);
+  } catch (const bench::UsageError& error) {
+    return fail(error.what(), bench::kUsage);
+  } catch (const std::bad_alloc&) {
+    return fail("not enough memory", bench::kEnvironment);
+  } catch (const std::exception& error) {
+    return fail(error.what(), bench::kEnvironment);
+  }
+}

@@ -1,0 +1,153 @@
+#include "bench/perf/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include "bench/perf/check.h"
+#include "bench/perf/errors.h"
+
+namespace bench {
+
+namespace {
+
+constexpr const char* kDense = "dense";
+constexpr int kMostRanks = 1024;
+constexpr const char* kFooter =
+    "Times are microseconds. select, exchange, scatter: medians over the timed steps of the slowest rank; total: "
+    "median\n"
+    "of the time from the first rank's start to the last one's end; p50, p99: of the single ranks' times in all "
+    "steps.\n"
+    "sel%: entries sent / n; wire%: bytes sent / bytes of a ring all-reduce; union%: non-zeros of the sum / n;\n"
+    "xroof: total / roofline, the time of the method's memory traffic at the bandwidth of this machine.\n"
+    "Exit codes: 0 good, 1 an assertion failed, 2 wrong data, 3 usage, 4 environment.";
+
+void addShapes(CLI::App& app, Options& options) {
+  app.add_option("-n,--elements", options.n, "elements of the gradient, a list")->delimiter(',');
+  app.add_option("--density", options.densities, "entries to send / n, a list")->delimiter(',');
+  app.add_option("--preset", options.presets, "methods, a list, or all (see --list)")->delimiter(',');
+  app.add_option("--dtype", options.types, "f32, f16, bf16, f64, a list")->delimiter(',');
+  app.add_option("--ranks", options.ranks, "engine:RANKS, a list, for example threads:4,threads:7")->delimiter(',');
+  app.add_option("--op", options.op, "sum or avg")->check(CLI::IsMember({"sum", "avg"}));
+  app.add_flag("--out-preserved", options.outPreserved, "promise that nobody else writes the sum");
+  app.add_flag("--no-residual", options.noResidual, "without error feedback");
+  app.add_option("--threshold", options.threshold,
+                 "of preset threshold; without it, the one that exact top-k arrives at with the same density");
+}
+
+void addData(CLI::App& app, Options& options) {
+  app.add_option("--dist", options.distribution, "normal, laplace, powerlaw:EXPONENT, file:PATH (raw 32-bit floats)");
+  app.add_option("--overlap", options.overlap, "share of the positions where all ranks have the same entry")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--skew", options.skew, "the vector's end has 1 - SKEW times the scale of its beginning")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--seed", options.seed, "of the gradients");
+}
+
+void addRun(CLI::App& app, Options& options) {
+  app.add_option("--steps", options.steps, "timed steps")->check(CLI::Range(1, 1000000));
+  app.add_option("--warmup", options.warmup, "steps before them, for thresholds to settle");
+  app.add_option("--against", options.against, "speed-up column: dense")->check(CLI::IsMember({kDense}));
+  app.add_flag("--no-check", options.noCheck, "leave out the correctness phase");
+  app.add_option("--json", options.json, "write the results to this file");
+  app.add_flag("--list", options.list, "print the presets and end");
+  app.add_flag("--dry-run", options.dryRun, "print the cases and end");
+  app.add_option("--assert", options.assertionTexts,
+                 "exit with 1 unless it holds, for example \"speedup>=1.2 @ density<=0.01, preset==topka\"")
+      ->allow_extra_args(false);
+}
+
+int ranksOf(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (text.substr(0, colon) != "threads") throw UsageError("--ranks " + text + ": this version has the engine threads");
+  int ranks = 0;
+  if (colon != std::string::npos && CLI::detail::lexical_cast(text.substr(colon + 1), ranks) && ranks >= 1 &&
+      ranks <= kMostRanks)
+    return ranks;
+  throw UsageError(fmt::format("--ranks {}: write threads:RANKS, 1 to {} of them", text, kMostRanks));
+}
+
+void resolvePresets(Options& options) {
+  const std::vector<std::string> known = presetNames();
+  if (options.presets == std::vector<std::string>{"all"}) options.presets = known;
+  for (const std::string& preset : options.presets)
+    if (std::find(known.begin(), known.end(), preset) == known.end())
+      throw UsageError(fmt::format("no preset \"{}\"; there are {}", preset, fmt::join(known, ", ")));
+}
+
+void resolve(Options& options) {
+  resolvePresets(options);
+  for (const double density : options.densities)
+    if (!(density > 0 && density <= 1)) throw UsageError(fmt::format("--density {}: it is in (0, 1]", density));
+  for (const uint64_t n : options.n)
+    if (n == 0) throw UsageError("-n 0: there must be something to reduce");
+  if (!(options.threshold >= 0 && std::isfinite(options.threshold)))
+    throw UsageError(fmt::format("--threshold {}: it is a number above 0", options.threshold));
+  for (const std::string& text : options.ranks) options.rankCounts.push_back(ranksOf(text));
+  for (const std::string& name : options.types)
+    for (const int ranks : options.rankCounts)
+      if (!options.noCheck && largestCheckInteger(elementType(name), ranks) < 1)
+        throw UsageError(fmt::format("sums of {} ranks in {} are not exact, so they need --no-check", ranks, name));
+  for (const std::string& text : options.assertionTexts) {
+    options.assertions.emplace_back(text);
+    if (options.assertions.back().metric() == "speedup_dense" && options.against.empty())
+      throw UsageError("--assert " + text + ": a speed-up needs --against dense");
+  }
+}
+
+}  // namespace
+
+uint32_t Options::flags() const {
+  return (outPreserved ? SPARSECOLL_OUT_PRESERVED : 0u) | (noResidual ? SPARSECOLL_NO_RESIDUAL : 0u);
+}
+
+std::optional<Options> parseOptions(int argc, const char* const* argv) {
+  Options options;
+  CLI::App app("Sparse against dense all-reduce: time, bytes and correctness of every method.", "sparsecoll-perf");
+  app.get_formatter()->column_width(26);
+  app.footer(kFooter);
+  addShapes(app, options);
+  addData(app, options);
+  addRun(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  }
+  resolve(options);
+  return options;
+}
+
+std::vector<Shape> shapesOf(const Options& options) {
+  std::vector<Shape> shapes;
+  for (const uint64_t n : options.n)
+    for (const std::string& type : options.types)
+      for (const int ranks : options.rankCounts) shapes.push_back({n, &elementType(type), ranks});
+  return shapes;
+}
+
+std::vector<Case> casesOf(const Options& options, const Shape& shape) {
+  std::vector<Case> dense;
+  std::vector<Case> sparse;
+  const auto add = [&](const std::string& preset, double density) {
+    Method method{preset, density, options.redOp(), options.flags(), options.threshold};
+    if (!isDense(method.params()))
+      sparse.push_back({shape, std::move(method), false});
+    else if (dense.empty())
+      dense.push_back({shape, std::move(method), true});
+  };
+  if (!options.against.empty()) add(kDense, 1);
+  for (const double density : options.densities)
+    for (const std::string& preset : options.presets) add(preset, density);
+  for (Case& each : dense) each.method.density = 1;
+  dense.insert(dense.end(), sparse.begin(), sparse.end());
+  return dense;
+}
+
+}  // namespace bench

@@ -1,0 +1,65 @@
+// The command line and the cases that it asks for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/perf/assertion.h"
+#include "bench/perf/element.h"
+#include "bench/perf/library.h"
+
+namespace bench {
+
+struct Options {
+  std::vector<uint64_t> n = {1000000};
+  std::vector<double> densities = {0.01};
+  std::vector<std::string> presets = {"all"};
+  std::vector<std::string> types = {"f32"};
+  std::vector<std::string> ranks = {"threads:4"};
+  std::string distribution = "normal";
+  double overlap = 0;
+  double skew = 0;
+  uint64_t steps = 20;
+  uint64_t warmup = 10;
+  std::string against;
+  std::string op = "sum";
+  bool outPreserved = false;
+  bool noResidual = false;
+  double threshold = 0;
+  uint64_t seed = 1;
+  bool noCheck = false;
+  std::string json;
+  bool list = false;
+  bool dryRun = false;
+  std::vector<std::string> assertionTexts;
+
+  std::vector<int> rankCounts;        // parsed from ranks
+  std::vector<Assertion> assertions;  // parsed from their texts
+
+  sparsecollRedOp_t redOp() const { return op == "avg" ? sparsecollAvg : sparsecollSum; }
+  uint32_t flags() const;
+};
+
+// Nothing if all there was to do was to print the help. Throws UsageError.
+std::optional<Options> parseOptions(int argc, const char* const* argv);
+
+// What shares gradients and a roofline.
+struct Shape {
+  uint64_t n;
+  const ElementType* type;
+  int ranks;
+};
+
+struct Case {
+  Shape shape;
+  Method method;
+  bool dense;
+};
+
+std::vector<Shape> shapesOf(const Options& options);
+// The dense preset comes first and only once: the others are compared with it, and density means nothing to it.
+std::vector<Case> casesOf(const Options& options, const Shape& shape);
+
+}  // namespace bench

@@ -1,0 +1,176 @@
+#include "bench/perf/report.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <string_view>
+#include <thread>
+
+#include "bench/perf/errors.h"
+
+namespace bench {
+
+namespace {
+
+std::string cpuModel() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+std::string orDash(const std::optional<double>& value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "-";
+}
+
+double percentOf(uint64_t part, uint64_t whole) { return 100 * static_cast<double>(part) / static_cast<double>(whole); }
+
+std::string microseconds(double value) { return fmt::format("{:.{}f}", value, value < 1000 ? 1 : 0); }
+
+struct Column {
+  const char* title;
+  int width;
+  std::string (*text)(const Row& row);
+};
+
+constexpr Column kColumns[] = {
+    {"n", 10, [](const Row& r) { return fmt::format("{}", r.n); }},
+    {"type", 4, [](const Row& r) { return r.type; }},
+    {"ranks", 10, [](const Row& r) { return r.ranks; }},
+    {"density", 8, [](const Row& r) { return r.preset == "dense" ? "-" : fmt::format("{:.5g}", r.density); }},
+    {"preset", 9, [](const Row& r) { return r.preset; }},
+    {"select", 8, [](const Row& r) { return microseconds(r.timing.select); }},
+    {"exchange", 8, [](const Row& r) { return microseconds(r.timing.exchange); }},
+    {"scatter", 8, [](const Row& r) { return microseconds(r.timing.scatter); }},
+    {"total", 9, [](const Row& r) { return microseconds(r.timing.total); }},
+    {"p50", 9, [](const Row& r) { return microseconds(r.timing.p50); }},
+    {"p99", 9, [](const Row& r) { return microseconds(r.timing.p99); }},
+    {"sent_B", 10, [](const Row& r) { return fmt::format("{}", r.timing.sentBytes); }},
+    {"sel%", 7, [](const Row& r) { return fmt::format("{:.3f}", 100 * r.timing.achievedDensity); }},
+    {"wire%", 7, [](const Row& r) { return orDash(r.wirePercent, 2); }},
+    {"union%", 7, [](const Row& r) { return fmt::format("{:.3f}", percentOf(r.timing.unionEntries, r.n)); }},
+    {"imbal", 6, [](const Row& r) { return fmt::format("{:.2f}", r.timing.imbalance); }},
+    {"dense_GB/s", 10, [](const Row& r) { return fmt::format("{:.2f}", r.denseGBps); }},
+    {"speedup", 7, [](const Row& r) { return orDash(r.speedup, 2); }},
+    {"xroof", 6, [](const Row& r) { return fmt::format("{:.2f}", r.timing.total / r.roofline); }},
+    {"#wrong", 6, [](const Row& r) { return r.check ? fmt::format("{}", r.check->wrong) : std::string("-"); }},
+};
+
+nlohmann::json toJson(const Row& row) {
+  const Timing& t = row.timing;
+  nlohmann::json json = {{"n", row.n},
+                         {"dtype", row.type},
+                         {"density", row.density},
+                         {"preset", row.preset},
+                         {"ranks", row.ranks},
+                         {"select_us", t.select},
+                         {"exchange_us", t.exchange},
+                         {"scatter_us", t.scatter},
+                         {"total_us", t.total},
+                         {"best_us", t.best},
+                         {"p50_us", t.p50},
+                         {"p99_us", t.p99},
+                         {"sent_bytes", t.sentBytes},
+                         {"union", t.unionEntries},
+                         {"union_percent", percentOf(t.unionEntries, row.n)},
+                         {"achieved_density", t.achievedDensity},
+                         {"imbalance", t.imbalance},
+                         {"dense_gbps", row.denseGBps},
+                         {"roofline_us", row.roofline},
+                         {"xroof", t.total / row.roofline},
+                         {"k", t.k},
+                         {"selected", t.selected}};
+  json["wire_percent"] = json["speedup_dense"] = json["wrong"] = json["sum_hash"] = nullptr;
+  if (row.wirePercent) json["wire_percent"] = *row.wirePercent;
+  if (row.speedup) json["speedup_dense"] = *row.speedup;
+  if (row.check) json["wrong"] = row.check->wrong;
+  if (row.check) json["sum_hash"] = fmt::format("{:016x}", row.check->hash);
+  return json;
+}
+
+}  // namespace
+
+Report::Report(const Options& options) {
+  const auto build = nlohmann::json::parse(sparsecollGetBuildInfo());
+  json_["context"] = {{"build", build},
+                      {"version", build["version"]},
+                      {"cpu", cpuModel()},
+                      {"cores", std::thread::hardware_concurrency()},
+                      {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+                      {"seed", options.seed},
+                      {"dist", options.distribution},
+                      {"overlap", options.overlap},
+                      {"skew", options.skew},
+                      {"op", options.op},
+                      {"out_preserved", options.outPreserved},
+                      {"residual", !options.noResidual},
+                      {"steps", options.steps},
+                      {"warmup", options.warmup},
+                      {"check", !options.noCheck},
+                      {"rooflines", nlohmann::json::array()}};
+  json_["rows"] = nlohmann::json::array();
+}
+
+void Report::begin() {
+  const nlohmann::json& c = json_["context"];
+  const nlohmann::json& build = c["build"];
+  const auto text = [](const nlohmann::json& value) { return value.get<std::string>(); };
+  fmt::print("# sparsecoll-perf {} ({}) {}, {}, {}, {} cores, {}\n", text(c["version"]), text(build["commit"]),
+             text(build["build"]), text(build["isa"]), text(c["cpu"]), c["cores"].dump(), text(c["date"]));
+  fmt::print("# op {}, dist {}, overlap {}, skew {}, seed {}, {} steps after {}, residual {}, out {}, check {}\n",
+             text(c["op"]), text(c["dist"]), c["overlap"].dump(), c["skew"].dump(), c["seed"].dump(), c["steps"].dump(),
+             c["warmup"].dump(), c["residual"].get<bool>() ? "on" : "off",
+             c["out_preserved"].get<bool>() ? "preserved" : "written", c["check"].get<bool>() ? "on" : "OFF");
+}
+
+void Report::note(const std::string& text) {
+  fmt::print("# {}\n", text);
+  std::fflush(stdout);
+}
+
+void Report::addRoofline(const Shape& shape, const Roofline& roofline, uint32_t flags) {
+  const auto time = [&](bool dense) {
+    const auto bytes = static_cast<double>(localBytes(*shape.type, dense, flags) * shape.n);
+    return bytes / roofline.bytesPerSecond * 1e6;
+  };
+  const double rate = roofline.bytesPerSecond * 1e-9;
+  note(fmt::format(
+      "n {}, {}, threads:{}: local roofline {} us per step ({} B/element at {:.2f} GB/s a rank: {}); "
+      "dense {} us ({} B/element)",
+      shape.n, shape.type->name, shape.ranks, microseconds(time(false)), localBytes(*shape.type, false, flags), rate,
+      roofline.loop, microseconds(time(true)), localBytes(*shape.type, true, flags)));
+  json_["context"]["rooflines"].push_back({{"n", shape.n},
+                                           {"dtype", shape.type->name},
+                                           {"ranks", fmt::format("threads:{}", shape.ranks)},
+                                           {"gbps_per_rank", rate},
+                                           {"loop", roofline.loop},
+                                           {"local_us", time(false)},
+                                           {"dense_us", time(true)}});
+}
+
+void Report::add(const Row& row) {
+  if (!columnsShown_) {
+    for (const Column& column : kColumns) fmt::print("{:>{}} ", column.title, column.width);
+    fmt::print("\n");
+    columnsShown_ = true;
+  }
+  for (const Column& column : kColumns) fmt::print("{:>{}} ", column.text(row), column.width);
+  fmt::print("\n");
+  if (row.check && row.check->wrong != 0) {
+    note("WRONG: " + row.check->firstWrong);
+    anyWrong_ = true;
+  }
+  std::fflush(stdout);
+  json_["rows"].push_back(toJson(row));
+}
+
+void Report::write(const std::string& path) const {
+  std::ofstream file(path);
+  file << json_.dump(2) << "\n";
+  if (!file.flush()) throw EnvironmentError(path + ": cannot be written");
+}
+
+}  // namespace bench

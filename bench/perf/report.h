@@ -1,0 +1,32 @@
+// The table on the terminal and the JSON file.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "bench/perf/options.h"
+#include "bench/perf/roofline.h"
+#include "bench/perf/row.h"
+
+namespace bench {
+
+class Report {
+ public:
+  explicit Report(const Options& options);
+
+  void begin();  // heading
+  void addRoofline(const Shape& shape, const Roofline& roofline, uint32_t flags);
+  void note(const std::string& text);
+  void add(const Row& row);
+
+  const nlohmann::json& rows() const { return json_["rows"]; }
+  bool anyWrong() const { return anyWrong_; }
+  // Throws EnvironmentError.
+  void write(const std::string& path) const;
+
+ private:
+  nlohmann::json json_;
+  bool anyWrong_ = false;
+  bool columnsShown_ = false;
+};
+
+}  // namespace bench

@@ -1,0 +1,43 @@
+// One measured case, as the table and the JSON file show it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace bench {
+
+// Microseconds, unless the name says otherwise.
+struct Timing {
+  double select = 0, exchange = 0, scatter = 0, total = 0;
+  double best = 0;  // total of the fastest step
+  double p50 = 0, p99 = 0;
+  uint64_t sentBytes = 0;
+  uint64_t selected = 0;  // entries a rank sent
+  uint64_t unionEntries = 0;
+  double achievedDensity = 0;
+  double imbalance = 0;
+  uint64_t k = 0;
+};
+
+struct CheckResult {
+  uint64_t wrong = 0;
+  uint64_t hash = 0;       // of all sums; the same for the same case on every machine and instruction set
+  std::string firstWrong;  // what was seen, or empty
+};
+
+struct Row {
+  uint64_t n = 0;
+  std::string type;
+  double density = 0;
+  std::string preset;
+  std::string ranks;
+  Timing timing;
+  std::optional<double> wirePercent;  // one rank sends nothing
+  double denseGBps = 0;
+  std::optional<double> speedup;
+  double roofline = 0;
+  std::optional<CheckResult> check;
+};
+
+}  // namespace bench

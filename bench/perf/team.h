@@ -1,0 +1,47 @@
+// Ranks as threads of this process.
+#pragma once
+
+#include <atomic>
+#include <barrier>
+#include <functional>
+#include <vector>
+
+#include "bench/perf/errors.h"
+#include "sparsecoll/sparsecoll.h"
+
+namespace bench {
+
+struct Rank {
+  int index;
+  int ranks;
+  sparsecollComm_t comm;
+  std::barrier<>& barrier;
+  const std::atomic<bool>& failed;
+
+  // Waits for the other ranks. Throws EnvironmentError if one of them has failed: what it owned is gone.
+  void sync() {
+    barrier.arrive_and_wait();
+    if (failed) throw EnvironmentError("another rank failed");
+  }
+  size_t slot() const { return static_cast<size_t>(index); }
+  // This rank's share of n things: [begin, end).
+  uint64_t begin(uint64_t n) const { return n * static_cast<uint64_t>(index) / static_cast<uint64_t>(ranks); }
+  uint64_t end(uint64_t n) const { return n * (static_cast<uint64_t>(index) + 1) / static_cast<uint64_t>(ranks); }
+};
+
+class Team {
+ public:
+  explicit Team(int ranks);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int ranks() const { return static_cast<int>(comms_.size()); }
+  // Runs work on every rank at once. If one fails, the others are made to stop, and the first failure is thrown here.
+  void run(const std::function<void(Rank&)>& work);
+
+ private:
+  std::vector<sparsecollComm_t> comms_;
+};
+
+}  // namespace bench

@@ -1,0 +1,169 @@
+#include "bench/perf/timing.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <vector>
+
+#include "bench/common/clock.h"
+
+namespace bench {
+
+namespace {
+
+struct Step {
+  uint64_t startNs = 0;
+  uint64_t endNs = 0;
+  sparsecollStats_t stats{};
+};
+
+using Steps = std::vector<Step>;  // of one rank
+
+double percentile(std::vector<double> values, double share) {
+  const auto wanted = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::max<size_t>(wanted, 1) - 1);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+// The median over the steps of the largest (or otherwise combined) value of the ranks.
+template <class Combine, class Value>
+double medianOf(const std::vector<Steps>& ranks, const Combine& combine, const Value& value) {
+  std::vector<double> perStep;
+  for (size_t s = 0; s < ranks.front().size(); ++s) {
+    std::vector<double> perRank;
+    for (const Steps& rank : ranks) perRank.push_back(static_cast<double>(value(rank[s])));
+    perStep.push_back(combine(perRank));
+  }
+  return percentile(perStep, 0.5);
+}
+
+double largest(const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+// From the first rank's start to the last one's end.
+std::vector<double> totalsNs(const std::vector<Steps>& ranks) {
+  std::vector<double> totals;
+  for (size_t s = 0; s < ranks.front().size(); ++s) {
+    uint64_t first = ~uint64_t{0};
+    uint64_t last = 0;
+    for (const Steps& rank : ranks) {
+      first = std::min(first, rank[s].startNs);
+      last = std::max(last, rank[s].endNs);
+    }
+    totals.push_back(static_cast<double>(last - first));
+  }
+  return totals;
+}
+
+void summarise(const std::vector<Steps>& ranks, Timing& timing) {
+  using Stats = sparsecollStats_t;
+  const auto slowest = [&](uint64_t Stats::*ns) {
+    return medianOf(ranks, largest, [ns](const Step& step) { return step.stats.*ns; }) / 1e3;
+  };
+  timing.select = slowest(&Stats::lastSelectNs);
+  timing.exchange = slowest(&Stats::lastExchangeNs);
+  timing.scatter = slowest(&Stats::lastScatterNs);
+  const std::vector<double> totals = totalsNs(ranks);
+  timing.total = percentile(totals, 0.5) / 1e3;
+  timing.best = percentile(totals, 0) / 1e3;
+  std::vector<double> single;
+  for (const Steps& rank : ranks)
+    for (const Step& step : rank) single.push_back(static_cast<double>(step.endNs - step.startNs) / 1e3);
+  timing.p50 = percentile(single, 0.5);
+  timing.p99 = percentile(single, 0.99);
+  timing.sentBytes = static_cast<uint64_t>(slowest(&Stats::lastBytesSent) * 1e3);
+  timing.selected =
+      static_cast<uint64_t>(medianOf(ranks, mean, [](const Step& step) { return step.stats.lastSelected; }));
+  timing.imbalance = medianOf(ranks, largest, [](const Step& step) { return step.stats.lastImbalance; });
+}
+
+template <class T>
+uint64_t nonZeros(const T* x, uint64_t begin, uint64_t end) {
+  return static_cast<uint64_t>(std::count_if(x + begin, x + end, [](T value) { return toDouble(value) != 0; }));
+}
+
+class Runner {
+ public:
+  Runner(const Case& what, const Gradients& gradients, const StepCounts& counts)
+      : case_(what), gradients_(gradients), counts_(counts), team_(what.shape.ranks) {
+    outs_.resize(static_cast<size_t>(team_.ranks()));
+    steps_.resize(outs_.size());
+  }
+
+  Timing run() {
+    team_.run([this](Rank& rank) { onRank(rank); });
+    summarise(steps_, timing_);
+    timing_.unionEntries = union_;
+    timing_.k = info_.k;
+    const auto n = static_cast<double>(case_.shape.n);
+    const double together = medianOf(steps_, largest, [](const Step& step) { return step.stats.lastUnion; });
+    timing_.achievedDensity = (info_.densityIsGlobal != 0 ? together : static_cast<double>(timing_.selected)) / n;
+    return timing_;
+  }
+
+ private:
+  void onRank(Rank& rank) {
+    const Shape& shape = case_.shape;
+    Memory& out = outs_[rank.slot()];
+    out = Memory(shape.n * shape.type->bytes);
+    steps_[rank.slot()].reserve(counts_.timed);
+    Reducer reducer(case_.method, shape.n, *shape.type, rank.comm);
+    for (uint64_t s = 0; s < counts_.warmup + counts_.timed; ++s) {
+      Step step;
+      rank.sync();
+      step.startNs = nowNs();
+      reducer.run(gradients_.of(rank, s), out.as<>());
+      step.endNs = nowNs();
+      step.stats = reducer.stats();
+      if (s >= counts_.warmup) steps_[rank.slot()].push_back(step);
+    }
+    if (rank.index == 0) info_ = reducer.info();
+    rank.sync();
+    countUnion(rank);
+  }
+
+  // The sum is the same on all ranks, so each counts a part of the first one's.
+  void countUnion(const Rank& rank) {
+    const uint64_t n = case_.shape.n;
+    withElement(case_.shape.type->type,
+                [&]<class T>(T) { union_ += nonZeros(outs_.front().as<T>(), rank.begin(n), rank.end(n)); });
+  }
+
+  const Case& case_;
+  const Gradients& gradients_;
+  StepCounts counts_;
+  Team team_;
+  std::vector<Memory> outs_;
+  std::vector<Steps> steps_;
+  std::atomic<uint64_t> union_{0};
+  sparsecollReducerInfo_t info_{};
+  Timing timing_;
+};
+
+}  // namespace
+
+Timing timeSteps(const Case& what, const Gradients& gradients, const StepCounts& counts) {
+  return Runner(what, gradients, counts).run();
+}
+
+double thresholdOfTopK(const Case& what, const Gradients& gradients, const StepCounts& counts) {
+  const Shape& shape = what.shape;
+  Method method = what.method;
+  method.preset = "topka";
+  double threshold = 0;
+  Team(1).run([&](Rank& rank) {
+    const Memory out(shape.n * shape.type->bytes);
+    Reducer reducer(method, shape.n, *shape.type, rank.comm);
+    for (uint64_t s = 0; s < counts.warmup + counts.timed / 2; ++s) reducer.run(gradients.of(rank, s), out.as<>());
+    threshold = reducer.stats().lastThreshold;
+  });
+  return threshold;
+}
+
+}  // namespace bench

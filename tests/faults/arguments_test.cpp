@@ -1,0 +1,319 @@
+// Every function with every wrong pointer, handle and stream (T01, T02, T07): the right code, a text that names the
+// call, no effect, and the next good call works.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <functional>
+
+#include "tests/support/group.h"
+
+using namespace sparsecoll::test;
+
+namespace {
+
+constexpr uint64_t kLength = 64;
+const sparsecollStream_t kNoStream = nullptr;
+
+// One rank with all that calls need.
+struct World {
+  World() : group(1, kLength, sparsecollFloat32, preset("topka", 0.1)) {
+    group.fillRandom(1);
+    in.add(1, 1);
+    in.add(5, 2);
+    bytes = sizeof blob;
+    (void)(sparsecollReducerExport(group.reducer(0), blob, &bytes, nullptr) == sparsecollSuccess);
+  }
+  sparsecollComm_t comm() const { return group.ranks()[0]; }
+  sparsecollReducer_t reducer() const { return group.reducer(0); }
+  void* gradient() { return group.gradients[0].data(); }
+  void* out() { return group.outs[0].data(); }
+
+  Group group;
+  SparseVector in{sparsecollFloat32, kLength, 4};
+  SparseVector other{sparsecollFloat32, kLength, 4};
+  SparseVector sum{sparsecollFloat32, kLength, kLength};
+  sparsecollParams_t params = preset("topka", 0.1);
+  sparsecollStats_t stats = SPARSECOLL_INIT(sparsecollStats_t);
+  sparsecollReducerInfo_t info = SPARSECOLL_INIT(sparsecollReducerInfo_t);
+  sparsecollFailure_t failure = SPARSECOLL_INIT(sparsecollFailure_t);
+  sparsecollResult_t state = sparsecollSuccess;
+  void* data = nullptr;
+  uint64_t n = 0;
+  sparsecollDataType_t type = sparsecollFloat32;
+  int number = 0;
+  alignas(8) std::byte blob[4096];
+  size_t bytes = 0;
+};
+
+// A call whose handle and stream are given, all else good.
+struct Call {
+  const char* name;
+  bool takesStream;
+  std::function<sparsecollResult_t(World&, sparsecollComm_t, sparsecollReducer_t, sparsecollStream_t)> run;
+};
+
+#define CALL(name, takesStream, expression)                                                            \
+  Call {                                                                                               \
+    name, takesStream, [](World& w, sparsecollComm_t c, sparsecollReducer_t r, sparsecollStream_t s) { \
+      (void)w, (void)c, (void)r, (void)s;                                                              \
+      return expression;                                                                               \
+    }                                                                                                  \
+  }
+
+const Call kCommCalls[] = {
+    CALL("CommGetInfo", false, sparsecollCommGetInfo(c, &w.number, nullptr, nullptr)),
+    CALL("CommGetAsyncError", false, sparsecollCommGetAsyncError(c, &w.state)),
+    CALL("CommGetFailure", false, sparsecollCommGetFailure(c, &w.failure)),
+    CALL("CommWait", true, sparsecollCommWait(c, s, 1)),
+    CALL("GetStats", false, sparsecollGetStats(c, &w.stats)),
+    CALL("ResetStats", false, sparsecollResetStats(c)),
+    CALL("AllReduce", true, sparsecollAllReduce(w.gradient(), w.out(), kLength, w.type, &w.params, c, s)),
+    CALL("AllReduceVector", true, sparsecollAllReduceVector(w.in.view(), w.sum.view(), nullptr, c, s)),
+    CALL("ReduceScatterVector", true, sparsecollReduceScatterVector(w.in.view(), w.sum.view(), nullptr, c, s)),
+    CALL("AllGatherVector", true, sparsecollAllGatherVector(w.in.view(), w.sum.view(), c, s)),
+    CALL("Select", true, sparsecollSelect(w.gradient(), kLength, w.type, &w.params, w.sum.view(), c, s)),
+    CALL("Merge", true, sparsecollMerge(w.in.view(), w.other.view(), w.sum.view(), c, s)),
+    CALL("ScatterAdd", true, sparsecollScatterAdd(w.in.view(), w.out(), kLength, 1, c, s)),
+};
+
+const Call kReducerCalls[] = {
+    CALL("ReducerGetInfo", false, sparsecollReducerGetInfo(r, &w.info)),
+    CALL("ReducerRun", true, sparsecollReducerRun(r, w.gradient(), w.out(), s)),
+    CALL("ReducerRunSparse", true, sparsecollReducerRunSparse(r, w.gradient(), w.sum.view(), s)),
+    CALL("ReducerSetDensity", false, sparsecollReducerSetDensity(r, 0.05)),
+    CALL("ReducerGiveBack", true, sparsecollReducerGiveBack(r, w.out(), s)),
+    CALL("ReducerGetStats", false, sparsecollReducerGetStats(r, &w.stats)),
+    CALL("ReducerReset", true, sparsecollReducerReset(r, s)),
+    CALL("ReducerFlush", true, sparsecollReducerFlush(r, w.out(), s)),
+    CALL("ReducerGetResidual", false, sparsecollReducerGetResidual(r, &w.data, &w.n, &w.type)),
+    CALL("ReducerExport", true, sparsecollReducerExport(r, w.blob, &w.bytes, s)),
+    CALL("ReducerImport", true, sparsecollReducerImport(r, w.blob, w.bytes, s)),
+    CALL("ReducerImportFrom", true, sparsecollReducerImportFrom(r, w.blob, w.bytes, 1, s)),
+};
+
+// One good call but for what the name says.
+struct Bad {
+  const char* name;
+  std::function<sparsecollResult_t(World&)> run;
+};
+
+#define BAD(name, expression)                                  \
+  Bad {                                                        \
+    name, []([[maybe_unused]] World& w) { return expression; } \
+  }
+
+const Bad kNulls[] = {
+    BAD("BackendAvailable: available", sparsecollBackendAvailable(0, 0, nullptr)),
+    BAD("CommInitAll: comms", sparsecollCommInitAll(nullptr, 1, nullptr, nullptr)),
+    BAD("CommGetAsyncError: state", sparsecollCommGetAsyncError(w.comm(), nullptr)),
+    BAD("CommGetFailure: failure", sparsecollCommGetFailure(w.comm(), nullptr)),
+    BAD("GetStats: stats", sparsecollGetStats(w.comm(), nullptr)),
+    BAD("AllReduce: in", sparsecollAllReduce(nullptr, w.out(), kLength, w.type, &w.params, w.comm(), kNoStream)),
+    BAD("AllReduce: out", sparsecollAllReduce(w.gradient(), nullptr, kLength, w.type, &w.params, w.comm(), kNoStream)),
+    BAD("AllReduce: params", sparsecollAllReduce(w.gradient(), w.out(), kLength, w.type, nullptr, w.comm(), kNoStream)),
+    BAD("AllReduceVector: in", sparsecollAllReduceVector(nullptr, w.sum.view(), nullptr, w.comm(), kNoStream)),
+    BAD("AllReduceVector: out", sparsecollAllReduceVector(w.in.view(), nullptr, nullptr, w.comm(), kNoStream)),
+    BAD("ReduceScatterVector: in", sparsecollReduceScatterVector(nullptr, w.sum.view(), nullptr, w.comm(), kNoStream)),
+    BAD("ReduceScatterVector: out", sparsecollReduceScatterVector(w.in.view(), nullptr, nullptr, w.comm(), kNoStream)),
+    BAD("AllGatherVector: in", sparsecollAllGatherVector(nullptr, w.sum.view(), w.comm(), kNoStream)),
+    BAD("AllGatherVector: out", sparsecollAllGatherVector(w.in.view(), nullptr, w.comm(), kNoStream)),
+    BAD("Select: in", sparsecollSelect(nullptr, kLength, w.type, &w.params, w.sum.view(), w.comm(), kNoStream)),
+    BAD("Select: params", sparsecollSelect(w.gradient(), kLength, w.type, nullptr, w.sum.view(), w.comm(), kNoStream)),
+    BAD("Select: out", sparsecollSelect(w.gradient(), kLength, w.type, &w.params, nullptr, w.comm(), kNoStream)),
+    BAD("Merge: a", sparsecollMerge(nullptr, w.other.view(), w.sum.view(), w.comm(), kNoStream)),
+    BAD("Merge: b", sparsecollMerge(w.in.view(), nullptr, w.sum.view(), w.comm(), kNoStream)),
+    BAD("Merge: out", sparsecollMerge(w.in.view(), w.other.view(), nullptr, w.comm(), kNoStream)),
+    BAD("ScatterAdd: in", sparsecollScatterAdd(nullptr, w.out(), kLength, 1, w.comm(), kNoStream)),
+    BAD("ScatterAdd: dense", sparsecollScatterAdd(w.in.view(), nullptr, kLength, 1, w.comm(), kNoStream)),
+    BAD("Preset: name", sparsecollPreset(nullptr, &w.params)),
+    BAD("Preset: params", sparsecollPreset("topka", nullptr)),
+    BAD("ReducerCreate: reducer", sparsecollReducerCreate(nullptr, kLength, w.type, &w.params, nullptr, w.comm())),
+    BAD("ReducerCreate: params", sparsecollReducerCreate(reinterpret_cast<sparsecollReducer_t*>(&w.data), kLength,
+                                                         w.type, nullptr, nullptr, w.comm())),
+    BAD("ReducerGetInfo: info", sparsecollReducerGetInfo(w.reducer(), nullptr)),
+    BAD("ReducerRun: gradient", sparsecollReducerRun(w.reducer(), nullptr, w.out(), kNoStream)),
+    BAD("ReducerRun: out", sparsecollReducerRun(w.reducer(), w.gradient(), nullptr, kNoStream)),
+    BAD("ReducerRunSparse: gradient", sparsecollReducerRunSparse(w.reducer(), nullptr, w.sum.view(), kNoStream)),
+    BAD("ReducerRunSparse: out", sparsecollReducerRunSparse(w.reducer(), w.gradient(), nullptr, kNoStream)),
+    BAD("ReducerGiveBack: out", sparsecollReducerGiveBack(w.reducer(), nullptr, kNoStream)),
+    BAD("ReducerGetStats: stats", sparsecollReducerGetStats(w.reducer(), nullptr)),
+    BAD("ReducerFlush: dense", sparsecollReducerFlush(w.reducer(), nullptr, kNoStream)),
+    BAD("ReducerGetResidual: data", sparsecollReducerGetResidual(w.reducer(), nullptr, &w.n, &w.type)),
+    BAD("ReducerGetResidual: n", sparsecollReducerGetResidual(w.reducer(), &w.data, nullptr, &w.type)),
+    BAD("ReducerGetResidual: type", sparsecollReducerGetResidual(w.reducer(), &w.data, &w.n, nullptr)),
+    BAD("ReducerExport: bytes", sparsecollReducerExport(w.reducer(), w.blob, nullptr, kNoStream)),
+    BAD("ReducerImport: blob", sparsecollReducerImport(w.reducer(), nullptr, w.bytes, kNoStream)),
+    BAD("ReducerImportFrom: blob", sparsecollReducerImportFrom(w.reducer(), nullptr, w.bytes, 0, kNoStream)),
+};
+
+const Bad kValues[] = {
+    BAD("CommInitAll: 0 ranks",
+        sparsecollCommInitAll(reinterpret_cast<sparsecollComm_t*>(&w.data), 0, nullptr, nullptr)),
+    BAD("CommInitAll: -1 ranks",
+        sparsecollCommInitAll(reinterpret_cast<sparsecollComm_t*>(&w.data), -1, nullptr, nullptr)),
+    BAD("CommInitAll: 1025 ranks",
+        sparsecollCommInitAll(reinterpret_cast<sparsecollComm_t*>(&w.data), 1025, nullptr, nullptr)),
+    BAD("BackendAvailable: backend -1", sparsecollBackendAvailable(-1, 0, &w.number)),
+    BAD("BackendAvailable: backend 3", sparsecollBackendAvailable(3, 0, &w.number)),
+    BAD("BackendAvailable: transport 6", sparsecollBackendAvailable(0, 6, &w.number)),
+    BAD("BackendAvailable: transport max", sparsecollBackendAvailable(0, 0x7fffffff, &w.number)),
+    BAD("Preset: no such name", sparsecollPreset("no such method", &w.params)),
+    BAD("Preset: empty name", sparsecollPreset("", &w.params)),
+    BAD("ReducerCreate: n 0", sparsecollReducerCreate(reinterpret_cast<sparsecollReducer_t*>(&w.data), 0, w.type,
+                                                      &w.params, nullptr, w.comm())),
+    BAD("Select: n 0", sparsecollSelect(w.gradient(), 0, w.type, &w.params, w.sum.view(), w.comm(), kNoStream)),
+    BAD("Select: n is not out.length",
+        sparsecollSelect(w.gradient(), kLength - 1, w.type, &w.params, w.sum.view(), w.comm(), kNoStream)),
+    BAD("ScatterAdd: n is not in.length",
+        sparsecollScatterAdd(w.in.view(), w.out(), kLength - 1, 1, w.comm(), kNoStream)),
+    BAD("ScatterAdd: scale nan",
+        sparsecollScatterAdd(w.in.view(), w.out(), kLength, std::nan(""), w.comm(), kNoStream)),
+    BAD("ReducerImportFrom: sumMerge 2", sparsecollReducerImportFrom(w.reducer(), w.blob, w.bytes, 2, kNoStream)),
+    BAD("ReducerImportFrom: sumMerge -1", sparsecollReducerImportFrom(w.reducer(), w.blob, w.bytes, -1, kNoStream)),
+};
+
+std::vector<std::byte> stateOf(World& world) {
+  std::vector<std::byte> state(4096);
+  size_t bytes = state.size();
+  if (sparsecollReducerExport(world.reducer(), state.data(), &bytes, nullptr) != sparsecollSuccess) return {};
+  state.resize(bytes);
+  return state;
+}
+
+// A wrong call leaves state and outputs alone, says which call it was, and the next step works.
+void checkHarmless(World& world, const char* name, sparsecollResult_t expected,
+                   const std::function<sparsecollResult_t()>& wrong) {
+  CAPTURE(name);
+  const std::vector<std::byte> before = stateOf(world);
+  const Elements out = world.group.outs[0];
+  void* const data = world.data;
+  CHECK(wrong() == expected);
+  const std::string text = sparsecollGetLastError();
+  const std::string call = std::string(name).substr(0, std::string(name).find(':'));
+  CHECK_THAT(text, Catch::StartsWith(call + ":"));
+  CHECK(text.size() > call.size() + 5);
+  CHECK((stateOf(world) == before));
+  CHECK((world.group.outs[0] == out));
+  CHECK(world.data == data);
+  REQUIRE(world.group.step() == all(1, sparsecollSuccess));
+}
+
+}  // namespace
+
+TEST_CASE("NULL for each pointer") {
+  World world;
+  for (const Bad& bad : kNulls)
+    checkHarmless(world, bad.name, sparsecollInvalidArgument, [&] { return bad.run(world); });
+}
+
+TEST_CASE("numbers and names that are out of range") {
+  World world;
+  for (const Bad& bad : kValues)
+    checkHarmless(world, bad.name, sparsecollInvalidArgument, [&] { return bad.run(world); });
+}
+
+TEST_CASE("the good calls of the tables are good") {
+  World world;
+  for (const Call& call : kCommCalls) {
+    CAPTURE(call.name);
+    CHECK(call.run(world, world.comm(), nullptr, nullptr) == sparsecollSuccess);
+  }
+  for (const Call& call : kReducerCalls) {
+    CAPTURE(call.name);
+    world.bytes = call.name == std::string("ReducerExport") ? sizeof world.blob : world.bytes;
+    CHECK(call.run(world, nullptr, world.reducer(), nullptr) == sparsecollSuccess);
+  }
+}
+
+TEST_CASE("a stream on host communicators") {
+  World world;
+  const auto stream = reinterpret_cast<sparsecollStream_t>(&world);
+  for (const Call& call : kCommCalls)
+    if (call.takesStream)
+      checkHarmless(world, call.name, sparsecollInvalidArgument,
+                    [&] { return call.run(world, world.comm(), nullptr, stream); });
+  for (const Call& call : kReducerCalls)
+    if (call.takesStream)
+      checkHarmless(world, call.name, sparsecollInvalidArgument,
+                    [&] { return call.run(world, nullptr, world.reducer(), stream); });
+}
+
+TEST_CASE("handles that are NULL, destroyed, of the other kind, or nothing at all") {
+  World world;
+  Ranks gone(1);
+  Reducers goneReducers(gone, kLength, sparsecollFloat32, world.params);
+  const sparsecollComm_t deadComm = gone[0];
+  sparsecollReducer_t deadReducer = nullptr;
+  REQUIRE(sparsecollReducerCreate(&deadReducer, kLength, sparsecollFloat32, &world.params, nullptr, deadComm) ==
+          sparsecollSuccess);
+  REQUIRE(sparsecollReducerDestroy(deadReducer) == sparsecollSuccess);
+  REQUIRE(sparsecollCommDestroy(gone.release(0)) == sparsecollSuccess);
+  int local = 0;
+  const auto comm = [](const void* value) { return reinterpret_cast<sparsecollComm_t>(const_cast<void*>(value)); };
+  const auto reducer = [](const void* value) {
+    return reinterpret_cast<sparsecollReducer_t>(const_cast<void*>(value));
+  };
+  const auto* const odd = reinterpret_cast<const void*>(~uintptr_t{0});
+
+  for (const Call& call : kCommCalls)
+    for (const sparsecollComm_t handle : {comm(nullptr), deadComm, comm(world.reducer()), comm(&local), comm(odd)})
+      checkHarmless(world, call.name, handle == nullptr ? sparsecollInvalidArgument : sparsecollInvalidUsage,
+                    [&] { return call.run(world, handle, nullptr, nullptr); });
+  for (const Call& call : kReducerCalls)
+    for (const sparsecollReducer_t handle :
+         {reducer(nullptr), deadReducer, reducer(world.comm()), reducer(&local), reducer(odd)})
+      checkHarmless(world, call.name, handle == nullptr ? sparsecollInvalidArgument : sparsecollInvalidUsage,
+                    [&] { return call.run(world, nullptr, handle, nullptr); });
+  CHECK(sparsecollReducerCreate(&deadReducer, kLength, sparsecollFloat32, &world.params, nullptr, deadComm) ==
+        sparsecollInvalidUsage);
+  CHECK(sparsecollCommAbort(deadComm) == sparsecollInvalidUsage);
+  CHECK(sparsecollCommAbort(nullptr) == sparsecollInvalidArgument);
+  CHECK(sparsecollCommAbort(comm(world.reducer())) == sparsecollInvalidUsage);
+}
+
+TEST_CASE("destroying nothing, twice, and the wrong kind") {
+  World world;
+  CHECK(sparsecollCommDestroy(nullptr) == sparsecollSuccess);
+  CHECK(sparsecollReducerDestroy(nullptr) == sparsecollSuccess);
+  CHECK(sparsecollCommDestroy(reinterpret_cast<sparsecollComm_t>(world.reducer())) == sparsecollInvalidUsage);
+  CHECK(sparsecollReducerDestroy(reinterpret_cast<sparsecollReducer_t>(world.comm())) == sparsecollInvalidUsage);
+  Ranks ranks(1);
+  const sparsecollComm_t comm = ranks.release(0);
+  sparsecollReducer_t reducer = nullptr;
+  REQUIRE(sparsecollReducerCreate(&reducer, 8, sparsecollFloat32, &world.params, nullptr, comm) == sparsecollSuccess);
+  CHECK(sparsecollReducerDestroy(reducer) == sparsecollSuccess);
+  CHECK(sparsecollReducerDestroy(reducer) == sparsecollInvalidUsage);
+  CHECK(sparsecollCommDestroy(comm) == sparsecollSuccess);
+  CHECK(sparsecollCommDestroy(comm) == sparsecollInvalidUsage);
+  CHECK(world.group.step() == all(1, sparsecollSuccess));
+}
+
+TEST_CASE("functions without an error code always answer") {
+  CHECK(sparsecollGetVersion() == SPARSECOLL_VERSION_CODE);
+  CHECK_THAT(sparsecollGetBuildInfo(), Catch::StartsWith("{") && Catch::EndsWith("}") && Catch::Contains("\"isa\""));
+  for (const int code : {0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 32, 33, 34, 35})
+    CHECK(std::string(sparsecollGetErrorString(static_cast<sparsecollResult_t>(code))) != "unknown result");
+  for (const int code : {-1, 9, 36, 0x7fffffff})
+    CHECK(std::string(sparsecollGetErrorString(static_cast<sparsecollResult_t>(code))) == "unknown result");
+  std::vector<std::string> names;
+  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
+  for (const char* const name : {"dense", "topka", "threshold", "micro"})
+    CHECK(std::count(names.begin(), names.end(), name) == 1);
+  CHECK(sparsecollPresetName(0xffffffffu) == nullptr);
+  std::string fresh = "x";
+  std::thread([&] { fresh = sparsecollGetLastError(); }).join();
+  CHECK(fresh.empty());
+  int available = -1;
+  CHECK(sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportThreads, &available) == sparsecollSuccess);
+  CHECK(available == 1);
+  CHECK(sparsecollBackendAvailable(sparsecollBackendCuda, sparsecollTransportNccl, &available) == sparsecollSuccess);
+  CHECK(available == 0);
+}
+
+TEST_CASE("n = 0 allows NULL on all ranks") {
+  const Ranks ranks(8);
+  const sparsecollParams_t params = preset("topka", 0.1);
+  CHECK(onEach(ranks, [&](int, sparsecollComm_t comm) {
+          return sparsecollAllReduce(nullptr, nullptr, 0, sparsecollFloat32, &params, comm, nullptr);
+        }) == all(8, sparsecollSuccess));
+}

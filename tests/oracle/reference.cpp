@@ -1,0 +1,114 @@
+#include "tests/oracle/reference.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace sparsecoll::test {
+
+Reference::Reference(const Method& method)
+    : method_(method),
+      acc_(method.ranks, std::vector<double>(method.n)),
+      residual_(method.ranks, std::vector<double>(method.n)),
+      sent_(method.ranks) {}
+
+void Reference::step(const std::vector<Elements>& gradients, double threshold) {
+  const bool isDouble = method_.type == sparsecollFloat64;
+  const double scale = round(method_.inputScale);
+  overflowed_.assign(method_.ranks, false);
+  for (size_t r = 0; r < method_.ranks; ++r) {
+    for (uint64_t i = 0; i < method_.n; ++i) {
+      const double before = method_.residual ? residual_[r][i] : 0;
+      const double gradient = gradients[r][i];
+      if (method_.dense())
+        acc_[r][i] = round(gradient * scale);
+      else
+        acc_[r][i] = isDouble ? std::fma(scale, gradient, before)
+                              : static_cast<double>(std::fmaf(static_cast<float>(scale), static_cast<float>(gradient),
+                                                              static_cast<float>(before)));
+    }
+    sent_[r] = select(r, threshold);
+  }
+  touched_.assign(method_.n, false);
+  for (const auto& list : sent_)
+    for (const uint64_t i : list) touched_[i] = true;
+
+  // What an index stands for: the values of those who sent it, or, where the union is summed, everyone's.
+  sum_.assign(method_.n, 0);
+  for (size_t r = 0; r < method_.ranks; ++r) {
+    std::vector<bool> leaves = touched_;
+    if (!method_.unites()) {
+      leaves.assign(method_.n, false);
+      for (const uint64_t i : sent_[r]) leaves[i] = true;
+    }
+    for (uint64_t i = 0; i < method_.n; ++i) {
+      if (leaves[i]) sum_[i] = round(sum_[i] + acc_[r][i]);
+      residual_[r][i] = leaves[i] ? 0 : acc_[r][i];
+    }
+  }
+  ++iteration_;
+}
+
+double Reference::finished(uint64_t i) const {
+  const double mean = method_.average ? round(sum_[i] / static_cast<double>(method_.ranks)) : sum_[i];
+  return round(mean * round(method_.outputScale));
+}
+
+std::vector<uint64_t> Reference::select(size_t rank, double threshold) {
+  const uint64_t n = method_.n;
+  if (method_.dense()) {
+    std::vector<uint64_t> everything(n);
+    std::iota(everything.begin(), everything.end(), uint64_t{0});
+    return everything;
+  }
+  if (method_.k == 0) return {};
+  if (method_.selector == sparsecollSelectTopK) return largest(rank, 0, n, method_.k, 0);
+  if (method_.selector == sparsecollSelectThreshold) return largest(rank, 0, n, method_.capacity, threshold);
+  return selectMicro(rank, threshold);
+}
+
+std::vector<uint64_t> Reference::selectMicro(size_t rank, double threshold) {
+  const uint64_t ranks = method_.ranks;
+  const uint64_t part = (iteration_ + rank) % ranks;
+  const uint64_t begin = part * (method_.n / ranks) + std::min(part, method_.n % ranks);
+  const uint64_t end = begin + method_.n / ranks + (part < method_.n % ranks ? 1 : 0);
+  if (method_.faithful) {
+    std::vector<uint64_t> found = largest(rank, begin, end, method_.capacity, threshold);
+    if (found.empty() && end > begin) found.push_back(begin + iteration_ % (end - begin));
+    return found;
+  }
+  if (threshold > 0) return largest(rank, begin, end, method_.capacity, threshold);
+  const uint64_t share = std::min((method_.k + ranks - 1) / ranks, method_.capacity);
+  return largest(rank, begin, end, share, 0);
+}
+
+std::vector<uint64_t> Reference::largest(size_t rank, uint64_t begin, uint64_t end, uint64_t count, double least) {
+  const std::vector<double>& acc = acc_[rank];
+  std::vector<uint64_t> found;
+  for (uint64_t i = begin; i < end; ++i)
+    if (std::abs(acc[i]) >= least) found.push_back(i);
+  if (found.size() <= count) return found;
+  overflowed_[rank] = least > 0;
+  const auto last = found.begin() + static_cast<std::ptrdiff_t>(count);
+  std::nth_element(found.begin(), last, found.end(), [&](uint64_t a, uint64_t b) {
+    const double x = std::abs(acc[a]);
+    const double y = std::abs(acc[b]);
+    return x != y ? x > y : a < b;
+  });
+  found.erase(last, found.end());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+uint64_t Reference::bytesSent(size_t rank) const {
+  const uint64_t header = 32;
+  const uint64_t value = bytesOf(accumulateType(method_.type));
+  const uint64_t peers = method_.ranks - 1;
+  const uint64_t own = sent_[rank].size();
+  if (method_.collective == sparsecollCollAllGather) return peers * (header + (4 * own + 15) / 16 * 16 + value * own);
+  uint64_t bytes = peers * (header + 4 * own) + peers * (header + value * own);
+  for (size_t w = 0; w < method_.ranks; ++w)
+    if (w != rank) bytes += header + value * sent_[w].size();
+  return bytes;
+}
+
+}  // namespace sparsecoll::test

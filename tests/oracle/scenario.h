@@ -1,0 +1,83 @@
+// A fixed scenario, reduced to one number: what every rank got and kept after each of its steps.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/group.h"
+
+namespace sparsecoll::test {
+
+struct Scenario {
+  std::string name;
+  std::string preset;
+  bool faithful = false;
+  int ranks = 4;
+  sparsecollDataType_t type = sparsecollFloat32;
+  uint64_t n = 20011;
+  double density = 0.01;
+  uint32_t flags = 0;
+  int steps = 6;
+  bool poison = false;  // one NaN and one Inf on the way
+};
+
+inline void hashBytes(uint64_t& hash, const void* data, size_t bytes) {  // FNV-1a
+  const auto* const at = static_cast<const unsigned char*>(data);
+  for (size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3ull;
+}
+
+// Every preset with every element type, and what else takes another way through the kernels.
+inline std::vector<Scenario> scenarios() {
+  std::vector<Scenario> list;
+  for (const sparsecollDataType_t type : kAllTypes) {
+    const std::string suffix = std::string("-") + nameOf(type);
+    list.push_back({"dense" + suffix, "dense", false, 3, type});
+    list.push_back({"topka" + suffix, "topka", false, 4, type});
+    list.push_back({"topka-full" + suffix, "topka", false, 2, type, 4099, 1.0, 0, 3});
+    list.push_back({"threshold" + suffix, "threshold", false, 4, type, 20011, 0.001});
+    list.push_back({"micro" + suffix, "micro", false, 4, type});
+    list.push_back({"micro-faithful" + suffix, "micro", true, 5, type});
+    list.push_back({"topka-preserved" + suffix, "topka", false, 3, type, 20011, 0.01, SPARSECOLL_OUT_PRESERVED});
+    list.push_back({"topka-accumulate" + suffix, "topka", false, 3, type, 20011, 0.01, SPARSECOLL_ACCUMULATE});
+    list.push_back({"topka-nan" + suffix, "topka", false, 4, type, 9001, 0.01, 0, 4, true});
+    list.push_back({"micro-nan" + suffix, "micro", false, 4, type, 9001, 0.01, 0, 4, true});
+  }
+  return list;
+}
+
+// The ranks' hashes of outs, one after the other equal on all ranks unless something is wrong, and of residuals.
+struct Hashes {
+  std::vector<uint64_t> outs;  // by rank
+  uint64_t residuals = 0;
+  bool ran = true;
+};
+
+inline Hashes runScenario(const Scenario& scenario) {
+  sparsecollParams_t params = preset(scenario.preset.c_str(), scenario.preset == "dense" ? 0 : scenario.density);
+  params.faithful = scenario.faithful ? 1 : 0;
+  params.flags = scenario.flags;
+  params.op = sparsecollAvg;
+  params.inputScale = 0.3;
+  Group group(scenario.ranks, scenario.n, scenario.type, params);
+  Hashes hashes;
+  hashes.outs.assign(static_cast<size_t>(scenario.ranks), 0xcbf29ce484222325ull);
+  hashes.residuals = 0xcbf29ce484222325ull;
+  for (int step = 0; step < scenario.steps; ++step) {
+    constexpr double kScales[] = {0.1, 1e-6, 30};  // in between, subnormal halves; then guards that are far off
+    group.fillRandom(77 + static_cast<uint64_t>(step), kScales[step % 3]);
+    if (scenario.poison && step == 1) {
+      group.gradients[1].set(4321, NAN);
+      group.gradients[2].set(17, -HUGE_VAL);
+    }
+    hashes.ran = hashes.ran && group.step() == all(scenario.ranks, sparsecollSuccess);
+    for (int rank = 0; rank < scenario.ranks; ++rank) {
+      const auto r = static_cast<size_t>(rank);
+      hashBytes(hashes.outs[r], group.outs[r].data(), group.outs[r].byteCount());
+      const Elements residual = group.residual(rank);
+      hashBytes(hashes.residuals, residual.data(), residual.byteCount());
+    }
+  }
+  return hashes;
+}
+
+}  // namespace sparsecoll::test

@@ -1,0 +1,92 @@
+// Histograms and squares: the same bits on every instruction set, and those of the documented tree.
+#include "host/statistics.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/data.h"
+#include "tests/unit/isas.h"
+
+namespace sparsecoll {
+namespace {
+
+using test::Fill;
+using test::makeElements;
+
+TEMPLATE_TEST_CASE("a histogram counts magnitudes by 8 exponent and 5 mantissa bits", "", float, Half, Bfloat, double) {
+  using A = typename Element<TestType>::Accumulate;
+  for (const Fill fill : {Fill::kSmooth, Fill::kRange, Fill::kZero, Fill::kSubnormal, Fill::kHostile})
+    for (const A floor : {A{0}, A{0.5}, std::numeric_limits<A>::infinity()}) {
+      CAPTURE(static_cast<int>(fill), floor);
+      const uint64_t n = 5000;
+      const auto x = makeElements<TestType>(fill, n, 1);
+      const uint64_t floorKey = Magnitude<A>::of(floor);
+      std::vector<uint64_t> wanted(kHistogramBins, 3);  // counts are added to what is there
+      for (const TestType element : x) {
+        const A value = Element<TestType>::load(element);
+        if (Magnitude<A>::of(value) < floorKey) continue;
+        const uint32_t bits = test::bitsOf(static_cast<float>(value)) & 0x7fffffffu;
+        ++wanted[bits >> 18];
+      }
+      std::vector<uint64_t> counts(kHistogramBins, 3);
+      host::histogram(x.data(), Element<TestType>::kType, n, floorKey, counts.data());
+      CHECK(counts == wanted);
+    }
+}
+
+// Element i of a tile is squared into lane i % 32; lanes are added in halves; tiles in order.
+template <class T>
+double squaresOf(const T* x, uint64_t n) {
+  double sum = 0;
+  for (uint64_t tile = 0; tile < n; tile += 8192) {
+    double lanes[32] = {};
+    for (uint64_t i = tile; i < std::min(n, tile + 8192); ++i) {
+      const auto v = static_cast<double>(Element<T>::load(x[i]));
+      lanes[i % 32] = std::fma(v, v, lanes[i % 32]);
+    }
+    for (int half = 16; half > 0; half /= 2)
+      for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    sum += lanes[0];
+  }
+  return sum;
+}
+
+TEMPLATE_TEST_CASE("squares of segments are the documented tree on every instruction set", "", float, Half, Bfloat,
+                   double) {
+  const uint64_t n = 60000;
+  const std::vector<uint64_t> bounds = {0, 1, 1, 32, 65, 8192, 8193, 16385, 16385 + 8192, 50001, n};
+  for (const Fill fill : {Fill::kSmooth, Fill::kTight, Fill::kSubnormal}) {
+    const auto x = makeElements<TestType>(fill, n, 2);
+    for (const host::Isa* isa : test::availableIsas()) {
+      CAPTURE(static_cast<int>(fill), isa->name);
+      std::vector<double> squares(bounds.size(), -1);
+      host::segmentSquares(x.data(), Element<TestType>::kType, bounds, squares.data(), *isa);
+      for (size_t s = 0; s + 1 < bounds.size(); ++s) {
+        CAPTURE(s);
+        CHECK(test::sameBits(squares[s], squaresOf(x.data() + bounds[s], bounds[s + 1] - bounds[s])));
+      }
+      CHECK(squares.back() == -1);  // one fewer than bounds
+    }
+  }
+}
+
+TEST_CASE("squares of nothing") {
+  double square = 7;
+  const std::vector<uint64_t> none = {5, 5};
+  host::segmentSquares(nullptr, sparsecollFloat32, none, &square, host::bestIsa());
+  CHECK(square == 0);
+  host::segmentSquares(nullptr, sparsecollFloat32, {}, nullptr, host::bestIsa());
+}
+
+// The tree is a statement about bits, this one about meaning.
+TEST_CASE("squares are the sum of squares") {
+  const auto x = makeElements<float>(Fill::kSmooth, 100000, 3);
+  long double wanted = 0;
+  for (const float value : x) wanted += static_cast<long double>(value) * static_cast<long double>(value);
+  double square = 0;
+  const std::vector<uint64_t> bounds = {0, x.size()};
+  host::segmentSquares(x.data(), sparsecollFloat32, bounds, &square, host::bestIsa());
+  CHECK(square == Approx(static_cast<double>(wanted)).epsilon(1e-14));
+}
+
+}  // namespace
+}  // namespace sparsecoll
