@@ -293,7 +293,7 @@ TEST_CASE("functions without an error code always answer") {
   CHECK_THAT(sparsecollGetBuildInfo(), Catch::StartsWith("{") && Catch::EndsWith("}") && Catch::Contains("\"isa\""));
   for (const int code : {0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 32, 33, 34, 35})
     CHECK(std::string(sparsecollGetErrorString(static_cast<sparsecollResult_t>(code))) != "unknown result");
-  for (const int code : {-1, 9, 36, 0x7fffffff})
+  for (const int code : {9, 36, 255, 0x7fffffff})
     CHECK(std::string(sparsecollGetErrorString(static_cast<sparsecollResult_t>(code))) == "unknown result");
   std::vector<std::string> names;
   for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
