@@ -6,10 +6,11 @@
 #include <cstdint>
 
 #include "core/portable.h"
+#include "sparsecoll/sparsecoll.h"
 
 namespace sparsecoll {
 
-inline constexpr uint32_t kMaxNonFiniteIndices = 16;
+inline constexpr uint32_t kMaxNonFiniteIndices = SPARSECOLL_NON_FINITE_NAMED;
 
 // Whether the candidates of a pass decide an exact selection.
 enum GuardOutcome : uint32_t { kGuardHeld = 0, kGuardTooHigh = 1, kGuardTooLow = 2 };

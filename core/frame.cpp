@@ -6,8 +6,6 @@ namespace sparsecoll {
 
 namespace {
 
-Status mismatch(const char* field, const char* text) { return Status(Failure{sparsecollMismatch, -1, field, text}); }
-
 Status checkCounts(const FrameHeader& header, uint64_t bytes, const FrameLayout& layout) {
   if (header.count > layout.capacity)
     return fail(sparsecollCorrupted, "frame claims {} entries, capacity {}", header.count, layout.capacity);
@@ -28,9 +26,9 @@ Result<FrameHeader> checkFrame(const std::byte* frame, uint64_t bytes, const Fra
     return fail(sparsecollCorrupted, "frame header fails its checksum");
   // Another operation's frame has another layout, so what it is comes before what it holds.
   if (header.sequence != expected.sequence)
-    return mismatch("sequence", "the ranks are at different operations of the communicator");
+    return disagree(-1, "sequence", "the ranks are at different operations of the communicator");
   if (header.plan != expected.plan)
-    return mismatch("order", "the ranks called different operations, or one reducer with different densities");
+    return disagree(-1, "order", "the ranks called different operations, or one reducer with different densities");
   SC_TRY(checkCounts(header, bytes, layout));
   if (withPayload && frameChecksum(frame, layout.usedBytes(header), true) != header.checksum)
     return fail(sparsecollCorrupted, "frame fails its checksum");

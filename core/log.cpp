@@ -25,14 +25,13 @@ Logger::Logger(std::string name, sparsecollLogFn_t function, void* user)
   level_ = function != nullptr ? sparsecollLogTrace : levelFromEnvironment();
 }
 
-void Logger::deliver(sparsecollLogLevel_t level, const char* subsystem, const std::string& text) const {
-  const std::string line = fmt::format("{} {}", name_, text);
+void Logger::deliver(sparsecollLogLevel_t level, const char* subsystem, const Line& text) const {
+  const auto line = Line::format("{} {}", name_, text);
   if (function_ != nullptr) {
     function_(user_, level, subsystem, line.c_str());
     return;
   }
-  const std::string whole = fmt::format("sparsecoll {} {} {}\n", kLevels[level], subsystem, line);
-  std::fwrite(whole.data(), 1, whole.size(), stderr);
+  std::fprintf(stderr, "sparsecoll %s %s %s\n", kLevels[level], subsystem, line.c_str());
 }
 
 }  // namespace sparsecoll

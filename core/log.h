@@ -1,10 +1,9 @@
 // The logger of a communicator. Silent unless the caller gives a function or the environment sets SPARSECOLL_LOG.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string>
 
+#include "core/text.h"
 #include "sparsecoll/sparsecoll.h"
 
 namespace sparsecoll {
@@ -18,11 +17,12 @@ class Logger {
   template <class... Args>
   void write(sparsecollLogLevel_t level, const char* subsystem, fmt::format_string<Args...> text,
              Args&&... args) const {
-    if (level <= level_) deliver(level, subsystem, fmt::format(text, std::forward<Args>(args)...));
+    if (level <= level_) deliver(level, subsystem, Line::format(text, std::forward<Args>(args)...));
   }
 
  private:
-  void deliver(sparsecollLogLevel_t level, const char* subsystem, const std::string& text) const;
+  using Line = Text<512>;
+  void deliver(sparsecollLogLevel_t level, const char* subsystem, const Line& text) const;
 
   std::string name_;
   sparsecollLogFn_t function_ = nullptr;

@@ -130,6 +130,11 @@ SC_HD inline bool isFinite(A x) {
   return Magnitude<A>::of(x) < Magnitude<A>::kInfinity;
 }
 
+// Key of an infinity: above that of every finite number.
+SC_HD inline uint64_t infinityKey(bool isDouble) {
+  return isDouble ? Magnitude<double>::kInfinity : Magnitude<float>::kInfinity;
+}
+
 // Rounds a non-negative threshold to the key that `|acc| >= threshold` compares with. For float the smallest float not
 // below the threshold is taken, so that no entry under it passes.
 SC_HD inline uint64_t keyOfThreshold(double threshold, bool isDouble) {

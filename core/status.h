@@ -1,36 +1,34 @@
-// Status and Result: how every floor reports failure. One pointer wide, no cost on success.
+// Status and Result: how every floor reports failure. Neither needs memory, so that running out of it can be reported
+// too.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <utility>
 #include <variant>
 
+#include "core/text.h"
 #include "sparsecoll/sparsecoll.h"
 
 namespace sparsecoll {
 
 struct Failure {
   sparsecollResult_t result = sparsecollInternalError;
-  int peer = -1;      // rank concerned, -1 if none
-  std::string field;  // what the ranks disagree on, or empty
-  std::string text;
+  int peer = -1;   // rank concerned, -1 if none
+  Text<32> field;  // what the ranks disagree on, or empty
+  Text<256> text;
 };
 
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  explicit Status(Failure failure) : failure_(std::make_unique<Failure>(std::move(failure))) {}
+  explicit Status(const Failure& failure) : failure_(failure) {}
 
-  bool ok() const { return failure_ == nullptr; }
-  sparsecollResult_t result() const { return ok() ? sparsecollSuccess : failure_->result; }
-  const Failure& failure() const { return *failure_; }
+  bool ok() const { return result() == sparsecollSuccess; }
+  sparsecollResult_t result() const { return failure_.result; }
+  const Failure& failure() const { return failure_; }
 
  private:
-  std::unique_ptr<Failure> failure_;
+  Failure failure_{sparsecollSuccess, -1, {}, {}};
 };
 
 template <class T>
@@ -51,7 +49,19 @@ class [[nodiscard]] Result {
 
 template <class... Args>
 Status fail(sparsecollResult_t result, fmt::format_string<Args...> text, Args&&... args) {
-  return Status(Failure{result, -1, {}, fmt::format(text, std::forward<Args>(args)...)});
+  return Status(Failure{result, -1, {}, Text<256>::format(text, std::forward<Args>(args)...)});
+}
+
+// peer: the rank that is at fault.
+template <class... Args>
+Status failBy(int peer, sparsecollResult_t result, fmt::format_string<Args...> text, Args&&... args) {
+  return Status(Failure{result, peer, {}, Text<256>::format(text, std::forward<Args>(args)...)});
+}
+
+// The ranks mean different things; peer: one that differs. field: in what.
+template <class... Args>
+Status disagree(int peer, const char* field, fmt::format_string<Args...> text, Args&&... args) {
+  return Status(Failure{sparsecollMismatch, peer, field, Text<256>::format(text, std::forward<Args>(args)...)});
 }
 
 template <class... Args>

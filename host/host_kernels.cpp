@@ -1,5 +1,6 @@
 #include "host/host_kernels.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -92,7 +93,9 @@ class HostKernels final : public Kernels {
     return Buffer(data, rounded, &std::free, budget);
   }
   void fillZero(void* data, uint64_t bytes, Stream) override { std::memset(data, 0, bytes); }
-  void copy(void* to, const void* from, uint64_t bytes, Stream) override { std::memcpy(to, from, bytes); }
+  void copy(void* to, const void* from, uint64_t bytes, Stream) override {
+    std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));
+  }
 
   void pass(const PassArgs& args, Stream) override {
     withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });

@@ -1,6 +1,7 @@
 // Writing finished sums to the caller's element type.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -18,7 +19,7 @@ namespace sparsecoll::host {
 template <class T, class A>
 void storeElements(const A* from, T* to, uint64_t n, const Isa& isa) {
   if constexpr (std::is_same_v<T, A>) {
-    std::memcpy(to, from, n * sizeof(T));
+    std::copy_n(from, n, to);
   } else if constexpr (std::is_same_v<T, Half> && std::is_same_v<A, float>) {
     isa.narrowHalf(from, to, n);
   } else {
@@ -30,7 +31,7 @@ void storeElements(const A* from, T* to, uint64_t n, const Isa& isa) {
 template <class T, class A>
 void loadElements(const T* from, A* to, uint64_t n, const Isa& isa) {
   if constexpr (std::is_same_v<T, A>) {
-    std::memcpy(to, from, n * sizeof(T));
+    std::copy_n(from, n, to);
   } else if constexpr (std::is_same_v<T, Half> && std::is_same_v<A, float>) {
     isa.widenHalf(from, to, n);
   } else {

@@ -64,11 +64,9 @@ class TileWalker {
       complete = false;
       const auto* indices = static_cast<const Index*>(lists_[l].indices);
       if (indices[c] < n && (c == 0 || indices[c] > indices[c - 1])) continue;  // stopped because of another list
-      return Status(Failure{sparsecollCorrupted,
-                            static_cast<int>(l),
-                            {},
-                            fmt::format("list {}: index {} of entry {} is out of range or out of order", l,
-                                        static_cast<uint64_t>(indices[c]), c)});
+      return failBy(static_cast<int>(l), sparsecollCorrupted,
+                    "list {}: index {} of entry {} is out of range or out of order", l,
+                    static_cast<uint64_t>(indices[c]), c);
     }
     if (!complete) return fail(sparsecollInternalError, "a walk over sound lists did not end");
     return {};

@@ -54,8 +54,7 @@ void beforeDefault(Control& control) {
   const uint64_t share = (control.k + control.ranks - 1) / control.ranks;
   window.exact = searching ? 1 : 0;
   window.limit = control.k == 0 ? 0 : searching ? std::min(share, window.room) : window.room;
-  window.key =
-      searching ? (control.isDouble != 0 ? Magnitude<double>::kInfinity : Magnitude<float>::kInfinity) : keyOf(control);
+  window.key = searching ? infinityKey(control.isDouble != 0) : keyOf(control);
 }
 
 // While searching, the header tells the peers this partition's smallest magnitude sent.

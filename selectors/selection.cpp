@@ -5,6 +5,13 @@
 
 namespace sparsecoll {
 
+namespace {
+
+bool isMagnitude(double x) { return isFinite(x) && x >= 0; }
+bool isShare(double x) { return x >= 0 && x <= 1; }
+
+}  // namespace
+
 uint64_t entriesOf(double density, uint64_t n) {
   if (density <= 0 || n == 0) return 0;
   const double wanted = std::floor(density * static_cast<double>(n) + 1e-9 * static_cast<double>(n));
@@ -168,11 +175,15 @@ Status Selection::load(Reader& from) {
   SC_TRY(const auto windows, from.read<uint32_t>());
   if (windows != plan_.windows.size())
     return invalid("the blob has {} windows, this reducer {}", windows, plan_.windows.size());
+  if (!isMagnitude(saved.threshold) || !isShare(saved.gain) || !isShare(std::abs(saved.side)))
+    return fail(sparsecollCorrupted, "the blob's threshold has a state that no step leaves");
   std::vector<Window> states(windows);
   for (Window& state : states) {
     SC_TRY(state.key, from.read<uint64_t>());
     SC_TRY(state.spread, from.read<double>());
     SC_TRY(state.keptBefore, from.read<double>());
+    if (state.key > infinityKey(control()->isDouble != 0) || !isShare(state.spread) || !isMagnitude(state.keptBefore))
+      return fail(sparsecollCorrupted, "a window of the blob has a state that no step leaves");
   }
   kernels_.copy(&control()->iteration, &saved.iteration, sizeof saved.iteration, {});
   kernels_.copy(&control()->threshold, &saved.threshold, sizeof saved.threshold, {});

@@ -26,7 +26,7 @@ double nextSpread(const Window& window, double kept) {
 
 void moveGuards(Control& control) {
   const bool isDouble = control.isDouble != 0;
-  const uint64_t infinity = isDouble ? Magnitude<double>::kInfinity : Magnitude<float>::kInfinity;
+  const uint64_t infinity = infinityKey(isDouble);
   for (uint32_t w = 0; w < control.windowCount; ++w) {
     Window& window = control.windows[w];
     if (window.limit >= window.end - window.begin) {
@@ -84,8 +84,7 @@ bool hasRules(std::span<const sparsecollSegment_t> segments) {
 }  // namespace
 
 Result<SelectionPlan> planTopK(const SelectionRequest& request) {
-  const uint64_t infinity =
-      request.accumulateType == sparsecollFloat64 ? Magnitude<double>::kInfinity : Magnitude<float>::kInfinity;
+  const uint64_t infinity = infinityKey(request.accumulateType == sparsecollFloat64);
   SelectionPlan plan;
   plan.afterCut = &kAfterCut;
   if (!hasRules(request.segments)) {

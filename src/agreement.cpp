@@ -3,11 +3,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "collectives/full_round.h"
 #include "core/bytes.h"
+#include "src/communicator.h"
 
 namespace sparsecoll {
 
@@ -26,15 +27,15 @@ Record recordOf(const char* what, std::span<const Agreed> fields, uint64_t own) 
 }
 
 Status differs(int rank, const char* field, uint64_t theirs, uint64_t first) {
-  return Status(
-      Failure{sparsecollMismatch, rank, field,
-              fmt::format("rank {} has another {} than rank 0 (bits {:#x} and {:#x})", rank, field, theirs, first)});
+  return disagree(rank, field, "rank {} has another {} than rank 0 (bits {:#x} and {:#x})", rank, field, theirs, first);
 }
 
 Status compare(int rank, const Record& theirs, const Record& first, std::span<const Agreed> fields) {
-  if (theirs[1] != first[1] || theirs[2] != first[2]) return differs(rank, "order", theirs[1], first[1]);
-  for (size_t f = 0; f < fields.size() && f < theirs[2]; ++f)
+  if (theirs[1] != first[1]) return differs(rank, "order", theirs[1], first[1]);
+  const uint64_t common = std::min({theirs[2], first[2], uint64_t{fields.size()}});
+  for (size_t f = 0; f < common; ++f)
     if (theirs[3 + f] != first[3 + f]) return differs(rank, fields[f].name, theirs[3 + f], first[3 + f]);
+  if (theirs[2] != first[2]) return differs(rank, "order", theirs[2], first[2]);
   return {};
 }
 
@@ -54,7 +55,14 @@ Result<Record> readRecord(const std::byte* frame, uint64_t bytes) {
 
 }  // namespace
 
-uint64_t agreementWindowBytes() { return 2 * kLayout.capacityBytes(); }
+Result<AgreementRoom> AgreementRoom::make(Transport& transport, Kernels& kernels,
+                                          const std::shared_ptr<MemoryBudget>& budget) {
+  AgreementRoom room;
+  SC_TRY(room.window, transport.makeWindow(2 * kLayout.capacityBytes()));
+  SC_TRY(room.round, FullRound::make(transport, kernels, kLayout, budget));
+  room.numbers.resize(static_cast<size_t>(transport.ranks()));
+  return room;
+}
 
 uint64_t hashOf(const char* what, std::span<const Agreed> fields) {
   uint64_t hash = XXH3_64bits(what, std::strlen(what));
@@ -65,35 +73,40 @@ uint64_t hashOf(const char* what, std::span<const Agreed> fields) {
   return hash;
 }
 
-Result<std::vector<uint64_t>> agree(Communicator& comm, const char* what, std::span<const Agreed> fields,
-                                    uint64_t own) {
+Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Agreed> fields, uint64_t own) {
   if (fields.size() > kMostAgreedFields) return fail(sparsecollInternalError, "{} fields to agree on", fields.size());
   const Record record = recordOf(what, fields, own);
-  SC_TRY(auto round, FullRound::make(comm.transport(), comm.kernels(), kLayout, comm.budget()));
-  std::vector<uint64_t> numbers(static_cast<size_t>(comm.ranks()));
+  AgreementRoom& room = comm.agreementRoom();
   Operation operation;
   operation.plan = hashOf("agreement", {});
-  operation.turn = comm.nextTurn();
+  operation.turn = ++room.turn;
   SC_TRY(comm.operate(operation, [&](Operation& op) -> Status {
-    std::byte* const frame = comm.agreementWindow().data() + (op.turn % 2) * kLayout.capacityBytes();
+    std::byte* const frame = room.window->data() + (op.turn % 2) * kLayout.capacityBytes();
     const auto words = static_cast<uint32_t>((3 + fields.size()) * 2);
     const FrameExpectation identity{op.sequence, op.plan};
     std::memcpy(frame + kFrameHeaderBytes, record.data(), words * sizeof(uint32_t));
     std::memcpy(frame + offsetof(FrameHeader, count), &words, sizeof words);
     const bool withPayload = comm.transport().checksumsPayload();
     comm.kernels().seal({frame, kLayout, identity, nullptr, withPayload}, {});
-    SC_TRY(round.sameToAll(op, frame, {}));
-    SC_TRY(comm.kernels().open({round.frames(), round.bytes(), kLayout, identity, nullptr, {}, withPayload}, {}));
+    SC_TRY(room.round.sameToAll(op, frame, {}));
+    const auto frames = room.round.frames();
+    SC_TRY(comm.kernels().open({frames, room.round.bytes(), kLayout, identity, nullptr, {}, withPayload}, {}));
     Record first{};
-    for (size_t r = 0; r < round.frames().size(); ++r) {
-      SC_TRY(const Record theirs, readRecord(round.frames()[r], round.bytes()[r]));
+    for (size_t r = 0; r < frames.size(); ++r) {
+      SC_TRY(const Record theirs, readRecord(frames[r], room.round.bytes()[r]));
       if (r == 0) first = theirs;
       SC_TRY(compare(static_cast<int>(r), theirs, first, fields));
-      numbers[r] = theirs[0];
+      room.numbers[r] = theirs[0];
     }
     return {};
   }));
-  return numbers;
+  return Agreement{operation.sequence, room.numbers};
+}
+
+Status agreeMade(Communicator& comm, const Status& made) {
+  const Agreed outcome[] = {{"memory", made.ok() ? 0u : 1u}};
+  Status agreed = agree(comm, "memory", outcome).takeStatusOrOk();
+  return made.ok() ? agreed : made;
 }
 
 }  // namespace sparsecoll

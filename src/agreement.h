@@ -2,25 +2,58 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
+#include "collectives/full_round.h"
 #include "core/status.h"
-#include "src/communicator.h"
 #include "src/params.h"
 
 namespace sparsecoll {
 
+class Communicator;
+
 inline constexpr uint32_t kMostAgreedFields = 30;
 
-// What the communicator keeps ready for agreements.
-uint64_t agreementWindowBytes();
+// What a communicator keeps ready, so that comparing needs no memory.
+struct AgreementRoom {
+  std::unique_ptr<FrameWindow> window;
+  FullRound round;
+  std::vector<uint64_t> numbers;
+  uint64_t turn = 0;
 
-// Compares the fields on all ranks. Errors: Mismatch, on all ranks, naming the first field that differs and the lowest
-// rank that differs from rank 0. own: a number that may differ; on success everyone knows everyone's, in rank order.
-Result<std::vector<uint64_t>> agree(Communicator& comm, const char* what, std::span<const Agreed> fields,
-                                    uint64_t own = 0);
+  static Result<AgreementRoom> make(Transport& transport, Kernels& kernels,
+                                    const std::shared_ptr<MemoryBudget>& budget);
+};
 
+struct Agreement {
+  uint64_t sequence = 0;              // of the operation that compared; the same on all ranks
+  std::span<const uint64_t> numbers;  // every rank's own, in rank order; valid until the next agreement
+};
+
+// Compares the fields on all ranks. own: a number that may differ. Needs no memory.
+// Errors: Mismatch, on all ranks, naming the first field that differs and the lowest rank that differs from rank 0.
+Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Agreed> fields, uint64_t own = 0);
+
+// The second half of makeTogether: made is what became of this rank's part.
+Status agreeMade(Communicator& comm, const Status& made);
+
+// After an agreement each rank makes what it needs to go on. A rank without memory for it must not leave the others
+// waiting: it returns OutOfMemory, they Mismatch in the field "memory", and all are where they were before.
+template <class Make>
+Status makeTogether(Communicator& comm, Make make) {
+  Status made;
+  try {
+    made = make();
+  } catch (const std::bad_alloc&) {
+    made = fail(sparsecollOutOfMemory, "out of memory");
+  }
+  return agreeMade(comm, made);
+}
+
+// Hash of what a plan consists of; the same on all ranks and machines.
 uint64_t hashOf(const char* what, std::span<const Agreed> fields);
 
 }  // namespace sparsecoll

@@ -39,8 +39,8 @@ constexpr ResultName kResultNames[] = {
 
 }  // namespace
 
-std::string& lastError() {
-  thread_local std::string text;
+ErrorText& lastError() {
+  thread_local ErrorText text;
   return text;
 }
 

@@ -21,8 +21,9 @@ sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* reducer, uint64_
     if (reducer == nullptr) return invalid("reducer is NULL");
     SC_TRY(auto live, communicators().find(comm));
     SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, config));
-    SC_TRY(auto made, Reducer::make(std::move(live), std::move(spec)));
-    *reducer = reducers().add(std::move(made));
+    HandleTable<Reducer, sparsecollReducer_t>::Place place(reducers());
+    SC_TRY(auto made, Reducer::make(std::move(live), "ReducerCreate", std::move(spec)));
+    *reducer = place.fill(std::move(made));
     return {};
   });
 }

@@ -9,15 +9,17 @@ using namespace sparsecoll;
 namespace {
 
 // A reducer without a residual that lives for one step.
-Status allReduceOnce(std::shared_ptr<Communicator> comm, const void* in, void* out, uint64_t n,
+Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, void* out, uint64_t n,
                      sparsecollDataType_t type, const sparsecollParams_t* params) {
+  constexpr const char* kCall = "AllReduce";
   if (n == 0) {
     const Agreed fields[] = {{"n", 0}};
-    return agree(*comm, "AllReduce", fields).takeStatusOrOk();
+    return agree(*comm, kCall, fields).takeStatusOrOk();
   }
   SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, nullptr));
   spec.params.flags |= SPARSECOLL_NO_RESIDUAL;
-  SC_TRY(const auto reducer, Reducer::make(std::move(comm), std::move(spec)));
+  SC_TRY(checkVectors(spec, in, out));  // once the ranks have agreed, it would be too late to call again
+  SC_TRY(const auto reducer, Reducer::make(comm, kCall, std::move(spec)));
   return reducer->run(in, out, {});
 }
 
@@ -27,10 +29,10 @@ sparsecollResult_t sparsecollAllReduce(const void* in, void* out, uint64_t n, sp
                                        const sparsecollParams_t* params, sparsecollComm_t comm,
                                        sparsecollStream_t stream) {
   return guard("AllReduce", [&]() -> Status {
-    SC_TRY(auto live, communicators().find(comm));
+    SC_TRY(const auto live, communicators().find(comm));
     SC_TRY(checkStream(stream));
     if (n != 0 && (in == nullptr || out == nullptr)) return invalid("in or out is NULL");
-    return allReduceOnce(std::move(live), in, out, n, type, params);
+    return allReduceOnce(live, in, out, n, type, params);
   });
 }
 

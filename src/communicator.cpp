@@ -5,7 +5,6 @@
 
 #include "core/limits.h"
 #include "host/host_kernels.h"
-#include "src/agreement.h"
 #include "src/params.h"
 #include "src/structs.h"
 #include "transports/threads.h"
@@ -17,10 +16,8 @@ namespace {
 constexpr uint64_t kDefaultOpTimeoutMs = 600000;
 
 template <size_t kSize>
-void copyText(char (&to)[kSize], const std::string& from) {
-  const size_t length = std::min(from.size(), kSize - 1);
-  std::memcpy(to, from.data(), length);
-  to[length] = 0;
+void copyText(char (&to)[kSize], const Text<kSize>& from) {
+  std::memcpy(to, from.c_str(), kSize);
 }
 
 }  // namespace
@@ -75,13 +72,13 @@ Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int r
   for (size_t rank = 0; rank < transports.size(); ++rank) {
     communicators.push_back(
         std::make_shared<Communicator>(config, kernels, budgets[rank], std::move(transports[rank])));
-    SC_TRY(communicators.back()->makeAgreementWindow(agreementWindowBytes()));
+    SC_TRY(communicators.back()->makeAgreementRoom());
   }
   return communicators;
 }
 
-Status Communicator::makeAgreementWindow(uint64_t bytes) {
-  SC_TRY(agreementWindow_, transport_->makeWindow(bytes));
+Status Communicator::makeAgreementRoom() {
+  SC_TRY(agreementRoom_, AgreementRoom::make(*transport_, *kernels_, budget_));
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/transport.h"
+#include "src/agreement.h"
 
 namespace sparsecoll {
 
@@ -55,17 +56,14 @@ class Communicator {
     try {
       if (status.ok()) status = body(operation);
     } catch (...) {  // peers wait for this rank's part: they must learn that it does not come
-      status = fail(sparsecollInternalError, "an exception, most likely for want of memory, inside an operation");
+      status = fail(sparsecollInternalError, "an exception inside an operation");
     }
     transport_->end(operation);
     if (!status.ok()) record(status, operation.sequence);
     return status;
   }
 
-  uint64_t nextReducerNumber() { return ++reducers_; }
-  uint64_t nextTurn() { return ++turns_; }  // of the frames that agreements send from
-  FrameWindow& agreementWindow() { return *agreementWindow_; }
-  Status makeAgreementWindow(uint64_t bytes);
+  AgreementRoom& agreementRoom() { return agreementRoom_; }
 
   void abort();
   // The handle is gone: peers that wait for this rank are told, also while a reducer keeps the object alive.
@@ -80,6 +78,7 @@ class Communicator {
 
  private:
   Status alive() const;
+  Status makeAgreementRoom();
   // ends: the communicator is dead whatever the result.
   void record(const Status& status, uint64_t sequence, bool ends = false);
 
@@ -88,10 +87,8 @@ class Communicator {
   const std::shared_ptr<MemoryBudget> budget_;
   const std::unique_ptr<Transport> transport_;
   const Logger log_;
-  std::unique_ptr<FrameWindow> agreementWindow_;
+  AgreementRoom agreementRoom_;
   uint64_t sequence_ = 0;
-  uint64_t reducers_ = 0;
-  uint64_t turns_ = 0;
   std::atomic<int32_t> state_{sparsecollSuccess};
   mutable std::mutex mutex_;  // guards what follows
   sparsecollFailure_t failure_;

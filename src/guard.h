@@ -4,31 +4,29 @@
 
 #include <exception>
 #include <new>
-#include <string>
 
 #include "core/status.h"
 
 namespace sparsecoll {
 
-std::string& lastError();
+using ErrorText = Text<512>;
+ErrorText& lastError();
 
 template <class Body>
 sparsecollResult_t guard(const char* call, Body body) noexcept {
   try {
     const Status status = body();
     if (status.ok()) return sparsecollSuccess;
-    lastError() = fmt::format("{}: {}", call, status.failure().text);
+    lastError() = ErrorText::format("{}: {}", call, status.failure().text);
     return status.result();
   } catch (const std::bad_alloc&) {
-    lastError().assign("out of memory");  // short enough to need none
+    lastError() = ErrorText::format("{}: out of memory", call);
     return sparsecollOutOfMemory;
   } catch (const std::exception& error) {
-    try {
-      lastError() = fmt::format("{}: {}", call, error.what());
-    } catch (...) {
-    }
+    lastError() = ErrorText::format("{}: {}", call, error.what());
     return sparsecollInternalError;
   } catch (...) {
+    lastError() = ErrorText::format("{}: unknown exception", call);
     return sparsecollInternalError;
   }
 }

@@ -18,12 +18,32 @@ class HandleTable {
  public:
   explicit HandleTable(const char* what, uintptr_t kind) : what_(what), next_(kind) {}
 
-  Handle add(std::shared_ptr<Object> object) {
-    const std::unique_lock lock(mutex_);
-    next_ += kStep;
-    objects_.emplace(next_, std::move(object));
-    return reinterpret_cast<Handle>(next_);
-  }
+  // A handle taken before its object is made, because the last thing a collective call does must not need memory.
+  class Place {
+   public:
+    explicit Place(HandleTable& table) : table_(table) {
+      const std::unique_lock lock(table_.mutex_);
+      table_.objects_.emplace(table_.next_ + kStep, nullptr);
+      token_ = table_.next_ += kStep;
+    }
+    ~Place() {
+      const std::unique_lock lock(table_.mutex_);
+      const auto mine = table_.objects_.find(token_);
+      if (mine != table_.objects_.end() && mine->second == nullptr) table_.objects_.erase(mine);
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+    Handle fill(std::shared_ptr<Object> object) {
+      const std::unique_lock lock(table_.mutex_);
+      table_.objects_.find(token_)->second = std::move(object);
+      return reinterpret_cast<Handle>(token_);
+    }
+
+   private:
+    HandleTable& table_;
+    uintptr_t token_;
+  };
 
   // Adds all of them, or, when memory runs out, none and leaves handles alone.
   void addAll(const std::vector<std::shared_ptr<Object>>& objects, Handle* handles) {
@@ -39,14 +59,14 @@ class HandleTable {
   Result<std::shared_ptr<Object>> find(Handle handle) const {
     const std::shared_lock lock(mutex_);
     const auto found = objects_.find(reinterpret_cast<uintptr_t>(handle));
-    if (found == objects_.end()) return notLive(handle);
+    if (found == objects_.end() || found->second == nullptr) return notLive(handle);
     return found->second;
   }
 
   Result<std::shared_ptr<Object>> remove(Handle handle) {
     const std::unique_lock lock(mutex_);
     const auto found = objects_.find(reinterpret_cast<uintptr_t>(handle));
-    if (found == objects_.end()) return notLive(handle);
+    if (found == objects_.end() || found->second == nullptr) return notLive(handle);
     auto object = std::move(found->second);
     objects_.erase(found);
     return object;

@@ -83,7 +83,7 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
   const uint32_t found = *target.count;
   *out->count = found;
   if (found > out->capacity) return fail(sparsecollCapacity, "{} entries for {} slots", found, out->capacity);
-  std::memcpy(out->indices, target.indices, found * sizeof(uint32_t));
+  std::copy_n(target.indices, found, static_cast<uint32_t*>(out->indices));
   withElement(static_cast<sparsecollDataType_t>(type), [&]<class T>(T) {
     const auto* const from = static_cast<const typename Element<T>::Accumulate*>(target.values);
     for (uint32_t i = 0; i < found; ++i) static_cast<T*>(out->values)[i] = Element<T>::store(from[i]);

@@ -58,18 +58,18 @@ Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
       budget_(std::make_shared<MemoryBudget>(0, comm_->budget())),
       total_(SPARSECOLL_INIT(sparsecollStats_t)) {}
 
-Result<std::shared_ptr<Reducer>> Reducer::make(std::shared_ptr<Communicator> comm, ReducerSpec spec) {
+Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
+                                               ReducerSpec spec) {
   std::vector<Agreed> fields = agreedFieldsOf(spec);
-  SC_TRY(const auto numbers, agree(*comm, "reducer", fields));
-  fields.push_back({"number", comm->nextReducerNumber()});  // two alike reducers are still two
-  std::shared_ptr<Reducer> reducer(new Reducer(std::move(comm), std::move(spec)));
-  reducer->plan_ = hashOf("reducer", fields);
-  const Status allocated = reducer->allocate();
-  // A rank that ran out of memory must not leave the others waiting in their first step.
-  const Agreed outcome[] = {{"memory", allocated.ok() ? 0u : 1u}};
-  Status agreed = agree(*reducer->comm_, "reducer memory", outcome).takeStatusOrOk();
-  if (!allocated.ok()) return Status(allocated.failure());
-  SC_TRY(std::move(agreed));
+  fields.reserve(fields.size() + 1);
+  SC_TRY(const Agreement agreement, agree(*comm, call, fields));
+  fields.push_back({"created", agreement.sequence});  // two alike reducers are still two
+  std::shared_ptr<Reducer> reducer;
+  SC_TRY(makeTogether(*comm, [&]() -> Status {
+    reducer.reset(new Reducer(comm, std::move(spec)));
+    reducer->plan_ = hashOf("reducer", fields);
+    return reducer->allocate();
+  }));
   return reducer;
 }
 
@@ -115,21 +115,25 @@ void* Reducer::accBuffer(int which) const {
   return base + static_cast<uint64_t>(which) * accBytes();
 }
 
-Status Reducer::checkVectors(const void* gradient, const void* out) const {
-  const uint64_t element = elementBytes(spec_.type);
-  const uint64_t bytes = spec_.n * element;
+Status checkVectors(const ReducerSpec& spec, const void* gradient, const void* out) {
+  const uint64_t element = elementBytes(spec.type);
+  const uint64_t bytes = spec.n * element;
   if (gradient == nullptr) return invalid("gradient is NULL");
   if (out == nullptr) return invalid("out is NULL");
   SC_TRY(checkPointer("gradient", gradient, element));
   SC_TRY(checkPointer("out", out, element));
   SC_TRY(checkPair("gradient", gradient, bytes, "out", out, bytes));
-  if (spec_.has(SPARSECOLL_OUT_PRESERVED) && gradient == out)
+  if (spec.has(SPARSECOLL_OUT_PRESERVED) && gradient == out)
     return invalid("out is the gradient, so SPARSECOLL_OUT_PRESERVED cannot hold");
+  return {};
+}
+
+Status Reducer::checkAgainstResidual(const void* vector, uint64_t bytes) const {
   if (spec_.dense()) return {};
-  const uint64_t accTotal = accBytes() * (spec_.transactional ? 2 : 1);
-  if (checkPair("", gradient, bytes, "", accBuffer(0), accTotal).ok() && gradient != accBuffer(0))
-    if (checkPair("", out, bytes, "", accBuffer(0), accTotal).ok() && out != accBuffer(0)) return {};
-  return invalid("gradient or out overlaps the residual");
+  const void* const acc = accBuffer(0);
+  if (vector == acc || !checkPair("", vector, bytes, "", acc, accBytes() * (spec_.transactional ? 2 : 1)).ok())
+    return invalid("the gradient or out overlaps the residual");
+  return {};
 }
 
 Finish Reducer::finishScale() const {
@@ -137,7 +141,10 @@ Finish Reducer::finishScale() const {
 }
 
 Status Reducer::run(const void* gradient, void* out, Stream stream) {
-  SC_TRY(checkVectors(gradient, out));
+  SC_TRY(checkVectors(spec_, gradient, out));
+  const uint64_t bytes = spec_.n * elementBytes(spec_.type);
+  SC_TRY(checkAgainstResidual(gradient, bytes));
+  SC_TRY(checkAgainstResidual(out, bytes));
   if (spec_.dense()) return runDense(gradient, out, stream);
   prepareOut(out, stream);
   return step(gradient, &Reducer::finishDense, out, stream);
@@ -175,31 +182,39 @@ void Reducer::prepareOut(void* out, Stream stream) {
   lastOut_ = out;
 }
 
+Status Reducer::checkSparseOut(const void* gradient, const sparsecollVector_t& out) const {
+  SC_TRY(checkVector("out", &out));
+  if (out.dataType != spec_.type) return invalid("out.dataType is {}, the reducer's {}", out.dataType, int{spec_.type});
+  if (indexBytesOf(out) != sizeof(uint32_t)) return unsupported("64-bit indices for the sum of a reducer");
+  if (out.length != spec_.n) return invalid("out.length is {}, n is {}", out.length, spec_.n);
+  const uint64_t element = elementBytes(spec_.type);
+  const std::pair<const void*, uint64_t> parts[] = {{out.values, out.capacity * element},
+                                                    {out.indices, out.capacity * sizeof(uint32_t)},
+                                                    {out.count, sizeof(uint64_t)}};
+  for (const auto& [data, bytes] : parts) {
+    if (data == gradient || !checkPair("", data, bytes, "", gradient, spec_.n * element).ok())
+      return invalid("out overlaps the gradient");
+    SC_TRY(checkAgainstResidual(data, bytes));
+  }
+  return {};
+}
+
+// The most entries a sum can have: every rank's selection, and every rank's named non-finite entries.
+uint64_t Reducer::sparseNeed() const {
+  if (selection_->capacity() == 0) return 0;
+  return std::min(spec_.n, (selection_->capacity() + kMaxNonFiniteIndices) * static_cast<uint64_t>(comm_->ranks()));
+}
+
 Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream stream) {
   if (spec_.dense()) return unsupported("the dense collective has no sparse sum");
   if (spec_.has(SPARSECOLL_ACCUMULATE)) return invalid("SPARSECOLL_ACCUMULATE is for dense sums");
   if (gradient == nullptr) return invalid("gradient is NULL");
   SC_TRY(checkPointer("gradient", gradient, elementBytes(spec_.type)));
-  if (out.values == nullptr || out.indices == nullptr || out.count == nullptr) return invalid("out has a NULL pointer");
-  if (out.dataType != spec_.type) return invalid("out.dataType is {}, the reducer's {}", out.dataType, int{spec_.type});
-  if (out.indexType != sparsecollIndexDefault && out.indexType != sparsecollIndexU32)
-    return unsupported("index type {} for a sum of a reducer", out.indexType);
-  if (out.length != spec_.n) return invalid("out.length is {}, n is {}", out.length, spec_.n);
-  SC_TRY(checkVector("out", &out));
-  const uint64_t bytes = spec_.n * elementBytes(spec_.type);
-  const uint64_t accTotal = accBytes() * (spec_.transactional ? 2 : 1);
-  for (const auto& [data, size] :
-       {std::pair<const void*, uint64_t>{out.values, out.capacity * elementBytes(spec_.type)},
-        {out.indices, out.capacity * sizeof(uint32_t)},
-        {out.count, sizeof(uint64_t)}})
-    if (data == gradient || data == accBuffer(0) || !checkPair("", data, size, "", gradient, bytes).ok() ||
-        !checkPair("", data, size, "", accBuffer(0), accTotal).ok())
-      return invalid("out overlaps the gradient or the residual");
-  SC_TRY(checkPointer("out.indices", out.indices, sizeof(uint32_t)));
-  const uint64_t need = std::min(spec_.n, selection_->capacity() * static_cast<uint64_t>(comm_->ranks()));
-  if (out.capacity < need) {
-    *out.count = need;
-    return fail(sparsecollCapacity, "out has {} slots, the sum may need {}", out.capacity, need);
+  SC_TRY(checkAgainstResidual(gradient, spec_.n * elementBytes(spec_.type)));
+  SC_TRY(checkSparseOut(gradient, out));
+  if (out.capacity < sparseNeed()) {
+    *out.count = sparseNeed();
+    return fail(sparsecollCapacity, "out has {} slots, the sum may need {}", out.capacity, sparseNeed());
   }
   SC_TRY(step(gradient, &Reducer::finishSparse, &out, stream));
   out.flags |= SPARSECOLL_SORTED;
@@ -208,6 +223,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   step_ = {};
+  outLeftResidual_ = false;
   const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};
   Operation operation;
   operation.plan = hashOf("step", parts);
@@ -274,7 +290,7 @@ Status Reducer::finishSparse(const Delivered& delivered, void* out, Stream strea
   args.outType = spec_.type;
   args.outCount = vector.count;
   args.outCapacity = vector.capacity;
-  args.control = selection_->control();
+  args.control = sparseNeed() != 0 ? selection_->control() : nullptr;  // a sum without entries shows no NaN either
   SC_TRY(comm_->kernels().merge(args, stream));
   step_.lastUnion = *vector.count;
   return {};
@@ -297,6 +313,7 @@ void Reducer::commit(const Delivered& delivered, Stream stream) {
       kernels.zeroAt(acc, spec_.accumulateType, spec_.n, delivered.lists[r], stream);
   kernels.clearNonFinite(acc, spec_.accumulateType, spec_.n, control, stream);
   current_ = next;
+  outLeftResidual_ = !keepAll;
 }
 
 void Reducer::countStep(const Operation& operation, const Status& status) {
@@ -374,6 +391,8 @@ Status Reducer::giveBack(const void* out, Stream stream) {
   if (out == nullptr) return invalid("out is NULL");
   if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
   SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
+  if (!outLeftResidual_) return {};
+  outLeftResidual_ = false;
   const double share = spec_.params.op == sparsecollAvg ? 1.0 : 1.0 / comm_->ranks();
   comm_->kernels().addFinite(residual(), spec_.accumulateType, out, spec_.type, spec_.n,
                              share / spec_.params.outputScale, stream);
@@ -384,6 +403,7 @@ Status Reducer::reset(Stream stream) {
   if (selection_ != nullptr) selection_->reset();
   if (spec_.keepsResidual()) comm_->kernels().fillZero(residual(), accBytes(), stream);
   lastOut_ = nullptr;
+  outLeftResidual_ = false;
   return {};
 }
 

@@ -39,10 +39,14 @@ struct ReducerSpec {
 Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollParams_t* params,
                                     const sparsecollReducerConfig_t* config);
 
+// Whether a reducer of this spec could run on the two.
+Status checkVectors(const ReducerSpec& spec, const void* gradient, const void* out);
+
 class Reducer {
  public:
-  // Collective: agrees on the spec with the other ranks first.
-  static Result<std::shared_ptr<Reducer>> make(std::shared_ptr<Communicator> comm, ReducerSpec spec);
+  // Collective: agrees on the spec with the other ranks first. call: of the C ABI; other calls' ranks do not match.
+  static Result<std::shared_ptr<Reducer>> make(const std::shared_ptr<Communicator>& comm, const char* call,
+                                               ReducerSpec spec);
 
   const ReducerSpec& spec() const { return spec_; }
   Communicator& comm() { return *comm_; }
@@ -79,7 +83,9 @@ class Reducer {
   void prepareOut(void* out, Stream stream);
   Finish finishScale() const;
   void countStep(const Operation& operation, const Status& status);
-  Status checkVectors(const void* gradient, const void* out) const;
+  Status checkAgainstResidual(const void* vector, uint64_t bytes) const;
+  Status checkSparseOut(const void* gradient, const sparsecollVector_t& out) const;
+  uint64_t sparseNeed() const;
   void* accBuffer(int which) const;
   uint64_t accBytes() const { return spec_.n * elementBytes(spec_.accumulateType); }
   Status restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge);
@@ -95,8 +101,9 @@ class Reducer {
   Buffer touchedLines_;  // OUT_PRESERVED: where the last sum lies in out
   int current_ = 0;      // transactional: the buffer that holds the committed residual
   void* lastOut_ = nullptr;
-  sparsecollStats_t step_{};  // the step being run
-  mutable std::mutex mutex_;  // guards total_
+  bool outLeftResidual_ = false;  // what the last step delivered is not in the residual any more
+  sparsecollStats_t step_{};      // the step being run
+  mutable std::mutex mutex_;      // guards total_
   sparsecollStats_t total_;
 };
 

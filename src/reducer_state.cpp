@@ -73,6 +73,17 @@ Result<std::span<const std::byte>> checkSum(std::span<const std::byte> blob) {
   return body;
 }
 
+// No step leaves NaN or Inf in a residual, so a residual that has one is not this library's.
+Status checkFinite(std::span<const std::byte> residual, sparsecollDataType_t type) {
+  return withAccumulate(type, [&]<class A>(A element) -> Status {
+    for (uint64_t at = 0; at < residual.size(); at += sizeof element) {
+      std::memcpy(&element, residual.data() + at, sizeof element);
+      if (!isFinite(element)) return fail(sparsecollCorrupted, "the state's residual has NaN or Inf");
+    }
+    return {};
+  });
+}
+
 }  // namespace
 
 Result<uint64_t> Reducer::exportState(void* blob, uint64_t room) {
@@ -117,6 +128,7 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   const auto selectionBytes = reader.left() - residualBytes;
   SC_TRY(const auto selectionPart, reader.take(selectionBytes));
   SC_TRY(const auto residualPart, reader.take(residualBytes));
+  SC_TRY(checkFinite(residualPart, spec_.accumulateType));
   if (selection_ != nullptr) {
     Reader selectionReader(selectionPart);
     SC_TRY(selection_->load(selectionReader));

@@ -17,23 +17,39 @@ sparsecollDataType_t accumulateOf(const sparsecollVector_t& vector) {
   return accumulateTypeOf(static_cast<sparsecollDataType_t>(vector.dataType));
 }
 
-// What a one-shot call on sparse vectors has to know before its exchange.
+// What a one-shot call on sparse vectors needs for its exchange. Everything is made before any rank begins it.
 struct Exchange {
-  std::vector<uint64_t> counts;  // entries on each rank
   FrameLayout layout;
   uint64_t plan = 0;
+  std::vector<uint64_t> cut;  // entries cut[p] to cut[p + 1] go to rank p; empty: all to everyone
+  std::unique_ptr<FrameWindow> window;
+  FullRound round;
+  std::vector<std::byte*> frames;
+  std::vector<ListView> lists;
 };
 
-Result<Exchange> prepare(Communicator& comm, const char* what, const sparsecollVector_t& in, uint64_t count,
-                         std::vector<Agreed> fields) {
-  fields.push_back({"n", in.length});
-  fields.push_back({"type", static_cast<uint64_t>(in.dataType)});
+Result<Exchange> prepare(Communicator& comm, const char* call, const sparsecollVector_t& in, uint64_t count,
+                         std::initializer_list<Agreed> further, std::vector<uint64_t> cut) {
+  std::vector<Agreed> fields = {{"n", in.length}, {"type", static_cast<uint64_t>(in.dataType)}};
+  fields.insert(fields.end(), further);
+  const auto ranks = static_cast<size_t>(comm.ranks());
   Exchange exchange;
-  SC_TRY(exchange.counts, agree(comm, what, fields, count));
-  exchange.layout.capacity = *std::max_element(exchange.counts.begin(), exchange.counts.end());
+  exchange.cut = std::move(cut);
   exchange.layout.indexBytes = indexBytesFor(in.length);
   exchange.layout.valueBytes = static_cast<uint32_t>(elementBytes(accumulateOf(in)));
-  exchange.plan = hashOf(what, fields);
+  exchange.plan = hashOf(call, fields);
+  SC_TRY(const Agreement agreement, agree(comm, call, fields, count));
+  exchange.layout.capacity = *std::max_element(agreement.numbers.begin(), agreement.numbers.end());
+  SC_TRY(makeTogether(comm, [&]() -> Status {
+    const uint64_t frameBytes = exchange.layout.capacityBytes();
+    const size_t frameCount = exchange.cut.empty() ? 1 : ranks;
+    SC_TRY(const uint64_t bytes, checkedMul(frameBytes, frameCount));
+    SC_TRY(exchange.window, comm.transport().makeWindow(bytes));
+    SC_TRY(exchange.round, FullRound::make(comm.transport(), comm.kernels(), exchange.layout, comm.budget()));
+    for (size_t f = 0; f < frameCount; ++f) exchange.frames.push_back(exchange.window->data() + f * frameBytes);
+    exchange.lists.resize(ranks);
+    return {};
+  }));
   return exchange;
 }
 
@@ -46,43 +62,30 @@ void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& op
       {frame, exchange.layout, {operation.sequence, operation.plan}, nullptr, comm.transport().checksumsPayload()}, {});
 }
 
-void viewFrames(std::span<const std::byte* const> frames, std::vector<ListView>& views) {
+void viewFrames(std::span<const std::byte* const> frames, std::span<ListView> lists) {
   for (size_t r = 0; r < frames.size(); ++r)
-    views[r] = {frames[r] + kFrameHeaderBytes, nullptr,
+    lists[r] = {frames[r] + kFrameHeaderBytes, nullptr,
                 reinterpret_cast<const uint32_t*>(frames[r] + offsetof(FrameHeader, count))};
 }
 
-// Exchanges entries, cut[p] to cut[p + 1] of them to rank p, or all to everyone when cut is empty; finish gets the
-// lists.
+// finish gets every rank's list.
 template <class FinishLists>
-Status exchangeEntries(Communicator& comm, const Exchange& exchange, const Entries& entries,
-                       const std::vector<uint64_t>& cut, FinishLists finish) {
-  const auto ranks = static_cast<size_t>(comm.ranks());
-  const uint64_t frameBytes = exchange.layout.capacityBytes();
-  const size_t frameCount = cut.empty() ? 1 : ranks;
-  SC_TRY(const uint64_t bytes, checkedMul(frameBytes, frameCount));
-  SC_TRY(const auto window, comm.transport().makeWindow(bytes));
-  SC_TRY(auto round, FullRound::make(comm.transport(), comm.kernels(), exchange.layout, comm.budget()));
-  std::vector<ListView> views(ranks);  // nothing is allocated once the others wait
-  std::vector<std::byte*> frames;
-  for (size_t f = 0; f < frameCount; ++f) frames.push_back(window->data() + f * frameBytes);
+Status exchangeEntries(Communicator& comm, Exchange& exchange, const Entries& entries, FinishLists finish) {
+  const std::vector<uint64_t>& cut = exchange.cut;
+  FullRound& round = exchange.round;
   Operation operation;
   operation.plan = exchange.plan;
-  Status status = comm.operate(operation, [&](Operation& op) -> Status {
-    for (size_t f = 0; f < frameCount; ++f)
+  const Status status = comm.operate(operation, [&](Operation& op) -> Status {
+    for (size_t f = 0; f < exchange.frames.size(); ++f)
       fillFrame(comm, exchange, op, entries, cut.empty() ? 0 : cut[f], cut.empty() ? entries.count() : cut[f + 1],
-                frames[f]);
-    SC_TRY(cut.empty() ? round.sameToAll(op, frames[0], {}) : round.oneToEach(op, frames, {}));
-    SC_TRY(comm.kernels().open({round.frames(),
-                                round.bytes(),
-                                exchange.layout,
-                                {op.sequence, op.plan},
-                                nullptr,
-                                {},
-                                comm.transport().checksumsPayload()},
-                               {}));
-    viewFrames(round.frames(), views);
-    return finish(views);
+                exchange.frames[f]);
+    SC_TRY(cut.empty() ? round.sameToAll(op, exchange.frames[0], {}) : round.oneToEach(op, exchange.frames, {}));
+    const FrameExpectation identity{op.sequence, op.plan};
+    const bool withPayload = comm.transport().checksumsPayload();
+    SC_TRY(
+        comm.kernels().open({round.frames(), round.bytes(), exchange.layout, identity, nullptr, {}, withPayload}, {}));
+    viewFrames(round.frames(), exchange.lists);
+    return finish(exchange.lists);
   });
   sparsecollStats_t step{};
   step.opsStarted = 1;
@@ -144,11 +147,12 @@ Status allReduceVector(Communicator& comm, const sparsecollVector_t* in, sparsec
   SC_TRY(const Entries entries, readEntries("in", *in));
   const Finish finish{params.op == sparsecollAvg ? static_cast<double>(comm.ranks()) : 1.0,
                       params.outputScale == 0 ? 1.0 : params.outputScale};
-  SC_TRY(const Exchange exchange, prepare(comm, "AllReduceVector", *in, entries.count(),
-                                          {{"op", static_cast<uint64_t>(params.op)},
-                                           {"outputScale", std::bit_cast<uint64_t>(finish.scale)},
-                                           {"tag", params.tag}}));
-  return exchangeEntries(comm, exchange, entries, {}, [&](const std::vector<ListView>& lists) {
+  SC_TRY(Exchange exchange, prepare(comm, "AllReduceVector", *in, entries.count(),
+                                    {{"op", static_cast<uint64_t>(params.op)},
+                                     {"outputScale", std::bit_cast<uint64_t>(finish.scale)},
+                                     {"tag", params.tag}},
+                                    {}));
+  return exchangeEntries(comm, exchange, entries, [&](const std::vector<ListView>& lists) {
     return mergeInto(comm, lists, exchange.layout.indexBytes, finish, *out);
   });
 }
@@ -159,15 +163,15 @@ Status reduceScatterVector(Communicator& comm, const sparsecollVector_t* in, spa
   SC_TRY(const std::vector<uint64_t> bounds, readBounds(userBounds, in->length, static_cast<size_t>(comm.ranks())));
   SC_TRY(const Entries entries, readEntries("in", *in));
   std::vector<Agreed> cuts;
-  for (const uint64_t bound : bounds) cuts.push_back({"bound", bound});
-  SC_TRY(const Exchange exchange,
-         prepare(comm, "ReduceScatterVector", *in, entries.count(), {{"bounds", hashOf("bounds", cuts)}}));
   std::vector<uint64_t> cut;
   for (const uint64_t bound : bounds) {
+    cuts.push_back({"bound", bound});
     const auto at = std::lower_bound(entries.indices.begin(), entries.indices.end(), bound);
     cut.push_back(static_cast<uint64_t>(at - entries.indices.begin()));
   }
-  return exchangeEntries(comm, exchange, entries, cut, [&](const std::vector<ListView>& lists) {
+  SC_TRY(Exchange exchange, prepare(comm, "ReduceScatterVector", *in, entries.count(),
+                                    {{"bounds", hashOf("bounds", cuts)}}, std::move(cut)));
+  return exchangeEntries(comm, exchange, entries, [&](const std::vector<ListView>& lists) {
     return mergeInto(comm, lists, exchange.layout.indexBytes, {}, *out);
   });
 }
@@ -175,8 +179,8 @@ Status reduceScatterVector(Communicator& comm, const sparsecollVector_t* in, spa
 Status allGatherVector(Communicator& comm, const sparsecollVector_t* in, sparsecollVector_t* out) {
   SC_TRY(checkInOut(in, out));
   SC_TRY(const Entries entries, readEntries("in", *in, true));
-  SC_TRY(const Exchange exchange, prepare(comm, "AllGatherVector", *in, entries.count(), {}));
-  return exchangeEntries(comm, exchange, entries, {}, [&](const std::vector<ListView>& lists) -> Status {
+  SC_TRY(Exchange exchange, prepare(comm, "AllGatherVector", *in, entries.count(), {}, {}));
+  return exchangeEntries(comm, exchange, entries, [&](const std::vector<ListView>& lists) -> Status {
     uint64_t total = 0;
     for (const ListView& list : lists) total += *list.count;
     *out->count = total;

@@ -11,15 +11,13 @@ namespace threads {
 
 namespace {
 
-constexpr uint64_t kSlabElements =
-    1u << 20;                          // how much of a dense sum is formed between two looks at the group's state
-constexpr uint64_t kSettleMs = 10000;  // a peer leaves a slab long before
+constexpr uint64_t kSlabElements = 1u << 20;  // of a dense sum, formed between two looks at the group's state
 
 class Window final : public FrameWindow {
  public:
-  explicit Window(std::shared_ptr<Group> group) : group_(std::move(group)) {}
+  Window(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
   ~Window() override {
-    if (expected_) group_->retire(std::move(memory_));
+    if (expected_) group_->retire(rank_, std::move(memory_));
   }
   // To be called once the group expects this window's retirement.
   void hold(Buffer memory) {
@@ -30,6 +28,7 @@ class Window final : public FrameWindow {
 
  private:
   std::shared_ptr<Group> group_;
+  int rank_;
   Buffer memory_;
   bool expected_ = false;
 };
@@ -62,7 +61,7 @@ class ThreadsTransport final : public Transport {
 
   Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget) override {
     SC_TRY(auto memory, kernels_->allocate(bytes, budget != nullptr ? budget : budget_));
-    auto window = std::make_unique<Window>(group_);
+    auto window = std::make_unique<Window>(group_, rank_);
     group_->expectRetirement();
     window->hold(std::move(memory));
     return std::unique_ptr<FrameWindow>(std::move(window));
@@ -78,13 +77,14 @@ class ThreadsTransport final : public Transport {
   }
 
   Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
-    SC_TRY(offerVectors(operation, args));
-    const Status summed = sumTogether(operation, args, stream);
+    const Status offered = offerVectors(operation, args);
+    // Ranks that disagree have not met each other's matching offers, so nobody is inside this caller's memory.
+    if (offered.result() == sparsecollMismatch) return offered;
+    const Status summed = offered.ok() ? sumTogether(operation, args, stream) : offered;
     if (summed.ok()) return {};
-    // Peers may still be inside this caller's memory: make them stop, and wait until they have.
     group_->takeDown(rank_, false);
-    group_->settle(rank_, Deadline::in(kSettleMs));
-    return Status(summed.failure());
+    group_->settle(rank_);
+    return summed;
   }
 
   void end(const Operation& operation) override { group_->end(rank_, operation); }
@@ -141,7 +141,7 @@ class ThreadsTransport final : public Transport {
       if (checked.ok()) continue;
       Failure failure = checked.takeStatus().failure();
       failure.peer = message.peer;
-      return Status(std::move(failure));
+      return Status(failure);
     }
     return {};
   }

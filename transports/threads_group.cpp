@@ -7,8 +7,7 @@ namespace sparsecoll::threads {
 namespace {
 
 Status peerFailed(int peer) {
-  return Status(
-      Failure{sparsecollPeerFailed, peer, {}, fmt::format("rank {} aborted or destroyed its communicator", peer)});
+  return failBy(peer, sparsecollPeerFailed, "rank {} aborted or destroyed its communicator", peer);
 }
 
 }  // namespace
@@ -24,7 +23,7 @@ bool Group::waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Dea
 
 Status Group::begin(int rank, const Operation& operation) {
   std::unique_lock lock(mutex_);
-  newest_ = std::max(newest_, operation.sequence);
+  at(rank).begun = operation.sequence;
   const uint64_t needed = operation.sequence > 2 ? operation.sequence - 2 : 0;
   // An operation needs every rank, so none begins without one of them.
   const bool done = waitForPeers(lock, rank, operation.deadline, [&] { return anyDown() || allCompleted(needed); });
@@ -44,8 +43,7 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
     if (me.down) return failureFor(rank, {}, 0);
     if (peer.down) return peerFailed(message.peer);
     if (!free) {
-      return Status(
-          Failure{sparsecollTimeout, message.peer, {}, fmt::format("rank {} takes no messages", message.peer)});
+      return failBy(message.peer, sparsecollTimeout, "rank {} takes no messages", message.peer);
     }
     if (mail.awaited && ticket < peer.ticket) continue;  // the same, for a peer that waits already
     mail.ticket = ticket;
@@ -100,8 +98,7 @@ Status Group::settleCollect(int rank, std::span<Incoming> in, uint64_t ticket) {
   for (const Incoming& message : in) {
     const Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
     if (mail.full && mail.ticket > ticket)
-      return Status(Failure{sparsecollMismatch, message.peer, "order",
-                            fmt::format("rank {} has left the operation for a later one", message.peer)});
+      return disagree(message.peer, "order", "rank {} has left the operation for a later one", message.peer);
   }
   if (me.missing != 0 && anyMissingDown(rank, in)) return failureFor(rank, in, ticket);
   if (me.missing != 0) return timeout(rank, in, ticket);
@@ -145,9 +142,9 @@ void Group::leave() {
   if (--accessing_ == 0) wakeWaiters();
 }
 
-void Group::settle(int rank, const Deadline& deadline) {
+void Group::settle(int rank) {
   std::unique_lock lock(mutex_);
-  waitForPeers(lock, rank, deadline, [&] { return accessing_ == 0; });
+  waitForPeers(lock, rank, Deadline::in(SPARSECOLL_NO_TIMEOUT), [&] { return accessing_ == 0; });
 }
 
 void Group::expectRetirement() {
@@ -156,9 +153,9 @@ void Group::expectRetirement() {
   ++windows_;
 }
 
-void Group::retire(Buffer memory) noexcept {
+void Group::retire(int rank, Buffer memory) noexcept {
   const std::lock_guard lock(mutex_);
-  retired_.push_back({std::move(memory), newest_});
+  retired_.push_back({std::move(memory), at(rank).begun});
   freeRetired();
 }
 
@@ -179,15 +176,15 @@ Status Group::failureFor(int rank, std::span<const Incoming> wanted, uint64_t ti
 }
 
 Status Group::timeout(int rank, std::span<const Incoming> wanted, uint64_t ticket) {
-  std::string missing;
+  Text<128> missing;
   int first = -1;
   for (const Incoming& message : wanted) {
     const Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
     if (mail.full && mail.ticket == ticket) continue;
     if (first < 0) first = message.peer;
-    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", message.peer);
+    missing.append("{}{}", missing.empty() ? "" : ", ", message.peer);
   }
-  return Status(Failure{sparsecollTimeout, first, {}, fmt::format("nothing came in time from rank(s) {}", missing)});
+  return failBy(first, sparsecollTimeout, "nothing came in time from rank(s) {}", missing);
 }
 
 void Group::wakeWaiters() {

@@ -40,7 +40,8 @@ struct Member {
   uint64_t ticket = 0;      // of the round it collects
   uint32_t missing = 0;
   bool ahead = false;          // a peer's message shows that it has left the operation for a later one
-  uint64_t completed = 0;      // the last operation this rank has ended
+  uint64_t begun = 0;          // the last operation this rank has begun
+  uint64_t completed = 0;      // and ended
   bool waitsForPeers = false;  // sleeps for something other than a message
   bool down = false;           // aborted or gone
   bool gone = false;           // destroyed: reads nothing any more
@@ -64,15 +65,17 @@ class Group {
 
   DenseOffer& offer(int rank, uint64_t sequence) { return at(rank).offers[sequence % 2]; }
 
-  // Memory of callers is read and written by peers only between enter and leave; settle waits until nobody does.
+  // Memory of callers is read and written by peers only between enter and leave, and nobody enters once a rank is down.
   bool enter();
   void leave();
-  void settle(int rank, const Deadline& deadline);
+  // Waits until nobody is inside. What peers do there is one slab's arithmetic and waits for nobody, so like a mutex
+  // this has no deadline: to return earlier would let them write to memory that the caller may have freed.
+  void settle(int rank);
 
-  // Keeps memory alive until every rank has ended the operations begun so far. Never needs memory itself: room for the
-  // entry was made by expectRetirement.
+  // Keeps memory alive until every rank has ended the operations that this rank has begun. Never needs memory itself:
+  // room for the entry was made by expectRetirement.
   void expectRetirement();
-  void retire(Buffer memory) noexcept;
+  void retire(int rank, Buffer memory) noexcept;
 
  private:
   struct Retired {
@@ -95,8 +98,7 @@ class Group {
   std::mutex mutex_;
   std::vector<Member> members_;
   std::vector<Retired> retired_;
-  size_t windows_ = 0;   // alive or retired
-  uint64_t newest_ = 0;  // the newest operation any rank has begun
+  size_t windows_ = 0;  // alive or retired
   uint32_t accessing_ = 0;
   std::atomic<bool> anyDown_{false};
 };

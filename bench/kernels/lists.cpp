@@ -52,7 +52,7 @@ class Lists {
 };
 
 void check(const sparsecoll::Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.failure().text);
+  if (!status.ok()) throw std::runtime_error(status.failure().text.c_str());
 }
 
 void countPairs(benchmark::State& state, const Samples& samples, uint64_t pairs) {

@@ -29,6 +29,7 @@
 #define SPARSECOLL_VERSION_CODE SPARSECOLL_VERSION(0, 1, 0)
 #define SPARSECOLL_MAGIC 0x53504331u     /* "SPC1" */
 #define SPARSECOLL_NO_TIMEOUT UINT64_MAX /* must be asked for; 0 always means "the default" */
+#define SPARSECOLL_NON_FINITE_NAMED 16u  /* most non-finite entries of a rank that a step names to the others */
 
 #if defined(__GNUC__)
 #define SPARSECOLL_API __attribute__((visibility("default"), warn_unused_result))
@@ -212,8 +213,7 @@ typedef struct {
 
 /* sparsecollParams_t.flags */
 #define SPARSECOLL_ACCUMULATE 2u      /* add into out instead of overwriting it */
-#define SPARSECOLL_OUT_PRESERVED 8u   /* out is the same pointer every step and only this library writes it: 12 instead
-                                         of 16 bytes per element */
+#define SPARSECOLL_OUT_PRESERVED 8u   /* out is the same pointer every step and only this library writes it */
 #define SPARSECOLL_SELECT_NOTHING 16u /* density = k = 0 on purpose */
 #define SPARSECOLL_NO_RESIDUAL 32u    /* no error feedback: what is not sent is lost (for ablations) */
 
@@ -440,8 +440,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetInfo(sparsecollReducer_t r
 SPARSECOLL_API sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void* gradient, void* out,
                                                        sparsecollStream_t stream);
 
-/* One step with a sparse sum: out is a sorted vector of the reducer's type. Its capacity must be at least
-   min(n, nRanks * Info.capacity). Errors: as Run; Capacity (nothing was done; *out->count is the need). */
+/* One step with a sparse sum: out is a sorted vector of the reducer's type. Its capacity must be at least min(n, nRanks *
+   (Info.capacity + SPARSECOLL_NON_FINITE_NAMED)). Errors: as Run; Capacity (nothing done; *out->count is the need). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t reducer, const void* gradient,
                                                              sparsecollVector_t* out, sparsecollStream_t stream);
 
@@ -449,8 +449,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
    Mismatch). At most the reducer's maxDensity. Errors: InvalidArgument, Unsupported. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
-/* For a step whose sum the trainer did not apply: adds this rank's share of out (what Run wrote) back to the residual, so
-   that the ranks together lose nothing. Non-finite entries of out are left out. Call it on every rank. */
+/* The trainer does not apply the last step's sum: adds this rank's share of out (what Run wrote) back, its non-finite
+   entries left out. Nothing to do after a step that failed or was rolled back. Call it on every rank. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out,
                                                             sparsecollStream_t stream);
 

@@ -128,7 +128,7 @@ TEST_CASE("a dense step that reports success has every part of the sum, also whe
   }
 }
 
-TEST_CASE("a dense step that was aborted returns when no peer uses its vectors any more", "[known][!mayfail]") {
+TEST_CASE("a dense step that was aborted returns when no peer uses its vectors any more") {
   constexpr uint64_t kLength = 512 * 1024;
   const Handler segv(SIGSEGV, Page::onTouch);
   const Handler user(SIGUSR1, Hold::onSignal);

@@ -118,7 +118,7 @@ TEST_CASE("memory of destroyed reducers counts no more") {
 
 // All ranks have the same limit and make the same calls. What one of them has still to give back from the last call
 // must not decide on whether this one works.
-TEST_CASE("calls that fit the limit once fit it every time, on all ranks", "[known][!mayfail]") {
+TEST_CASE("calls that fit the limit once fit it every time, on all ranks") {
   constexpr int kRanks = 4;
   for (const bool oneShot : {false, true}) {
     CAPTURE(oneShot);

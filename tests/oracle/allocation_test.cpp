@@ -158,8 +158,9 @@ void checkMemory(const Row& row, const sparsecollReducerConfig_t& config) {
   REQUIRE(measured.ok);
   const auto ranks = static_cast<uint64_t>(row.ranks);
   CAPTURE(measured.live, measured.peak, measured.info.workspaceBytes, measured.info.memoryBoundBytes);
-  // Objects and tables of the host that workspaceBytes leaves out: little, and none of it grows with n.
-  const uint64_t tables = 4096 + 1024 * ranks;
+  // Objects and tables of the host that workspaceBytes leaves out, and the rest of each large buffer's last page:
+  // little, and none of it grows with n.
+  const uint64_t tables = 4096 + 1024 * ranks + 6 * 4096;
   CHECK(measured.live >= measured.info.workspaceBytes * ranks);
   CHECK(measured.live <= (measured.info.workspaceBytes + tables) * ranks);
   CHECK(measured.stats.workspaceBytes == measured.info.workspaceBytes);
@@ -170,7 +171,7 @@ void checkMemory(const Row& row, const sparsecollReducerConfig_t& config) {
 
 }  // namespace
 
-TEST_CASE("a reducer holds what workspaceBytes says, within its method's bound", "[known][!mayfail]") {
+TEST_CASE("a reducer holds what workspaceBytes says, within its method's bound") {
   if (skipped()) return;
   for (const Row& row : kRows) checkMemory(row, configOf(row));
 }

@@ -68,8 +68,9 @@ class CaseRun {
   void runRank(int rank, sparsecollReducer_t reducer) {
     const auto r = static_cast<size_t>(rank);
     Elements out = case_.firstOut(rank);
-    SparseVector vector(case_.type, case_.n,
-                        std::min(case_.n, info_.capacity * static_cast<uint64_t>(case_.ranks)) + 1);
+    SparseVector vector(
+        case_.type, case_.n,
+        std::min(case_.n, (info_.capacity + SPARSECOLL_NON_FINITE_NAMED) * static_cast<uint64_t>(case_.ranks)));
     for (int s = 0; s < case_.steps; ++s) {
       Seen seen;
       seen.before = statsOf(reducer);

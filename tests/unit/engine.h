@@ -29,7 +29,7 @@ class Findings {
   bool ok(int rank, const Status& status) { return result(rank, status, sparsecollSuccess); }
   bool result(int rank, const Status& status, sparsecollResult_t wanted) {
     return expect(status.result() == wanted, "rank {}: result {}, expected {}: {}", rank, int{status.result()},
-                  int{wanted}, status.ok() ? "" : status.failure().text);
+                  int{wanted}, status.failure().text.view());
   }
   // "" if all went well. After the ranks have ended.
   const std::string& text() const { return text_; }

@@ -43,7 +43,7 @@ TEST_CASE("rows are found by their ids and nothing else is") {
 }
 
 TEST_CASE("a refused preset's message lists the known ones") {
-  const std::string text = findPreset("no such").takeStatus().failure().text;
+  const std::string text = findPreset("no such").takeStatus().failure().text.c_str();
   CAPTURE(text);
   for (const PresetRow& row : presetRows()) CHECK(text.find(row.name) != std::string::npos);
 }

@@ -124,7 +124,7 @@ TEST_CASE("ranks in different dense operations disagree and the next one works")
         const Status status = allReduce(transport, operation, in.data(), out.data(), n, {});
         if (!findings.result(rank, status, disagree ? sparsecollMismatch : sparsecollSuccess)) return transport.abort();
         if (disagree) {
-          findings.expect(status.failure().field == "order", "field {}", status.failure().field);
+          findings.expect(status.failure().field == "order", "field {}", status.failure().field.view());
           findings.expect(out == std::vector<float>(n, -1), "rank {}: out was written", rank);
         } else {
           findings.expect(out == expectedSum(ranks, sequence, n, {}, out), "rank {}: another sum", rank);

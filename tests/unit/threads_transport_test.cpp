@@ -187,7 +187,7 @@ void checkDifferentRounds(int ranks, int leaver, bool leaverIsFast) {
       const bool refused = disagree && !leaves;
       const bool asWanted = findings.expect(status.result() == (refused ? sparsecollMismatch : sparsecollSuccess),
                                             "rank {}, operation {}: {}", rank, sequence,
-                                            status.ok() ? "succeeded" : status.failure().text);
+                                            status.ok() ? "succeeded" : status.failure().text.c_str());
       if (!asWanted) return transport.abort();
       if (refused)
         findings.expect(status.failure().field == "order", "rank {}: field {}", rank, status.failure().field);
