@@ -8,7 +8,7 @@ ifndef JOBS
 JOBS := $(shell scripts/jobs)
 endif
 TEST_JOBS ?= $(JOBS)
-PRESETS := release
+PRESETS := release asan tsan
 
 .PHONY: help setup build test $(PRESETS:%=test-%) summary demo bench clean
 

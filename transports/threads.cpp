@@ -116,11 +116,11 @@ class ThreadsTransport final : public Transport {
 
   // Round two: nobody returns before every part is summed, nor while its vectors are in use.
   Status sumTogether(Operation& operation, const DenseArgs& args, Stream stream) {
-    if (!group_->enter()) return fail(sparsecollPeerFailed, "a rank failed during the dense sum");
+    if (!group_->enter()) return group_->whoIsDown(rank_);
     bool nonFinite = false;
     const bool complete = sumOwnPart(operation, args, nonFinite, stream);
     group_->leave();
-    if (!complete) return fail(sparsecollPeerFailed, "a rank failed during the dense sum");
+    if (!complete) return group_->whoIsDown(rank_);
     SC_TRY(exchangeHeader(operation, group_->offer(rank_, operation.sequence).done, nonFinite ? kFrameNonFinite : 0));
     for (const Incoming& message : incoming_)
       nonFinite = nonFinite || (readHeader(message.frame).flags & kFrameNonFinite) != 0;

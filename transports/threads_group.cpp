@@ -142,6 +142,11 @@ void Group::leave() {
   if (--accessing_ == 0) wakeWaiters();
 }
 
+Status Group::whoIsDown(int rank) {
+  const std::lock_guard lock(mutex_);
+  return failureFor(rank, {}, 0);
+}
+
 void Group::settle(int rank) {
   std::unique_lock lock(mutex_);
   waitForPeers(lock, rank, Deadline::in(SPARSECOLL_NO_TIMEOUT), [&] { return accessing_ == 0; });

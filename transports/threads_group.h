@@ -56,6 +56,8 @@ class Group {
 
   int ranks() const { return static_cast<int>(members_.size()); }
   bool anyDown() const { return anyDown_.load(std::memory_order_acquire); }
+  // Once a rank is down: Aborted if it is this one, else PeerFailed.
+  Status whoIsDown(int rank);
 
   Status begin(int rank, const Operation& operation);
   Status post(int rank, const Operation& operation, std::span<const Outgoing> out);
