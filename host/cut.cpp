@@ -200,6 +200,12 @@ struct Cutter {
     const Source source = sourceOf(window);
     const auto keyAt = [values = source.values](uint64_t i) { return Magnitude<A>::of(values[i]); };
     const Key low = source.indices != nullptr ? static_cast<Key>(window.floor) : Key{0};
+    if (window.kept == source.count) {
+      Key highest = 0;
+      for (uint64_t i = 0; i < source.count; ++i) highest = std::max(highest, keyAt(i));
+      if (highest >= Magnitude<A>::kInfinity) noteNonFinite(source);
+      if (window.kept != 0) return {low, source.count};
+    }
     Descent<Key> descent;
     if (descent.start(keyAt, source.count, low) >= Magnitude<A>::kInfinity) noteNonFinite(source);
     if (window.kept == 0 && window.forced != kNoForcedIndex) window.kept = window.keptForced = 1;
@@ -216,6 +222,11 @@ struct Cutter {
       return 1;
     }
     const Source source = sourceOf(window);
+    if (window.kept == source.count && source.indices != nullptr) {
+      std::copy_n(source.indices, source.count, indices);
+      if (values != nullptr) std::copy_n(source.values, source.count, values);
+      return source.count;
+    }
     uint64_t written = 0;
     // Without branches: about a quarter of the candidates is cut, which none can predict.
     for (uint64_t i = 0; i < source.count && written < window.kept; ++i) {

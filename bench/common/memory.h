@@ -1,6 +1,8 @@
 // Memory for measurements: it starts on a cache line, and every page of it is there before a clock runs.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -12,9 +14,15 @@ namespace bench {
 class Memory {
  public:
   Memory() = default;
+  enum class Pages { kUsual, kHuge };  // kHuge: where the system grants the wish, as the library wishes for its own
+
   // Zeroed.
-  explicit Memory(uint64_t bytes) : bytes_((bytes / 64 + 1) * 64), data_(std::aligned_alloc(64, bytes_)) {
+  explicit Memory(uint64_t bytes, Pages pages = Pages::kUsual) {
+    const uint64_t alignment = pages == Pages::kHuge ? 2u << 20 : 64;
+    bytes_ = (bytes / alignment + 1) * alignment;
+    data_.reset(std::aligned_alloc(alignment, bytes_));
     if (data_ == nullptr) throw std::bad_alloc();
+    if (pages == Pages::kHuge) (void)madvise(data_.get(), bytes_, MADV_HUGEPAGE);
     std::memset(data_.get(), 0, bytes_);
   }
 
