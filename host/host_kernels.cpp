@@ -84,9 +84,10 @@ Status outOfRange(uint64_t index, uint64_t n) {
 void* allocateAligned(uint64_t bytes) {
   constexpr uint64_t kHugePage = uint64_t{2} << 20;
   if (bytes < 4 * kHugePage) return std::aligned_alloc(64, bytes);
-  void* const data = std::aligned_alloc(kHugePage, bytes);
+  void* data = nullptr;
+  if (posix_memalign(&data, kHugePage, bytes) != 0) return nullptr;
 #ifdef MADV_HUGEPAGE
-  if (data != nullptr) (void)madvise(data, bytes, MADV_HUGEPAGE);  // a wish: without it all works, slower
+  (void)madvise(data, bytes, MADV_HUGEPAGE);  // a wish: without it all works, slower
 #endif
   return data;
 }
