@@ -10,6 +10,8 @@
 
 namespace sparsecoll {
 
+inline constexpr uint32_t kHistogramBins = 8192;  // 8 exponent and 5 mantissa bits of a float's magnitude
+inline constexpr uint32_t kFiniteBins = 8160;     // those below infinity's
 inline constexpr uint32_t kMaxNonFiniteIndices = SPARSECOLL_NON_FINITE_NAMED;
 
 // Whether the candidates of a pass decide an exact selection.
@@ -56,6 +58,7 @@ struct Control {
   double told;         // what this rank's header tells the others in this step
   double gain;         // of a controlled threshold
   double side;         // last deviation from k: 1 above, -1 below, 0 none yet
+  double kept[4];      // what else a method's rules keep between steps; 0 at first
   uint64_t k;          // entries requested in the unit that densityIsGlobal names
   uint32_t selected;   // entries this rank sends
   uint32_t largest;    // most entries of a rank
@@ -74,6 +77,8 @@ struct Control {
   RankFacts* facts;     // ranks of them
   uint32_t* poison;     // ranks * kMaxNonFiniteIndices
   uint64_t poisonCount;
+  uint32_t* histogram;  // kHistogramBins counts of a sample of this step's magnitudes; nullptr: none is taken
+  uint64_t sampled;     // elements counted
 };
 
 // One deterministic update of the control block between kernels. A device back end runs the twin it knows by name.

@@ -176,8 +176,12 @@ struct DenseSumArgs {
   uint32_t* nonFinite = nullptr;  // set to 1 if some finished sum is NaN or Inf
 };
 
-inline constexpr uint32_t kHistogramBins = 8192;  // 8 exponent and 5 mantissa bits of a float's magnitude
-inline constexpr uint64_t kTile = 8192;           // statistics are formed in tiles of this many elements
+inline constexpr uint64_t kTile = 8192;  // statistics are formed in tiles of this many elements
+
+// A sample has about this many elements: one run of kSampleRun (a cache line of floats) out of every so many, another one
+// in every step. Shorter windows are counted whole.
+inline constexpr uint64_t kSampleElements = 1u << 18;
+inline constexpr uint64_t kSampleRun = 16;
 
 class Kernels {
  public:
@@ -190,6 +194,8 @@ class Kernels {
   virtual void fillZero(void* data, uint64_t bytes, Stream stream) = 0;
   virtual void copy(void* to, const void* from, uint64_t bytes, Stream stream) = 0;
 
+  // Counts a sample of the acc that pass is going to form, over its windows, into control->histogram.
+  virtual void sample(const PassArgs& args, Stream stream) = 0;
   virtual void pass(const PassArgs& args, Stream stream) = 0;
   virtual void cut(const CutArgs& args, Stream stream) = 0;
   virtual void apply(const Rule& rule, Control* control, Stream stream) = 0;

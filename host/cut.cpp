@@ -15,9 +15,8 @@ namespace sparsecoll::host {
 namespace {
 
 constexpr uint32_t kDigitBits = 12;
-constexpr uint64_t kSampleMost = 65536;  // read in runs of 16 elements, a cache line of floats
-constexpr uint64_t kSampleRun = 16;
-constexpr uint64_t kGatherMost = 4096;  // boundary bins up to this size are finished by nth_element on the stack
+constexpr uint64_t kGuardSample = 65536;  // elements
+constexpr uint64_t kGatherMost = 4096;    // boundary bins up to this size are finished by nth_element on the stack
 
 template <class Key>
 struct Boundary {
@@ -152,7 +151,7 @@ struct Cutter {
     const A* const acc = static_cast<const A*>(args.acc) + window.begin;
     A* const sample = static_cast<A*>(args.candidateValues) + window.firstSlot;
     const uint64_t length = window.end - window.begin;
-    const uint64_t runs = std::min({length, window.slots, kSampleMost}) / kSampleRun;
+    const uint64_t runs = std::min({length, window.slots, kGuardSample}) / kSampleRun;
     if (runs == 0) return false;
     for (uint64_t r = 0; r < runs; ++r)
       std::copy_n(acc + length / kSampleRun * r / runs * kSampleRun, kSampleRun, sample + r * kSampleRun);

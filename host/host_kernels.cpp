@@ -115,6 +115,7 @@ class HostKernels final : public Kernels {
     std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));
   }
 
+  void sample(const PassArgs& args, Stream) override { host::sample(args); }
   void pass(const PassArgs& args, Stream) override {
     withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });
   }

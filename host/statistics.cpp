@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/random.h"
 #include "host/store.h"
 
 namespace sparsecoll::host {
@@ -29,7 +30,76 @@ double tileSquares(const A* x, uint64_t n, const Isa& isa) {
   return lanes[0];
 }
 
+template <class T>
+class Sampler {
+  using A = typename Element<T>::Accumulate;
+
+ public:
+  Sampler(const PassArgs& args, uint32_t* counts)
+      : gradient_(static_cast<const T*>(args.gradient)),
+        in_(static_cast<const A*>(args.in)),
+        scale_(static_cast<A>(args.scale)),
+        counts_(counts) {}
+
+  // One run out of every `stride` of them, which one is left to chance: equal distances could fall in with a pattern of
+  // the vector.
+  void count(uint64_t begin, uint64_t end, uint64_t stride, uint64_t seed) {
+    constexpr uint64_t kAhead = 8;  // strides
+    const uint64_t step = stride * kSampleRun;
+    const auto runAt = [&](uint64_t at) {
+      return at + (mixBits(seed + at) >> 32) * stride / (1ull << 32) * kSampleRun;
+    };
+    for (uint64_t at = begin; at < end; at += step) {
+      const uint64_t later = runAt(at + kAhead * step);
+      if (later < end) {
+        __builtin_prefetch(gradient_ + later);
+        if (in_ != nullptr) __builtin_prefetch(in_ + later);
+      }
+      const uint64_t now = runAt(at);
+      if (now < end) run(now, std::min(kSampleRun, end - now));
+    }
+  }
+  uint64_t counted() const { return counted_; }
+
+ private:
+  void run(uint64_t at, uint64_t length) {
+    A acc[kSampleRun] = {};
+    if (in_ != nullptr) std::copy_n(in_ + at, length, acc);
+    // 1 * x + y rounds once either way; without fused multiply-adds in the instruction set only the sum is quick.
+    if (scale_ == 1) {
+      for (uint64_t i = 0; i < length; ++i) acc[i] = Element<T>::load(gradient_[at + i]) + acc[i];
+    } else {
+      for (uint64_t i = 0; i < length; ++i)
+        acc[i] = fusedMultiplyAdd(scale_, static_cast<A>(Element<T>::load(gradient_[at + i])), acc[i]);
+    }
+    uint32_t* const counts = counts_;
+    for (uint64_t i = 0; i < length; ++i) ++counts[Magnitude<float>::of(static_cast<float>(acc[i])) >> 18];
+    counted_ += length;
+  }
+
+  const T* gradient_;
+  const A* in_;
+  A scale_;
+  uint32_t* counts_;
+  uint64_t counted_ = 0;
+};
+
 }  // namespace
+
+void sample(const PassArgs& args) {
+  Control& control = *args.control;
+  std::fill_n(control.histogram, kHistogramBins, 0u);
+  uint64_t length = 0;
+  for (uint32_t w = 0; w < control.windowCount; ++w) length += control.windows[w].end - control.windows[w].begin;
+  const uint64_t stride = std::max<uint64_t>(1, length / kSampleElements);
+  const uint64_t seed = mixBits(control.iteration);
+  control.sampled = withElement(args.gradientType, [&]<class T>(T) {
+    Sampler<T> sampler(args, control.histogram);
+    for (uint32_t w = 0; w < control.windowCount; ++w)
+      sampler.count(control.windows[w].begin, control.windows[w].end, stride, seed);
+    return sampler.counted();
+  });
+}
 
 void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts) {
   withElement(type, [&]<class T>(T) {

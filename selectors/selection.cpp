@@ -42,7 +42,8 @@ Status Selection::allocate(const std::shared_ptr<MemoryBudget>& budget) {
   const uint64_t windowsAt = alignUp(sizeof(Control), 64);
   const uint64_t factsAt = windowsAt + alignUp(plan_.windows.size() * sizeof(Window), 64);
   const uint64_t poisonAt = factsAt + alignUp(ranks * sizeof(RankFacts), 64);
-  const uint64_t bytes = poisonAt + ranks * kMaxNonFiniteIndices * sizeof(uint32_t);
+  const uint64_t histogramAt = poisonAt + alignUp(ranks * kMaxNonFiniteIndices * sizeof(uint32_t), 64);
+  const uint64_t bytes = histogramAt + (plan_.samples ? kHistogramBins * sizeof(uint32_t) : 0);
   SC_TRY(control_, kernels_.allocate(bytes, budget));
   uint64_t slots = 0;
   for (const WindowPlan& window : plan_.windows) slots += window.slots;
@@ -54,6 +55,7 @@ Status Selection::allocate(const std::shared_ptr<MemoryBudget>& budget) {
   initial.windows = reinterpret_cast<Window*>(base + windowsAt);
   initial.facts = reinterpret_cast<RankFacts*>(base + factsAt);
   initial.poison = reinterpret_cast<uint32_t*>(base + poisonAt);
+  if (plan_.samples) initial.histogram = reinterpret_cast<uint32_t*>(base + histogramAt);
   kernels_.copy(base, &initial, sizeof initial, {});
   return {};
 }
@@ -65,6 +67,7 @@ void Selection::reset() {
   fresh.windows = initial.windows;
   fresh.facts = initial.facts;
   fresh.poison = initial.poison;
+  fresh.histogram = initial.histogram;
   fresh.threshold = plan_.threshold;
   fresh.k = plan_.k;
   fresh.rank = static_cast<uint32_t>(request_.rank);
@@ -93,7 +96,6 @@ void Selection::reset() {
 }
 
 void Selection::select(const SelectionInput& input, const List& target, Stream stream) {
-  if (plan_.before != nullptr) kernels_.apply(*plan_.before, control(), stream);
   PassArgs pass;
   pass.gradient = input.gradient;
   pass.gradientType = input.gradientType;
@@ -104,6 +106,9 @@ void Selection::select(const SelectionInput& input, const List& target, Stream s
   pass.control = control();
   pass.candidateIndices = candidateIndices_.as<uint32_t>();
   pass.candidateValues = candidateValues_.as<>();
+  if (plan_.before != nullptr) kernels_.apply(*plan_.before, control(), stream);
+  if (plan_.samples) kernels_.sample(pass, stream);
+  if (plan_.afterSample != nullptr) kernels_.apply(*plan_.afterSample, control(), stream);
   kernels_.pass(pass, stream);
 
   CutArgs cut;
@@ -139,7 +144,8 @@ Status Selection::setDensity(double density) {
     kernels_.copy(&control()->windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), {});
   }
   kernels_.copy(&control()->k, &plan.k, sizeof plan.k, {});
-  if (plan.before == nullptr && plan.afterCut == nullptr) {  // no rule moves the threshold, so it follows the plan
+  if (plan.before == nullptr && plan.afterSample == nullptr &&
+      plan.afterCut == nullptr) {  // no rule moves the threshold, so it follows the plan
     for (size_t w = 0; w < plan.windows.size(); ++w)
       kernels_.copy(&control()->windows[w].key, &plan.windows[w].key, sizeof(uint64_t), {});
     kernels_.copy(&control()->threshold, &plan.threshold, sizeof plan.threshold, {});
@@ -156,6 +162,7 @@ void Selection::save(Writer& to) const {
   to.write(now.threshold);
   to.write(now.gain);
   to.write(now.side);
+  for (const double kept : now.kept) to.write(kept);
   to.write(now.windowCount);
   for (uint32_t w = 0; w < now.windowCount; ++w) {
     Window window{};
@@ -172,10 +179,15 @@ Status Selection::load(Reader& from) {
   SC_TRY(saved.threshold, from.read<double>());
   SC_TRY(saved.gain, from.read<double>());
   SC_TRY(saved.side, from.read<double>());
+  bool keptAreMagnitudes = true;
+  for (double& kept : saved.kept) {
+    SC_TRY(kept, from.read<double>());
+    keptAreMagnitudes = keptAreMagnitudes && isMagnitude(kept);
+  }
   SC_TRY(const auto windows, from.read<uint32_t>());
   if (windows != plan_.windows.size())
     return invalid("the blob has {} windows, this reducer {}", windows, plan_.windows.size());
-  if (!isMagnitude(saved.threshold) || !isShare(saved.gain) || !isShare(std::abs(saved.side)))
+  if (!isMagnitude(saved.threshold) || !isShare(saved.gain) || !isShare(std::abs(saved.side)) || !keptAreMagnitudes)
     return fail(sparsecollCorrupted, "the blob's threshold has a state that no step leaves");
   std::vector<Window> states(windows);
   for (Window& state : states) {
@@ -189,6 +201,7 @@ Status Selection::load(Reader& from) {
   kernels_.copy(&control()->threshold, &saved.threshold, sizeof saved.threshold, {});
   kernels_.copy(&control()->gain, &saved.gain, sizeof saved.gain, {});
   kernels_.copy(&control()->side, &saved.side, sizeof saved.side, {});
+  kernels_.copy(control()->kept, saved.kept, sizeof saved.kept, {});
   for (uint32_t w = 0; w < windows; ++w) {
     kernels_.copy(&control()->windows[w].key, &states[w].key, sizeof(uint64_t), {});
     kernels_.copy(&control()->windows[w].spread, &states[w].spread, sizeof(double), {});

@@ -24,6 +24,7 @@ struct SelectionRequest {
   uint64_t k = 0;
   double maxDensity = 0;  // capacity is planned for it; at least density
   double threshold = 0;
+  sparsecollDistribution_t distribution = sparsecollDistributionDefault;
   bool faithful = false;
   bool selectNothing = false;
   std::span<const sparsecollSegment_t> segments;  // lengths add up to n; empty: one unit
@@ -47,7 +48,9 @@ struct SelectionPlan {
   uint64_t mostEntries = 0;             // k at the largest density
   uint64_t capacity = 0;                // most entries this rank may send
   double threshold = 0;                 // first threshold of the methods that move one
+  bool samples = false;                 // the step starts with a histogram of a sample of acc
   const Rule* before = nullptr;         // may set windows from the iteration
+  const Rule* afterSample = nullptr;    // the histogram is there
   const Rule* afterCut = nullptr;       // this rank's own counts are known
   const Rule* afterExchange = nullptr;  // the ranks' counts and thresholds are known
 };

@@ -8,5 +8,10 @@ namespace sparsecoll {
 Result<SelectionPlan> planTopK(const SelectionRequest& request);
 Result<SelectionPlan> planThreshold(const SelectionRequest& request);
 Result<SelectionPlan> planMicro(const SelectionRequest& request);
+Result<SelectionPlan> planSidco(const SelectionRequest& request);
+Result<SelectionPlan> planSage(const SelectionRequest& request);
+Result<SelectionPlan> planGaussian(const SelectionRequest& request);
+Result<SelectionPlan> planRedSync(const SelectionRequest& request);
+Result<SelectionPlan> planLeaderTopK(const SelectionRequest& request);
 
 }  // namespace sparsecoll

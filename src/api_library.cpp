@@ -98,6 +98,7 @@ sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params
     sparsecollParams_t filled{};
     filled.selector = preset->selector;
     filled.collective = preset->collective;
+    filled.distribution = preset->distribution;
     return writeStruct(params, filled, "params");
   });
 }

@@ -12,6 +12,18 @@ constexpr SelectorRow kSelectors[] = {
     {sparsecollSelectTopK, "topk", planTopK, sparsecollCollAllGather, false, true, {1, 16}, {1, 16}},
     {sparsecollSelectThreshold, "threshold", planThreshold, sparsecollCollIndexUnion, false, false, {1, 40}, {1, 40}},
     {sparsecollSelectMicro, "micro", planMicro, sparsecollCollIndexUnion, true, false, {1, 40}, {9, 40}},
+    {sparsecollSelectSidco, "sidco", planSidco, sparsecollCollAllGather, false, false, {1, 16}, {1, 200}},
+    {sparsecollSelectSage, "sage", planSage, sparsecollCollIndexUnion, false, false, {1, 40}, {1, 400}},
+    {sparsecollSelectGaussian, "gaussian", planGaussian, sparsecollCollAllGather, false, false, {1, 16}, {1, 200}},
+    {sparsecollSelectRedSync, "redsync", planRedSync, sparsecollCollAllGather, false, false, {1, 16}, {1, 200}},
+    {sparsecollSelectLeaderTopK,
+     "leader_topk",
+     planLeaderTopK,
+     sparsecollCollIndexUnion,
+     true,
+     false,
+     {1, 40},
+     {1, 40}},
 };
 
 constexpr CollectiveRow kCollectives[] = {
@@ -29,6 +41,20 @@ constexpr PresetRow kPresets[] = {
      "Dutta et al. 2021"},
     {"micro", sparsecollSelectMicro, sparsecollCollIndexUnion,
      "exclusive partitions in rotation, one threshold steered to k", "Yoon and Oh 2023 (MiCRO), arXiv:2310.00967"},
+    {"sage", sparsecollSelectSage, sparsecollCollIndexUnion, "a threshold that follows the mean magnitude",
+     "Yoon, Jeong and Oh 2023 (SAGE), doi:10.1007/s11227-023-05120-7"},
+    {"sidco-e", sparsecollSelectSidco, sparsecollCollAllGather, "threshold from fitted exponential tails",
+     "Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761", sparsecollDistributionExponential},
+    {"sidco-gp", sparsecollSelectSidco, sparsecollCollAllGather, "threshold from a gamma fit, then Pareto tails",
+     "Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761", sparsecollDistributionGammaPareto},
+    {"sidco-p", sparsecollSelectSidco, sparsecollCollAllGather, "threshold from fitted generalised Pareto tails",
+     "Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761", sparsecollDistributionPareto},
+    {"gaussiank", sparsecollSelectGaussian, sparsecollCollAllGather, "threshold from a normal fit and a few trials",
+     "Shi et al. 2019 (GaussianK), arXiv:1911.08772"},
+    {"redsync", sparsecollSelectRedSync, sparsecollCollAllGather, "threshold searched between mean and maximum",
+     "Fang et al. 2019 (RedSync), arXiv:1808.04357"},
+    {"cltk", sparsecollSelectLeaderTopK, sparsecollCollIndexUnion,
+     "one rank's top k in rotation, all ranks' values there", "Chen et al. 2020 (ScaleCom), arXiv:2104.11125"},
 };
 
 template <class Row>

@@ -39,6 +39,7 @@ struct PresetRow {
   sparsecollColl_t collective;
   const char* summary;
   const char* source;
+  sparsecollDistribution_t distribution = sparsecollDistributionDefault;
 };
 
 std::span<const SelectorRow> selectorRows();

@@ -35,7 +35,7 @@ constexpr double kHuge = std::numeric_limits<double>::max();
   Field { #field, Kind::kUnsigned, offsetof(sparsecollParams_t, field), 0, 0, 0, 0 }
 
 constexpr Field kFields[] = {
-    SC_ENUM(selector, sparsecollSelectDefault, sparsecollSelectChunkTopK),
+    SC_ENUM(selector, sparsecollSelectDefault, sparsecollSelectRedSync),
     SC_ENUM(collective, sparsecollCollAuto, sparsecollCollHierarchical),
     SC_ENUM(faithful, 0, 1),
     SC_ENUM(op, sparsecollSum, sparsecollAvg),
@@ -48,6 +48,8 @@ constexpr Field kFields[] = {
     SC_REAL(outputScale, -kHuge, kHuge),
     SC_UNSIGNED(seed),
     SC_UNSIGNED(tag),
+    SC_ENUM(distribution, sparsecollDistributionDefault, sparsecollDistributionPareto),
+    SC_ENUM(reserved0, 0, 0),
 };
 
 template <class T>
@@ -103,6 +105,7 @@ Result<sparsecollParams_t> readParams(const sparsecollParams_t* user) {
   if (has(params, SPARSECOLL_ACCUMULATE) && has(params, SPARSECOLL_OUT_PRESERVED))
     return invalid("SPARSECOLL_ACCUMULATE and SPARSECOLL_OUT_PRESERVED exclude each other");
   params.wire = sparsecollWireSame;
+  if (params.distribution == sparsecollDistributionDefault) params.distribution = sparsecollDistributionPareto;
   if (params.selector == sparsecollSelectDefault) params.selector = sparsecollSelectTopK;
   if (params.inputScale == 0) params.inputScale = 1;
   if (params.outputScale == 0) params.outputScale = 1;

@@ -83,6 +83,7 @@ SelectionRequest Reducer::selectionRequest() const {
   request.k = spec_.params.k;
   request.maxDensity = std::max(spec_.maxDensity, spec_.params.density);
   request.threshold = spec_.params.threshold;
+  request.distribution = static_cast<sparsecollDistribution_t>(spec_.params.distribution);
   request.faithful = spec_.params.faithful != 0;
   request.selectNothing = spec_.has(SPARSECOLL_SELECT_NOTHING);
   request.segments = spec_.segments;

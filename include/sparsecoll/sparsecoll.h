@@ -149,8 +149,18 @@ typedef enum {
   sparsecollSelectGaussian = 10,
   sparsecollSelectRandom = 11,
   sparsecollSelectChunkTopK = 12,
+  sparsecollSelectRedSync = 13,
   sparsecollSelectMaxEnum = 0x7fffffff
 } sparsecollSelect_t;
+
+/* What Sidco fits to the magnitudes. */
+typedef enum {
+  sparsecollDistributionDefault = 0, /* Pareto */
+  sparsecollDistributionExponential = 1,
+  sparsecollDistributionGammaPareto = 2, /* gamma first, generalised Pareto for the tails */
+  sparsecollDistributionPareto = 3,      /* generalised Pareto */
+  sparsecollDistributionMaxEnum = 0x7fffffff
+} sparsecollDistribution_t;
 
 /* What a step does when an entry of some rank is NaN or Inf. Every rank's out gets a quiet NaN at (up to 16 per rank
    of) those entries, and they are never stored in a residual. Propagate: the call succeeds. Error: it returns
@@ -233,6 +243,8 @@ typedef struct {
   double outputScale; /* 0 means 1 */
   uint64_t seed;
   uint64_t tag;       /* the caller's bucket id, shown in mismatch reports */
+  int32_t distribution; /* sparsecollDistribution_t, for Sidco */
+  int32_t reserved0;
 } sparsecollParams_t;
 
 /* One tensor of the flat gradient, for per-tensor rules. */

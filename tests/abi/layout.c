@@ -115,7 +115,15 @@ VALUE(sparsecollSelectLeaderTopK, 9);
 VALUE(sparsecollSelectGaussian, 10);
 VALUE(sparsecollSelectRandom, 11);
 VALUE(sparsecollSelectChunkTopK, 12);
+VALUE(sparsecollSelectRedSync, 13);
 VALUE(sparsecollSelectMaxEnum, 0x7fffffff);
+
+/* sparsecollDistribution_t */
+VALUE(sparsecollDistributionDefault, 0);
+VALUE(sparsecollDistributionExponential, 1);
+VALUE(sparsecollDistributionGammaPareto, 2);
+VALUE(sparsecollDistributionPareto, 3);
+VALUE(sparsecollDistributionMaxEnum, 0x7fffffff);
 
 /* sparsecollNonFinite_t */
 VALUE(sparsecollNonFiniteDefault, 0);
@@ -139,6 +147,7 @@ SIZE(sparsecollBackend_t, 4);
 SIZE(sparsecollTransport_t, 4);
 SIZE(sparsecollColl_t, 4);
 SIZE(sparsecollSelect_t, 4);
+SIZE(sparsecollDistribution_t, 4);
 SIZE(sparsecollNonFinite_t, 4);
 SIZE(sparsecollLogLevel_t, 4);
 
@@ -158,7 +167,7 @@ FIELD(sparsecollConfig_t, name, 48, 8);
 FIELD(sparsecollConfig_t, logFn, 56, 8);
 FIELD(sparsecollConfig_t, logUser, 64, 8);
 
-SIZE(sparsecollParams_t, 96);
+SIZE(sparsecollParams_t, 104);
 FIELD(sparsecollParams_t, structSize, 0, 8);
 FIELD(sparsecollParams_t, magic, 8, 4);
 FIELD(sparsecollParams_t, headerVersion, 12, 4);
@@ -175,6 +184,8 @@ FIELD(sparsecollParams_t, inputScale, 64, 8);
 FIELD(sparsecollParams_t, outputScale, 72, 8);
 FIELD(sparsecollParams_t, seed, 80, 8);
 FIELD(sparsecollParams_t, tag, 88, 8);
+FIELD(sparsecollParams_t, distribution, 96, 4);
+FIELD(sparsecollParams_t, reserved0, 100, 4);
 
 SIZE(sparsecollSegment_t, 24);
 FIELD(sparsecollSegment_t, length, 0, 8);

@@ -53,7 +53,7 @@ check_links() {
     if [ -z "$target" ]; then target=$document; else target=$(dirname "$document")/$target; fi
     if [ ! -e "$target" ]; then
       fail "$document: the link $link leads nowhere"
-    elif [ -n "$anchor" ] && ! anchors "$target" | grep -qxF -- "$anchor"; then
+    elif [ -n "$anchor" ] && ! anchors "$target" | grep -xF -- "$anchor" > /dev/null; then
       fail "$document: the link $link names no heading"
     fi
   done < <(prose "$document" | grep -oE '\]\([^) ]+\)' | sed -E 's/^\]\((.*)\)$/\1/')
@@ -73,7 +73,9 @@ check() {
 
   while read -r preset; do
     presets=$((presets + 1))
-    [ -f "docs/algorithms/$preset.md" ] || fail "preset $preset has no docs/algorithms/$preset.md"
+    # Variants of a method, "name-variant", share its page.
+    [ -f "docs/algorithms/$preset.md" ] || [ -f "docs/algorithms/${preset%%-*}.md" ] ||
+      fail "preset $preset has no docs/algorithms/$preset.md"
   done < <("$2")
   [ $presets -gt 0 ] || fail "$2 names no preset"
 

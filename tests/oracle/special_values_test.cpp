@@ -15,13 +15,19 @@ struct MethodRow {
   const char* preset;
   bool faithful;
 };
-constexpr MethodRow kMethods[] = {{"topka", false}, {"threshold", false}, {"micro", false}, {"micro", true}};
+constexpr MethodRow kMethods[] = {{"topka", false},  {"threshold", false}, {"micro", false},   {"micro", true},
+                                  {"sage", false},   {"sage", true},       {"sidco-e", false}, {"sidco-gp", false},
+                                  {"sidco-p", true}, {"gaussiank", false}, {"redsync", true},  {"cltk", false}};
 
 sparsecollParams_t paramsOf(const MethodRow& row, double density) {
   sparsecollParams_t params = preset(row.preset, density);
   params.faithful = row.faithful ? 1 : 0;
   return params;
 }
+
+// A published fit without a loop on what was found may put its threshold above everything for ever, if the vector has
+// only a few distinct magnitudes.
+bool fitsAsPublished(const MethodRow& method) { return std::string(method.preset) == "sidco-p" && method.faithful; }
 
 std::vector<uint64_t> nonZeros(const Elements& vector) {
   std::vector<uint64_t> found;
@@ -99,7 +105,7 @@ TEST_CASE("zeros stay zeros and do no harm") {
       group.fillIntegers(1);
       for (int step = 0; step < 200 && nonZeros(group.outs[0]).empty(); ++step)
         REQUIRE(group.step() == all(3, sparsecollSuccess));
-      CHECK_FALSE(nonZeros(group.outs[0]).empty());
+      if (!fitsAsPublished(method)) CHECK_FALSE(nonZeros(group.outs[0]).empty());
     }
 }
 
@@ -296,8 +302,12 @@ TEST_CASE("all the work of one rank: the others have nothing to send") {
     CAPTURE(method.preset, method.faithful);
     Group group(4, 4000, sparsecollFloat32, paramsOf(method, 0.01));
     for (uint64_t i = 0; i < 1000; ++i) group.gradients[0].set(3000 + i, 1 + static_cast<double>(i % 7));
-    for (int step = 0; step < 8; ++step) REQUIRE(group.step() == all(4, sparsecollSuccess));
-    CHECK(group.outsEqual());
-    CHECK_FALSE(nonZeros(group.outs[0]).empty());
+    bool sent = false;
+    for (int step = 0; step < 20; ++step) {
+      REQUIRE(group.step() == all(4, sparsecollSuccess));
+      CHECK(group.outsEqual());
+      sent = sent || !nonZeros(group.outs[0]).empty();
+    }
+    CHECK((sent || fitsAsPublished(method)));
   }
 }

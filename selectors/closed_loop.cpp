@@ -1,0 +1,65 @@
+#include "selectors/closed_loop.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/numeric.h"
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr uint64_t kRoom = 2;
+constexpr uint64_t kRoomFaithful = 32;
+constexpr double kLeastCorrection = 1.0 / 64;
+constexpr double kMostCorrection = 64;
+
+// The correction lives in the last of the kept numbers; 0 is none yet.
+double correctionOf(const Control& control) { return control.kept[3] == 0 ? 1 : control.kept[3]; }
+
+void correctShare(Control& control) {
+  if (control.k == 0) return;
+  const Window& window = control.windows[0];
+  const auto wanted = static_cast<double>(control.k);
+  const auto found = static_cast<double>(std::max<uint64_t>(std::max(window.kept, window.found), 1));
+  const double factor = std::sqrt(std::clamp(wanted / found, 0.5, 2.0));
+  control.kept[3] = std::clamp(correctionOf(control) * factor, kLeastCorrection, kMostCorrection);
+}
+
+}  // namespace
+
+const Rule kCorrectShare = {"correct-share", correctShare};
+
+SelectionPlan planSampledThreshold(const SelectionRequest& request) {
+  const Wanted wanted = wantedOf(request);
+  SelectionPlan plan;
+  plan.k = wanted.now;
+  plan.mostEntries = wanted.most;
+  plan.capacity = std::min(request.n, (request.faithful ? kRoomFaithful : kRoom) * wanted.most);
+  plan.samples = true;
+  WindowPlan window;
+  window.end = request.n;
+  window.limit = request.selectNothing ? 0 : plan.capacity;
+  window.room = plan.capacity;
+  window.slots = std::min(request.n, plan.capacity + 256);
+  window.key = infinityKey(request.accumulateType == sparsecollFloat64);
+  window.exact = false;
+  plan.windows.push_back(window);
+  return plan;
+}
+
+void setThreshold(Control& control, double threshold) {
+  const bool isDouble = control.isDouble != 0;
+  const bool usable = threshold > 0 && isFinite(threshold) && control.k != 0;
+  control.threshold = usable ? threshold : 0;
+  control.windows[0].key = usable ? keyOfThreshold(threshold, isDouble) : infinityKey(isDouble);
+}
+
+double shareWanted(const Control& control) { return static_cast<double>(control.k) / static_cast<double>(control.n); }
+
+double requestedShare(const Control& control) {
+  const double share = shareWanted(control);
+  return std::min(share * correctionOf(control), 0.5 * (1 + share));
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,17 @@
+// The closed forms of SIDCo (Abdelmoniem et al. 2021, section 2), in kept share delta.
+#pragma once
+
+namespace sparsecoll::sidco {
+
+// Above these magnitudes, measured from where the moments were taken, the fitted distribution keeps the share delta.
+double exponentialQuantile(double mean, double delta);
+double paretoQuantile(double mean, double variance, double delta);  // generalised Pareto, by moments
+double gammaQuantileOf(double mean, double meanLn, double delta);
+
+// Shape of a gamma distribution with s = ln(mean) - mean(ln), in closed form to about 1 %.
+double gammaShape(double s);
+
+// The share of the tail that each stage after the first keeps, when delta is reached in this many stages.
+double stageShare(double delta, double stages);
+
+}  // namespace sparsecoll::sidco

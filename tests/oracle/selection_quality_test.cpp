@@ -1,0 +1,98 @@
+// How close the default selectors come to the density they were asked for, with error feedback, on five distributions:
+// on average within 2 %, and after the first five steps within a band in every step. (MiCRO has tests of its own.)
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <random>
+
+#include "tests/support/group.h"
+
+using namespace sparsecoll::test;
+
+namespace {
+
+constexpr uint64_t kLength = 150'000;
+constexpr double kDensity = 0.02;
+constexpr int kRanks = 2;
+constexpr int kSteps = 40;
+constexpr int kSettled = 6;
+
+using Engine = std::mt19937_64;
+
+struct Distribution {
+  const char* name;
+  double (*draw)(Engine& random, uint64_t index);
+};
+
+double either(Engine& random, double x) { return random() % 2 == 0 ? x : -x; }
+
+const Distribution kDistributions[] = {
+    {"normal", [](Engine& random, uint64_t) { return std::normal_distribution<double>()(random); }},
+    {"Laplace",
+     [](Engine& random, uint64_t) { return either(random, std::exponential_distribution<double>()(random)); }},
+    {"Student t, 3 degrees", [](Engine& random, uint64_t) { return std::student_t_distribution<double>(3)(random); }},
+    {"double gamma, shape 1/2",
+     [](Engine& random, uint64_t) { return either(random, std::gamma_distribution<double>(0.5)(random)); }},
+    {"normal layers of very different scales",
+     [](Engine& random, uint64_t index) {
+       const double scale = std::exp(2 * std::sin(static_cast<double>(index * 37 / kLength)));
+       return scale * std::normal_distribution<double>()(random);
+     }},
+};
+
+struct Row {
+  const char* preset;
+  double band;  // of a step's density
+};
+constexpr Row kRows[] = {{"topka", 0},      {"cltk", 0},      {"sage", 0.1},      {"sidco-e", 0.2},
+                         {"sidco-gp", 0.2}, {"sidco-p", 0.2}, {"gaussiank", 0.1}, {"redsync", 0.1}};
+
+// Gradients of many steps from a few numbers: each step starts to read them elsewhere.
+class Stream {
+ public:
+  Stream(const Distribution& distribution, int rank) : values_(kLength) {
+    Engine random(static_cast<uint64_t>(rank) * 977 + 3);
+    for (uint64_t i = 0; i < kLength; ++i) values_[i] = 1e-3 * distribution.draw(random, i);
+  }
+  // Within a stretch of the same scale only, of which the layers are.
+  void fill(Elements& gradient, int step) const {
+    constexpr uint64_t kStretch = kLength / 37;
+    for (uint64_t i = 0; i < kLength; ++i) {
+      const uint64_t from = i / kStretch * kStretch;
+      const uint64_t length = std::min(kStretch, kLength - from);
+      gradient.set(i, values_[from + (i - from + static_cast<uint64_t>(step) * 1009) % length]);
+    }
+  }
+
+ private:
+  std::vector<double> values_;
+};
+
+}  // namespace
+
+TEST_CASE("default selectors keep to their density") {
+  for (const Distribution& distribution : kDistributions) {
+    std::vector<Stream> streams;
+    for (int rank = 0; rank < kRanks; ++rank) streams.emplace_back(distribution, rank);
+    for (const Row& row : kRows) {
+      CAPTURE(distribution.name, row.preset);
+      Group group(kRanks, kLength, sparsecollFloat32, preset(row.preset, kDensity));
+      double sum = 0;
+      double worst = 0;
+      for (int step = 0; step < kSteps; ++step) {
+        for (int rank = 0; rank < kRanks; ++rank)
+          streams[static_cast<size_t>(rank)].fill(group.gradients[static_cast<size_t>(rank)], step);
+        REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
+        for (int rank = 0; rank < kRanks && step >= kSettled; ++rank) {
+          const sparsecollStats_t stats = group.stats(rank);
+          const uint64_t count = group.info().densityIsGlobal != 0 ? stats.lastUnion : stats.lastSelected;
+          const double ratio = static_cast<double>(count) / static_cast<double>(stats.lastRequested);
+          sum += ratio;
+          worst = std::max(worst, std::abs(ratio - 1));
+        }
+      }
+      CHECK(sum / ((kSteps - kSettled) * kRanks) == Approx(1).margin(0.02));
+      CHECK(worst <= row.band);
+    }
+  }
+}

@@ -1,0 +1,134 @@
+// What a histogram tells against the entries it was counted from, and the sample that fills it.
+#include "selectors/magnitudes.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "host/host_kernels.h"
+
+namespace sparsecoll {
+namespace {
+
+// A control block with one window over everything.
+struct Sampled {
+  explicit Sampled(const std::vector<float>& gradient, const float* residual = nullptr, double scale = 1,
+                   uint64_t iteration = 0)
+      : counts(kHistogramBins) {
+    window.end = gradient.size();
+    control.windows = &window;
+    control.windowCount = 1;
+    control.histogram = counts.data();
+    control.iteration = iteration;
+    PassArgs args;
+    args.gradient = gradient.data();
+    args.in = residual;
+    args.scale = scale;
+    args.n = gradient.size();
+    args.control = &control;
+    host::makeHostKernels()->sample(args, {});
+  }
+  std::vector<uint32_t> counts;
+  Window window{};
+  Control control{};
+};
+
+std::vector<float> laplace(uint64_t n, double scale) {
+  std::mt19937_64 random(7);
+  std::exponential_distribution<double> distribution;
+  std::vector<float> values(n);
+  for (float& value : values) value = static_cast<float>((random() % 2 == 0 ? 1 : -1) * scale * distribution(random));
+  return values;
+}
+
+TEST_CASE("counts, quantiles and moments are those of the entries") {
+  for (const double scale : {1.0, 1e-20, 3e10}) {
+    CAPTURE(scale);
+    const std::vector<float> values = laplace(100000, scale);
+    const Sampled sampled(values);
+    const Magnitudes sample(sampled.control);
+    std::vector<double> sorted;
+    for (const float value : values) sorted.push_back(std::abs(static_cast<double>(value)));
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    CHECK(sample.total() == 100000);
+    CHECK(sampled.control.sampled == 100000);
+    CHECK(sample.largest() == Approx(sorted[0]).epsilon(0.04));
+    for (const size_t k : {500u, 1000u, 10000u, 60000u}) {
+      CAPTURE(k);
+      CHECK(sample.quantile(static_cast<double>(k)) == Approx(sorted[k]).epsilon(0.01));
+      CHECK(sample.above(sorted[k]) == Approx(static_cast<double>(k)).epsilon(0.02));
+      double sum = 0;
+      double squares = 0;
+      for (size_t i = 0; i < k; ++i) {
+        sum += sorted[i] - sorted[k];
+        squares += (sorted[i] - sorted[k]) * (sorted[i] - sorted[k]);
+      }
+      const double mean = sum / static_cast<double>(k);
+      const auto excess = sample.excess(sorted[k]);
+      CHECK(excess.count == Approx(static_cast<double>(k)).epsilon(0.02));
+      CHECK(excess.mean == Approx(mean).epsilon(0.02));
+      CHECK(excess.variance == Approx(squares / static_cast<double>(k) - mean * mean).epsilon(0.03));
+    }
+    double ln = 0;
+    for (const double x : sorted) ln += std::log(x);
+    CHECK(sample.meanLn() == Approx(ln / 100000).margin(1e-3));
+    CHECK(sample.excess(0).mean == Approx(scale).epsilon(0.02));
+    CHECK(sample.meanOfDraws(399, 1) == Approx(scale).epsilon(0.2));
+    CHECK(sample.meanOfDraws(399, 1) != sample.meanOfDraws(399, 1u << 20));
+  }
+}
+
+TEST_CASE("zeros are counted, what is not finite is not") {
+  std::vector<float> values(1000, 0.0F);
+  values[1] = -2;
+  values[2] = 2;
+  values[3] = std::numeric_limits<float>::quiet_NaN();
+  values[4] = -std::numeric_limits<float>::infinity();
+  const Sampled sampled(values);
+  const Magnitudes sample(sampled.control);
+  CHECK(sample.total() == 998);
+  CHECK(sample.nonZeros() == 2);
+  CHECK(sample.above(1) == 2);
+  CHECK(sample.quantile(3) == 0);
+  CHECK(sample.excess(0).mean == Approx(2 * 2.03 / 998).epsilon(0.02));
+
+  const Sampled nothing(std::vector<float>(10, -0.0F));
+  const Magnitudes none(nothing.control);
+  CHECK(none.nonZeros() == 0);
+  CHECK(none.largest() == 0);
+  CHECK(none.quantile(1) == 0);
+  CHECK(none.excess(0).mean == 0);
+  CHECK(none.excess(1).count == 0);
+  CHECK(none.meanLn() == 0);
+  CHECK(none.meanOfDraws(10, 0) == 0);
+}
+
+TEST_CASE("the sample is one of residual + scale * gradient, elsewhere in every step") {
+  const uint64_t n = 6'000'011;
+  std::vector<float> gradient(n);
+  std::vector<float> residual(n);
+  for (uint64_t i = 0; i < n; ++i) {
+    gradient[i] = 1;
+    residual[i] = i / 16 % 2 == 0 ? 1.0F : 5.0F;  // 3 or 7 with scale 2
+  }
+  double before = 0;
+  for (uint64_t iteration = 0; iteration < 4; ++iteration) {
+    const Sampled sampled(gradient, residual.data(), 2, iteration);
+    const Magnitudes sample(sampled.control);
+    CHECK(sample.total() == static_cast<double>(sampled.control.sampled));
+    CHECK(sampled.control.sampled >= kSampleElements);
+    CHECK(sampled.control.sampled <= 2 * kSampleElements);
+    CHECK(sample.above(2.9) == sample.total());
+    const double sevens = sample.above(6.9);
+    CHECK(sevens == Approx(sample.total() / 2).epsilon(0.03));
+    CHECK(sevens != before);
+    before = sevens;
+  }
+}
+
+}  // namespace
+}  // namespace sparsecoll

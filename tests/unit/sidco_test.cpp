@@ -1,0 +1,59 @@
+// SIDCo's closed forms against worked values, and its published adaptation of the number of stages.
+#include "selectors/sidco.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <vector>
+
+#include "selectors/selectors.h"
+
+namespace sparsecoll {
+namespace {
+
+TEST_CASE("one stage: worked values") {
+  CHECK(sidco::exponentialQuantile(1, 0.01) == Approx(4.60517).epsilon(1e-5));
+  CHECK(sidco::paretoQuantile(1, 1, 0.01) == Approx(4.60517).epsilon(1e-5));  // shape 0 is exponential
+  CHECK(sidco::paretoQuantile(1, 2, 0.01) == Approx(0.75 * (1 - std::pow(0.01, -0.25)) / -0.25).epsilon(1e-12));
+  CHECK(sidco::paretoQuantile(1, 2, 0.01) == Approx(6.487).epsilon(1e-3));
+  CHECK(sidco::paretoQuantile(3, 0, 0.01) == Approx(3 * 4.60517).epsilon(1e-5));
+  CHECK(std::isfinite(sidco::paretoQuantile(1, 1e12, 0.01)));  // heavier than any Pareto tail with a variance
+  CHECK(sidco::gammaShape(0.57722) == Approx(0.99094).epsilon(1e-4));
+  CHECK(sidco::gammaQuantileOf(1, -0.57722, 0.01) == Approx(4.60517).epsilon(0.01));
+}
+
+TEST_CASE("stages share what the first leaves over") {
+  CHECK(sidco::stageShare(0.001, 3) == Approx(0.063246).epsilon(1e-4));
+  CHECK(sidco::stageShare(0.01, 2) == Approx(0.04).epsilon(1e-12));
+}
+
+TEST_CASE("faithful: five steps decide on one stage more or less") {
+  SelectionRequest request;
+  request.n = 100000;
+  request.density = request.maxDensity = 0.01;
+  request.faithful = true;
+  const SelectionPlan plan = *planSidco(request);
+  Window window{};
+  Control control{};
+  control.windows = &window;
+  control.windowCount = 1;
+  control.n = request.n;
+  control.k = plan.k;
+  control.kept[0] = 1;
+  const auto fiveSteps = [&](uint64_t found) {
+    window.found = found;
+    for (int step = 0; step < 5; ++step) plan.afterCut->onHost(control);
+    return control.kept[0];
+  };
+  CHECK(fiveSteps(2000) == 1);  // not below 1
+  CHECK(fiveSteps(500) == 2);
+  CHECK(fiveSteps(700) == 3);
+  CHECK(fiveSteps(810) == 3);
+  CHECK(fiveSteps(1190) == 3);
+  CHECK(fiveSteps(1300) == 2);
+  for (int window5 = 0; window5 < 20; ++window5) (void)fiveSteps(1);
+  CHECK(control.kept[0] == 7);  // ceil(ln 0.01 / ln 0.5)
+}
+
+}  // namespace
+}  // namespace sparsecoll
