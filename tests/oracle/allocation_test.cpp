@@ -38,6 +38,14 @@ constexpr Row kRows[] = {
     {"micro f64", "micro", false, SPARSECOLL_ACCUMULATE, true, 2, sparsecollFloat64, 0.1},
     {"micro faithful", "micro", true, 0, false, 4, sparsecollFloat32, 0.01},
     {"micro faithful alone", "micro", true, 0, false, 1, sparsecollFloat64, 0.01},
+    {"sage", "sage", false, 0, false, 4, sparsecollFloat32, 0.01},
+    {"sage faithful", "sage", true, 0, false, 2, sparsecollFloat64, 0.001},
+    {"sidco-e", "sidco-e", false, 0, false, 4, sparsecollBfloat16, 0.01},
+    {"sidco-gp alone", "sidco-gp", false, 0, false, 1, sparsecollFloat32, 0.1},
+    {"sidco-p faithful", "sidco-p", true, 0, true, 2, sparsecollFloat32, 0.005},
+    {"gaussiank", "gaussiank", false, 0, false, 3, sparsecollFloat32, 0.01},
+    {"redsync faithful", "redsync", true, 0, false, 2, sparsecollFloat32, 0.01},
+    {"cltk", "cltk", false, 0, false, 4, sparsecollFloat32, 0.01},
     {"micro 16 ranks", "micro", false, 0, false, 16, sparsecollFloat32, 0.02},
 };
 

@@ -41,8 +41,8 @@ TEST_CASE("2,000 steps of one reducer stay equal on all ranks") {
     bool faithful;
     int ranks;
   };
-  for (const Row& row :
-       {Row{"topka", false, 4}, Row{"threshold", false, 3}, Row{"micro", false, 4}, Row{"micro", true, 3}}) {
+  for (const Row& row : {Row{"topka", false, 4}, Row{"threshold", false, 3}, Row{"micro", false, 4},
+                         Row{"micro", true, 3}, Row{"sage", false, 3}}) {
     CAPTURE(row.preset, row.faithful);
     sparsecollParams_t params = preset(row.preset, 0.05);
     params.faithful = row.faithful ? 1 : 0;

@@ -41,6 +41,15 @@ inline std::vector<Scenario> scenarios() {
     list.push_back({"topka-accumulate" + suffix, "topka", false, 3, type, 20011, 0.01, SPARSECOLL_ACCUMULATE});
     list.push_back({"topka-nan" + suffix, "topka", false, 4, type, 9001, 0.01, 0, 4, true});
     list.push_back({"micro-nan" + suffix, "micro", false, 4, type, 9001, 0.01, 0, 4, true});
+    if (type != sparsecollFloat32 && type != sparsecollBfloat16) continue;  // the same samplers for the others
+    list.push_back({"sage" + suffix, "sage", false, 3, type});
+    list.push_back({"sage-faithful" + suffix, "sage", true, 3, type, 20011, 0.05});
+    list.push_back({"sidco-e" + suffix, "sidco-e", false, 2, type});
+    list.push_back({"sidco-gp" + suffix, "sidco-gp", false, 2, type});
+    list.push_back({"sidco-p-faithful" + suffix, "sidco-p", true, 2, type});
+    list.push_back({"gaussiank" + suffix, "gaussiank", false, 2, type});
+    list.push_back({"redsync" + suffix, "redsync", false, 2, type});
+    list.push_back({"cltk" + suffix, "cltk", false, 3, type});
   }
   return list;
 }

@@ -1,0 +1,92 @@
+// What holds for every preset there is, default and faithful, whatever it selects: the conservation law entry by entry,
+// equal sums on all ranks, counts within what Info declares. A preset that is added is tested without a change here.
+#include <catch2/catch.hpp>
+
+#include <string>
+
+#include "tests/support/group.h"
+
+using namespace sparsecoll::test;
+
+namespace {
+
+std::vector<std::string> presets() {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
+  return names;
+}
+
+struct Shape {
+  uint64_t n;
+  double density;
+};
+// Fewer elements than ranks, k below the number of ranks, everything.
+constexpr Shape kShapes[] = {{1, 1}, {3, 0.4}, {17, 0.06}, {700, 0.01}, {1000, 0.3}, {5003, 0.02}, {64, 1}};
+
+#ifdef SPARSECOLL_TEST_SANITIZED
+constexpr int kRankCounts[] = {1, 3, 8};
+#else
+constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 7, 8, 16};
+#endif
+
+enum class Input { kIntegers, kEqual, kOneHot, kZero };
+constexpr Input kInputs[] = {Input::kIntegers, Input::kEqual, Input::kOneHot, Input::kZero};
+
+void fill(Group& group, Input input, uint64_t step) {
+  if (input == Input::kIntegers) return group.fillIntegers(step);
+  for (size_t r = 0; r < group.gradients.size(); ++r) {
+    Elements& gradient = group.gradients[r];
+    for (uint64_t i = 0; i < gradient.size(); ++i) {
+      const bool hot = i >= gradient.size() / 3 && i < gradient.size() / 3 + gradient.size() / 20 + 1;
+      gradient.set(i, input == Input::kEqual ? 2 : input == Input::kOneHot && hot ? 3 + static_cast<double>(i % 3) : 0);
+    }
+  }
+}
+
+// Sums over ranks of what is about to be reduced; whole numbers, so that every sum is exact.
+std::vector<double> pending(const Group& group) {
+  std::vector<double> sum(group.outs[0].size());
+  for (int rank = 0; rank < group.count(); ++rank) {
+    const Elements residual = group.residual(rank);
+    for (size_t i = 0; i < sum.size(); ++i)
+      sum[i] += group.gradients[static_cast<size_t>(rank)][i] + (residual.size() != 0 ? residual[i] : 0);
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("every preset conserves every entry, on any number of ranks") {
+  for (const std::string& name : presets())
+    for (const int faithful : {0, 1})
+      for (const int ranks : kRankCounts)
+        for (const Shape& shape : kShapes)
+          for (const Input input : kInputs) {
+            if (input != Input::kIntegers && ranks != 1 && ranks != 3) continue;
+            if (shape.n > 1000 && (ranks > 5 || input != Input::kIntegers)) continue;
+            CAPTURE(name, faithful, ranks, shape.n, shape.density, static_cast<int>(input));
+            sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : shape.density);
+            params.faithful = faithful;
+            Group group(ranks, shape.n, sparsecollFloat32, params);
+            REQUIRE(group.created() == all(ranks, sparsecollSuccess));
+            uint64_t lost = 0;
+            bool equal = true;
+            bool within = true;
+            for (uint64_t step = 0; step < 5; ++step) {
+              fill(group, input, step);
+              const std::vector<double> before = pending(group);
+              REQUIRE(group.step() == all(ranks, sparsecollSuccess));
+              std::vector<double> after(before.size());
+              for (int rank = 0; rank < ranks; ++rank) {
+                const Elements residual = group.residual(rank);
+                for (size_t i = 0; i < residual.size(); ++i) after[i] += residual[i];
+                within = within && group.stats(rank).lastSelected <= group.info().capacity;
+              }
+              for (size_t i = 0; i < before.size(); ++i) lost += before[i] != after[i] + group.outs[0][i] ? 1 : 0;
+              equal = equal && group.outsEqual();
+            }
+            CHECK(lost == 0);
+            CHECK(equal);
+            CHECK(within);
+          }
+}
