@@ -7,7 +7,7 @@ find_package(nlohmann_json QUIET)
 find_package(benchmark QUIET)
 
 if(SPARSECOLL_BUILD_TESTS)
-  find_package(Catch2 2 QUIET)
+  find_package(Catch2 QUIET)  # 2.13 or 3: their packages do not answer to each other's version
   if(NOT Catch2_FOUND)
     message(STATUS "Catch2: not found, tests are not built (run scripts/setup)")
     set(SPARSECOLL_BUILD_TESTS OFF)

@@ -1,6 +1,6 @@
 // Abort from any thread at any moment (T43): every call returns, a step that reports success has the right sum, and
 // memory of callers is theirs again as soon as their call has returned.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 #include <atomic>

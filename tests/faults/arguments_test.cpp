@@ -1,6 +1,6 @@
 // Every function with every wrong pointer, handle and stream (T01, T02, T07): the right code, a text that names the
 // call, no effect, and the next good call works.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,6 +1,6 @@
 // Every wait ends (T39, T45): a rank that skips a call, one that destroys its communicator, and what is left
 // afterwards.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 #include <functional>

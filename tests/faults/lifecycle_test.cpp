@@ -1,5 +1,5 @@
 // Communicators and reducers come and go, share threads, and are looked at while they work.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 #include <atomic>

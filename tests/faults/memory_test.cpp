@@ -1,5 +1,5 @@
 // Pointers that are not aligned, and vectors that overlap (T07, T08, T11).
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <functional>
 

@@ -1,6 +1,6 @@
 // Ranks that disagree get Mismatch, all of them, in the operation in which they do; the failure names field and rank;
 // the next operation works (T30 to T37).
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <functional>
 

@@ -1,7 +1,7 @@
 // Memory runs out at the i-th allocation of a call on one rank, for every i until the call succeeds (T46). OutOfMemory
 // has no effect: that rank calls again and all is well, for the others too. Where they learn of it as a Mismatch, they
 // call again as well.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 #include <functional>

@@ -2,7 +2,7 @@
 // vectors, by a page that it may not touch yet; a waiting rank is held by a signal. What abort_test meets once in a
 // thousand trials happens here every time. Where a wait of this test runs out, nothing is checked: it never fails for
 // being slow.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // Struct heads and every field of the structs that come in (T05, T06, T10).
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <functional>
 

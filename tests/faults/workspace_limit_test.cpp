@@ -1,6 +1,6 @@
 // workspaceLimitBytes holds (T28): one byte less than needed is OutOfMemory on every rank, without effect, and at the
 // limit calls work for ever.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include "tests/support/group.h"
 

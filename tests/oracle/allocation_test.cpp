@@ -1,5 +1,5 @@
 // A step allocates nothing, and a reducer holds what it says and no more than its method declares.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <barrier>
 #include <iostream>

@@ -1,6 +1,6 @@
 // out has the same bits on every rank and in every run (T20, T21): 100 runs of every scenario, each with communicators,
 // reducers and threads of its own.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <iostream>
 #include <set>

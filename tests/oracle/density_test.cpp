@@ -1,5 +1,5 @@
 // Densities that change, per-tensor rules, and the sparse form of a sum.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 

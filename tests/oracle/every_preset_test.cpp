@@ -1,6 +1,6 @@
 // What holds for every preset there is, default and faithful, whatever it selects: the conservation law entry by entry,
 // equal sums on all ranks, counts within what Info declares. A preset that is added is tested without a change here.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // Vectors long enough to be written around the caches, at addresses of every kind (T23).
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include "tests/oracle/reference.h"
 #include "tests/support/group.h"

@@ -1,5 +1,5 @@
 // MiCRO as published (specification vectors V4, V5, V6) and with the controller that is the default here.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <set>
 

@@ -1,5 +1,5 @@
 // NaN and Inf are never hidden and never stored (T12 to T15).
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include "tests/support/group.h"
 

@@ -1,5 +1,5 @@
 // 10,000 random cases against the reference (T19, T18, T20). SPARSECOLL_CASE=seed runs one of them alone.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 #include <cstdlib>

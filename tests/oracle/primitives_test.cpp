@@ -1,5 +1,5 @@
 // Select, Merge and ScatterAdd against maps and the reference; and what all calls on vectors refuse.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // How close the default selectors come to the density they were asked for, with error feedback, on five distributions:
 // on average within 2 %, and after the first five steps within a band in every step. (MiCRO has tests of its own.)
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <cmath>
 #include <random>

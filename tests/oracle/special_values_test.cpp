@@ -1,5 +1,5 @@
 // Ties, zeros, subnormals, full and empty selections, full messages (T03, T04, T14, T16, T17, T22, T29).
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 #include <cfloat>

@@ -1,5 +1,5 @@
 // Checkpoints, flush, reset, and residuals in the caller's memory.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include "tests/support/group.h"
 

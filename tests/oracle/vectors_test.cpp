@@ -1,5 +1,5 @@
 // The one-shot collectives on sparse vectors against maps.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 

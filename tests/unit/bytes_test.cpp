@@ -1,7 +1,7 @@
 // The reader of bytes from outside, its writer, and the arithmetic of sizes.
 #include "core/bytes.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <limits>
 #include <vector>
 

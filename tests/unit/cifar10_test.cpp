@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <cmath>
 #include <filesystem>
 #include <fstream>

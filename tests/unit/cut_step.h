@@ -1,7 +1,7 @@
 // One pass and cut over hand-made windows, and what it must give: the oracle sorts.
 #pragma once
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <numeric>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // Exact selection: the limit largest magnitudes, ties to the lowest index, whatever the guard was.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <set>
 
 #include "tests/unit/cut_step.h"

@@ -1,5 +1,5 @@
 // Loops over dense vectors: the sum of ranks, giving back, flushing.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include "host/host_kernels.h"
 #include "tests/unit/isas.h"

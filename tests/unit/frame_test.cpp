@@ -1,7 +1,7 @@
 // Frames: their layout, and that nothing damaged or foreign is ever taken for one.
 #include "core/frame.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <vector>
 
 #include "core/control.h"

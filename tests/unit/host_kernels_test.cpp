@@ -1,7 +1,7 @@
 // The host kernels that are one loop each, and frames from seal to open.
 #include "host/host_kernels.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <vector>
 
 #include "core/memory.h"

@@ -1,6 +1,6 @@
 // Finished sums of every instruction set: the formula bit for bit, wherever the vectors lie and whether they are
 // streamed.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include "host/store.h"
 #include "tests/unit/isas.h"

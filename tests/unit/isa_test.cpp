@@ -1,7 +1,7 @@
 // Every instruction set gives the bits of the scalar reference, and the reference is the formula.
 #include "host/isa.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <set>
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // The instruction sets this machine can run.
 #pragma once
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <vector>
 
 #include "host/isa.h"

@@ -1,7 +1,7 @@
 // What a histogram tells against the entries it was counted from, and the sample that fills it.
 #include "selectors/magnitudes.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The library's own elementary functions against the standard library's, and quantiles against the tails they invert.
 #include "core/math.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <cmath>
 #include <limits>

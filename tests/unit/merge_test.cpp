@@ -1,5 +1,5 @@
 // P lists to one sorted list, against a map, bit for bit.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include "host/host_kernels.h"
 #include "tests/unit/isas.h"

@@ -1,7 +1,7 @@
 // The tables of methods are consistent with each other and with what the C API tells.
 #include "src/methods.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <cstring>
 #include <set>
 #include <string>

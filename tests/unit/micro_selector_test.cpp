@@ -1,5 +1,5 @@
 // MiCRO: partitions, the published rule, and the default controller over many steps.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <cmath>
 #include <numeric>
 

@@ -1,7 +1,7 @@
 // Conversions and the order of magnitudes against slow exact references.
 #include "core/numeric.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <cmath>
 #include <limits>
 #include <vector>

@@ -1,7 +1,7 @@
 // What every method has in common: how many entries are asked for, plans, changing densities, saving and starting anew.
 #include "selectors/selection.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include "tests/unit/cut_step.h"
 #include "tests/unit/selection_run.h"

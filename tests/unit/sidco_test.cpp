@@ -1,7 +1,7 @@
 // SIDCo's closed forms against worked values, and its published adaptation of the number of stages.
 #include "selectors/sidco.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include <cmath>
 #include <vector>

@@ -1,7 +1,7 @@
 // Histograms and squares: the same bits on every instruction set, and those of the documented tree.
 #include "host/statistics.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 #include "tests/unit/data.h"
 #include "tests/unit/isas.h"

@@ -1,5 +1,5 @@
 // The in-process engine's dense all-reduce: sums, bytes, and callers' memory that nobody touches after a failure.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <chrono>
 
 #include "tests/unit/data.h"

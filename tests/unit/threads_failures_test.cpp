@@ -1,7 +1,7 @@
 // What waits on the in-process engine end with when a rank stops, disappears or never comes, and that memory outlives
 // its readers.
 #include <atomic>
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <chrono>
 
 #include "tests/unit/engine.h"

@@ -1,5 +1,5 @@
 // Point-to-point schedules on the in-process engine, as algorithms other than all-to-all rounds need them.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <numeric>
 
 #include "tests/unit/data.h"

@@ -1,6 +1,6 @@
 // Rounds of the in-process engine: every byte of every schedule, and ranks that run ahead, stop or disagree.
 #include <atomic>
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <chrono>
 
 #include "tests/unit/data.h"

@@ -1,5 +1,5 @@
 // Top-k over many steps: exact in every one, and the guard near enough that few read the vector twice.
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <cmath>
 
 #include "tests/unit/cut_step.h"

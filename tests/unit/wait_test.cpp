@@ -1,7 +1,7 @@
 // The waiting primitive: it ends by its predicate or by its deadline, never otherwise, and no wake-up is lost.
 #include "core/wait.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <chrono>
 #include <thread>
 
