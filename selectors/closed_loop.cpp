@@ -26,17 +26,19 @@ void correctShare(Control& control) {
   control.kept[3] = std::clamp(correctionOf(control) * factor, kLeastCorrection, kMostCorrection);
 }
 
+constexpr Rule kCorrectShare = {"correct-share", correctShare};
+
 }  // namespace
 
-const Rule kCorrectShare = {"correct-share", correctShare};
-
-SelectionPlan planSampledThreshold(const SelectionRequest& request) {
+SelectionPlan planSampledThreshold(const SelectionRequest& request, const Rule& published, const Rule& corrected) {
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
   plan.k = wanted.now;
   plan.mostEntries = wanted.most;
   plan.capacity = std::min(request.n, (request.faithful ? kRoomFaithful : kRoom) * wanted.most);
   plan.samples = true;
+  plan.afterSample = request.faithful ? &published : &corrected;
+  if (!request.faithful) plan.afterCut = &kCorrectShare;
   WindowPlan window;
   window.end = request.n;
   window.limit = request.selectNothing ? 0 : plan.capacity;

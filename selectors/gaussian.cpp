@@ -55,10 +55,7 @@ constexpr Rule kFitDefault = {"gaussian", [](Control& control) { fit(control, re
 }  // namespace
 
 Result<SelectionPlan> planGaussian(const SelectionRequest& request) {
-  SelectionPlan plan = planSampledThreshold(request);
-  plan.afterSample = request.faithful ? &kFitFaithful : &kFitDefault;
-  if (!request.faithful) plan.afterCut = &kCorrectShare;
-  return plan;
+  return planSampledThreshold(request, kFitFaithful, kFitDefault);
 }
 
 }  // namespace sparsecoll

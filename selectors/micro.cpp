@@ -129,8 +129,7 @@ Result<SelectionPlan> planMicro(const SelectionRequest& request) {
   WindowPlan window;
   window.exact = false;
   if (request.faithful) {
-    const double root = std::sqrt(static_cast<double>(std::max<uint64_t>(wanted.now, 1)));
-    plan.threshold = request.threshold > 0 ? request.threshold : 1 / (2 * root);
+    plan.threshold = firstThreshold(request.threshold, wanted.now);
     plan.capacity = longest;
     window.slots = longest;
     plan.before = &kBeforeFaithful;

@@ -64,10 +64,7 @@ constexpr Rule kSearchDefault = {"redsync", searchDefault};
 }  // namespace
 
 Result<SelectionPlan> planRedSync(const SelectionRequest& request) {
-  SelectionPlan plan = planSampledThreshold(request);
-  plan.afterSample = request.faithful ? &kSearchFaithful : &kSearchDefault;
-  if (!request.faithful) plan.afterCut = &kCorrectShare;
-  return plan;
+  return planSampledThreshold(request, kSearchFaithful, kSearchDefault);
 }
 
 }  // namespace sparsecoll

@@ -7,7 +7,6 @@
 // Newton step in the logarithm takes the scanned density to the wanted one; the first threshold is the sample's
 // quantile.
 #include <algorithm>
-#include <cmath>
 
 #include "core/math.h"
 #include "selectors/closed_loop.h"
@@ -69,12 +68,8 @@ constexpr Rule kScaleDefault = {"sage", scaleDefault};
 }  // namespace
 
 Result<SelectionPlan> planSage(const SelectionRequest& request) {
-  SelectionPlan plan = planSampledThreshold(request);
-  if (request.faithful)
-    plan.threshold = request.threshold > 0 ? request.threshold
-                                           : 1 / (2 * std::sqrt(static_cast<double>(std::max<uint64_t>(plan.k, 1))));
-  plan.afterSample = request.faithful ? &kScaleFaithful : &kScaleDefault;
-  if (!request.faithful) plan.afterCut = &kCorrectShare;
+  SelectionPlan plan = planSampledThreshold(request, kScaleFaithful, kScaleDefault);
+  if (request.faithful) plan.threshold = firstThreshold(request.threshold, plan.k);
   return plan;
 }
 

@@ -19,6 +19,10 @@ uint64_t entriesOf(double density, uint64_t n) {
   return std::max<uint64_t>(1, static_cast<uint64_t>(wanted));
 }
 
+double firstThreshold(double given, uint64_t k) {
+  return given > 0 ? given : 1 / (2 * std::sqrt(static_cast<double>(std::max<uint64_t>(k, 1))));
+}
+
 Wanted wantedOf(const SelectionRequest& request) {
   if (request.selectNothing) return {0, entriesOf(request.maxDensity, request.n)};
   const uint64_t now = request.k != 0 ? std::min(request.k, request.n) : entriesOf(request.density, request.n);

@@ -60,6 +60,9 @@ using PlanFunction = Result<SelectionPlan> (*)(const SelectionRequest& request);
 // k = floor(d n + 1e-9 n), at least 1 where d > 0 and at most n.
 uint64_t entriesOf(double density, uint64_t n);
 
+// The threshold a request gives, or where it gives none the guess 1 / (2 sqrt(k)) of Dutta et al. 2021.
+double firstThreshold(double given, uint64_t k);
+
 // The entries a request asks for, now and at its largest density.
 struct Wanted {
   uint64_t now = 0;

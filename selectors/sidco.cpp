@@ -129,9 +129,8 @@ double stageShare(double delta, double stages) { return powOf(delta / kFirstShar
 
 Result<SelectionPlan> planSidco(const SelectionRequest& request) {
   const Rules& rules = rulesOf(request.distribution);
-  SelectionPlan plan = planSampledThreshold(request);
-  plan.afterSample = request.faithful ? &rules.fitFaithful : &rules.fitDefault;
-  plan.afterCut = request.faithful ? &kAdaptStages : &kCorrectShare;
+  SelectionPlan plan = planSampledThreshold(request, rules.fitFaithful, rules.fitDefault);
+  if (request.faithful) plan.afterCut = &kAdaptStages;
   return plan;
 }
 

@@ -2,7 +2,6 @@
 // is 1 / (2 sqrt(k))). How many entries pass is not under control, so messages have room for four times k, and what is
 // more stays in the residual, smallest magnitudes first.
 #include <algorithm>
-#include <cmath>
 
 #include "selectors/selectors.h"
 
@@ -20,8 +19,7 @@ Result<SelectionPlan> planThreshold(const SelectionRequest& request) {
   plan.k = wanted.now;
   plan.mostEntries = wanted.most;
   plan.capacity = std::min(request.n, kRoom * wanted.most);
-  plan.threshold = request.threshold > 0 ? request.threshold
-                                         : 1 / (2 * std::sqrt(static_cast<double>(std::max<uint64_t>(wanted.now, 1))));
+  plan.threshold = firstThreshold(request.threshold, wanted.now);
   WindowPlan window;
   window.end = request.n;
   window.limit = request.selectNothing ? 0 : plan.capacity;
