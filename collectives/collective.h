@@ -14,7 +14,12 @@ namespace sparsecoll {
 struct CollectiveSetup {
   uint64_t n = 0;
   sparsecollDataType_t accumulateType = sparsecollFloat32;
-  uint64_t capacity = 0;  // most entries a rank sends
+  uint64_t capacity = 0;                // most entries a rank selects
+  uint64_t mostEntries = 0;             // largest k
+  std::span<const uint64_t> unitRooms;  // most entries to be kept of every unit that the selection has
+  int32_t teams = 1;                    // SparDL
+  sparsecollTeamGather_t teamGather = sparsecollTeamGatherDefault;
+  bool faithful = false;
   Kernels* kernels = nullptr;
   Transport* transport = nullptr;
   std::shared_ptr<MemoryBudget> budget;
@@ -25,6 +30,7 @@ struct CollectiveStep {
   Operation* operation = nullptr;
   const void* acc = nullptr;  // n accumulated gradients of this rank
   Control* control = nullptr;
+  CutArgs cut;  // for those that select: all but what is selected and where it goes
   Stream stream;
 };
 
@@ -32,17 +38,23 @@ struct CollectiveStep {
 enum class Commit {
   kOwnList,   // what this rank sent
   kAllLists,  // the union: every rank's value at those indices is in the sum
+  kSettle,    // what this rank sent and what is in the sum; entries dropped on the way come back to who dropped them
 };
 
 struct Delivered {
   std::span<const ListView> lists;  // valid until the operation ends
   Combine mode = Combine::kAdd;
   Commit commit = Commit::kOwnList;
+  std::span<const ListView> sent = {};     // kSettle; lists is one list then
+  std::span<const ListView> dropped = {};  // kSettle
+  bool lossy = false;                      // what was dropped does not come back
 };
 
 class Collective {
  public:
   virtual ~Collective() = default;
+  // Selects between its rounds, from CollectiveStep::cut; then it has no target.
+  virtual bool selects() const { return false; }
   // Where the selection of the operation goes. Only after Transport::begin.
   virtual List target(const Operation& operation) = 0;
   // After this the ranks' facts are in the control block.

@@ -7,5 +7,7 @@ namespace sparsecoll {
 
 Result<std::unique_ptr<Collective>> makeAllGather(const CollectiveSetup& setup);
 Result<std::unique_ptr<Collective>> makeIndexUnion(const CollectiveSetup& setup);
+Result<std::unique_ptr<Collective>> makeGTopK(const CollectiveSetup& setup);
+Result<std::unique_ptr<Collective>> makeSparDL(const CollectiveSetup& setup);
 
 }  // namespace sparsecoll

@@ -36,7 +36,8 @@ struct Window {
   uint32_t exact;       // 1: keep exactly limit, 0: at most
   uint32_t keptForced;  // 1: what was kept is the forced index
   uint32_t missed;      // GuardOutcome of the pass
-  uint32_t reserved;
+  uint32_t lazy;        // 1: the pass collects nothing, the cut reads acc; all such windows share their slots
+  uint64_t least;       // where exact is 0: least key that is kept, if above `key`
 };
 
 inline constexpr uint64_t kNoForcedIndex = ~uint64_t{0};
@@ -52,17 +53,41 @@ struct RankFacts {
   double threshold;
 };
 
+// Counts at falling thresholds (selectors/shared_threshold.h).
+inline constexpr uint32_t kRungs = 48;
+
+// DEFT's, a place a fragment; loads: a rank.
+struct FragmentTables {
+  uint64_t* lengths;
+  uint64_t* entries;
+  uint32_t* order;
+  uint32_t* bins;
+  double* norms;
+  double* costs;
+  double* loads;
+};
+
+// ExDyna's. count is 0 for other methods.
+struct BlockTables {
+  uint64_t length;
+  uint32_t count;
+  uint32_t* counts;  // entries of the last sum in each block
+  uint32_t* starts;  // first block of each partition, and their end; kept between steps
+  double* loads;     // a rank
+};
+
 struct Control {
   uint64_t iteration;
-  double threshold;    // MiCRO, threshold: the current one
-  double told;         // what this rank's header tells the others in this step
-  double gain;         // of a controlled threshold
-  double side;         // last deviation from k: 1 above, -1 below, 0 none yet
-  double kept[4];      // what else a method's rules keep between steps; 0 at first
-  uint64_t k;          // entries requested in the unit that densityIsGlobal names
-  uint32_t selected;   // entries this rank sends
-  uint32_t largest;    // most entries of a rank
-  uint64_t delivered;  // entries of all ranks
+  double threshold;     // MiCRO, threshold: the current one
+  double told;          // what this rank's header tells the others in this step
+  double gain;          // of a controlled threshold
+  double side;          // last deviation from k: 1 above, -1 below, 0 none yet
+  double kept[4];       // what else a method's rules keep between steps; 0 at first
+  double teamShare[4];  // SparDL with teams: see collectives/spardl.cpp; 0 at first
+  uint64_t k;           // entries requested in the unit that densityIsGlobal names
+  uint32_t selected;    // entries this rank sends
+  uint32_t largest;     // most entries of a rank
+  uint64_t delivered;   // entries of all ranks
   uint64_t candidates;
   uint64_t overflows;  // windows of this step that held more than they could send
   uint64_t fallbacks;  // windows of this step for which exact selection had to read the vector again
@@ -71,6 +96,8 @@ struct Control {
   uint32_t anyNonFinite;  // some rank's header carried the flag in this step
   uint32_t windowCount;
   uint32_t isDouble;  // keys are those of doubles
+  uint32_t teams;     // SparDL, else 1
+  uint32_t merged;    // SparDL: entries of the teams' sum of a block, before it was cut
   uint32_t reserved;
   NonFinite nonFinite;  // this rank's
   Window* windows;      // windowCount of them, in index order, disjoint
@@ -79,6 +106,12 @@ struct Control {
   uint64_t poisonCount;
   uint32_t* histogram;  // kHistogramBins counts of a sample of this step's magnitudes; nullptr: none is taken
   uint64_t sampled;     // elements counted
+  double* survey;       // ranks rows of surveyLength: what each rank told the others before the cut; nullptr: nothing
+  uint32_t surveyLength;
+  uint32_t measuresNorms;  // 1: the pass writes the windows' norms of acc into this rank's row
+  uint64_t rungs[kRungs];  // keys, rising: what candidates are counted at
+  FragmentTables fragments;
+  BlockTables blocks;
 };
 
 // One deterministic update of the control block between kernels. A device back end runs the twin it knows by name.

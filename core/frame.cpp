@@ -7,7 +7,10 @@ namespace sparsecoll {
 namespace {
 
 Status checkCounts(const FrameHeader& header, uint64_t bytes, const FrameLayout& layout) {
-  if (header.count > layout.capacity)
+  if ((header.flags & kFrameDense) != 0) {
+    if (layout.denseCount == 0 || header.count != layout.denseCount || header.nonFinite != 0)
+      return fail(sparsecollCorrupted, "frame claims a run of {} values, expected {}", header.count, layout.denseCount);
+  } else if (header.count > layout.capacity)
     return fail(sparsecollCorrupted, "frame claims {} entries, capacity {}", header.count, layout.capacity);
   if (header.nonFinite > kMaxNonFiniteIndices)
     return fail(sparsecollCorrupted, "frame claims {} non-finite indices", header.nonFinite);

@@ -3,7 +3,7 @@
 //   offset 0   sequence      u64   operation number on the communicator
 //          8   plan          u64   hash of what the ranks agreed on
 //         16   count         u32   entries
-//         20   flags         u16   kFrame* bits
+//         20   flags         u16   kFrame* bits; kFrameDense: values from 32 on, no indices, no tail
 //         22   nonFinite     u16   indices in the tail, 0 to 16
 //         24   threshold     u32   selector's side value: a float, or the upper half of a double
 //         28   checksum      u32   CRC-32C of bytes 0 to 27, and of the payload where the engine asks for it
@@ -12,6 +12,7 @@
 //         ...  tail          u32 * 16 from the next multiple of 16, only if nonFinite > 0
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,9 @@ namespace sparsecoll {
 inline constexpr uint64_t kFrameHeaderBytes = 32;
 inline constexpr uint64_t kFrameChecksumOffset = 28;
 inline constexpr uint64_t kFrameTailBytes = 64;
-inline constexpr uint16_t kFrameNonFinite = 1;
+inline constexpr uint16_t kFrameNonFinite = 1;       // this rank met NaN or Inf
+inline constexpr uint16_t kFrameDense = 2;           // no indices: the values are a run
+inline constexpr uint16_t kFrameNonFiniteHeard = 4;  // some rank met NaN or Inf
 
 struct FrameHeader {
   uint64_t sequence;
@@ -44,13 +47,17 @@ struct FrameLayout {
   uint64_t capacity = 0;    // most entries
   uint32_t indexBytes = 0;  // 0, 4, or 8 past 2^32 elements
   uint32_t valueBytes = 0;  // 0, 2, 4 or 8
+  uint64_t denseCount = 0;  // length of the run that may come instead of entries; 0: none may
 
   uint64_t valuesOffset(uint64_t count) const { return alignUp(kFrameHeaderBytes + indexBytes * count, 16); }
   uint64_t tailOffset(uint64_t count) const { return alignUp(valuesOffset(count) + valueBytes * count, 16); }
-  uint64_t capacityBytes() const { return tailOffset(capacity) + kFrameTailBytes; }
+  uint64_t capacityBytes() const {
+    return std::max(tailOffset(capacity), alignUp(kFrameHeaderBytes + valueBytes * denseCount, 16)) + kFrameTailBytes;
+  }
 
   // What has to travel of a frame with this header.
   uint64_t usedBytes(const FrameHeader& header) const {
+    if ((header.flags & kFrameDense) != 0) return kFrameHeaderBytes + uint64_t{valueBytes} * header.count;
     if (header.nonFinite != 0) return tailOffset(header.count) + kFrameTailBytes;
     if (valueBytes != 0) return valuesOffset(header.count) + uint64_t{valueBytes} * header.count;
     return kFrameHeaderBytes + uint64_t{indexBytes} * header.count;

@@ -79,6 +79,18 @@ struct ListView {
   const void* indices = nullptr;  // uint32_t, or uint64_t where the call says so
   const void* values = nullptr;   // nullptr: packed behind the indices
   const uint32_t* count = nullptr;
+  uint32_t part =
+      0;  // the count entries are this many lists of equal length, one behind the other; this is one of them
+  uint32_t parts = 1;
+  const uint16_t* flags = nullptr;  // of its frame; with kFrameDense it is a run: values of first, first + 1, ...
+  uint64_t first = 0;
+};
+
+// Those entries of a list whose index is in [low, high).
+struct ListPart {
+  ListView list;
+  uint64_t low = 0;
+  uint64_t high = ~uint64_t{0};
 };
 
 // acc = in + scale * gradient over all n, written to out; what reaches a window's key becomes a candidate of it.
@@ -95,15 +107,19 @@ struct PassArgs {
   void* candidateValues = nullptr;
 };
 
-// The candidates of every window cut to its limit (exactly, or at most): largest magnitudes, ties to the lowest index,
+// The candidates of windows cut to their limits (exactly, or at most): largest magnitudes, ties to the lowest index,
 // written in index order. Where the candidates do not decide it, acc is read again.
 struct CutArgs {
-  const void* acc = nullptr;
+  void* acc = nullptr;  // changed for a moment where arrivals make it necessary, and put back
   sparsecollDataType_t accumulateType = sparsecollFloat32;
   Control* control = nullptr;
   uint32_t* candidateIndices = nullptr;  // also scratch
   void* candidateValues = nullptr;
   List target;
+  std::span<const uint32_t> windows;   // which of them, in ascending order; empty: all
+  std::span<const ListView> arrivals;  // sums that peers sent: selected from is acc plus these, added up in this order
+  List scratch;                        // room for the entries of all arrivals in these windows
+  List dropped;                        // the sums of arrivals that were not selected; the same room
 };
 
 // Fills a frame's header (and tail); the entries and their count lie in it already.
@@ -113,17 +129,19 @@ struct SealArgs {
   FrameExpectation identity;
   const Control* control = nullptr;  // nullptr: carries no threshold and no non-finite indices
   bool withPayload = false;
+  bool relayed = false;  // it reaches some peers only: of NaN and Inf it tells whether some rank met them, not where
 };
 
-// Checks the ranks' frames before anything in them is used.
+// Checks frames before anything in them is used.
 struct OpenArgs {
-  std::span<const std::byte* const> frames;  // one a rank, this rank's own included
+  std::span<const std::byte* const> frames;  // one a rank, this rank's own included; relayed: any
   std::span<const uint64_t> bytes;
   FrameLayout layout;
   FrameExpectation expected;
   Control* control = nullptr;               // collects the ranks' facts and non-finite indices; nullptr: only checks
   std::span<const uint32_t* const> counts;  // not empty: what each header must say
   bool withPayload = false;
+  bool relayed = false;
 };
 
 enum class Combine {
@@ -165,6 +183,44 @@ struct MergeArgs {
   const Control* control = nullptr;
 };
 
+// The lists' sum cut to the largest magnitudes, in index order; ties to the lowest index.
+struct MergeCutArgs {
+  std::span<const ListView> lists;  // summed in this order
+  sparsecollDataType_t accumulateType = sparsecollFloat32;
+  uint64_t n = 0;
+  const uint64_t* limit = nullptr;  // keep at most so many,
+  const uint64_t* key = nullptr;    // and only |sum| bits of at least this; nullptr: any
+  List scratch;                     // room for the entries of all lists; its count: those of the sum
+  List target;
+  List dropped;  // the rest of the sum, scaled; indices nullptr: not wanted
+  double droppedScale = 1;
+  uint64_t* keptKey = nullptr;  // the least |sum| bits that were kept; unchanged if nothing was
+};
+
+// The lists' sum as one frame: entries, or all values of [first, first + length) as a run where the entries reach
+// denseFrom.
+struct StreamArgs {
+  std::span<const ListView> lists;  // summed in this order; their indices lie in the range
+  sparsecollDataType_t accumulateType = sparsecollFloat32;
+  uint64_t first = 0;
+  uint64_t length = 0;
+  uint64_t denseFrom = 0;
+  bool boundByCounts = false;  // compare the sum of the lists' counts with denseFrom, not the entries there are
+  std::byte* frame = nullptr;
+  FrameLayout layout;
+};
+
+// What a step took from this rank's acc and what it brings back, once it is known which indices are in the sum.
+struct SettleArgs {
+  void* acc = nullptr;
+  sparsecollDataType_t accumulateType = sparsecollFloat32;
+  uint64_t n = 0;
+  ListView sum;                       // only what is in here changes anything
+  std::span<const ListView> sent;     // acc = 0
+  std::span<const ListView> dropped;  // then acc += value,
+  uint64_t* lost = nullptr;           // or, where this is given, no more than to count them
+};
+
 struct DenseSumArgs {
   std::span<const void* const> in;  // one a rank, summed in this order
   std::span<void* const> out;       // every one gets the sum; each may equal one of in
@@ -178,8 +234,8 @@ struct DenseSumArgs {
 
 inline constexpr uint64_t kTile = 8192;  // statistics are formed in tiles of this many elements
 
-// A sample has about this many elements: one run of kSampleRun (a cache line of floats) out of every so many, another one
-// in every step. Shorter windows are counted whole.
+// A sample has about this many elements: one run of kSampleRun (a cache line of floats) out of every so many, another
+// one in every step. Shorter windows are counted whole.
 inline constexpr uint64_t kSampleElements = 1u << 18;
 inline constexpr uint64_t kSampleRun = 16;
 
@@ -197,6 +253,10 @@ class Kernels {
   // Counts a sample of the acc that pass is going to form, over its windows, into control->histogram.
   virtual void sample(const PassArgs& args, Stream stream) = 0;
   virtual void pass(const PassArgs& args, Stream stream) = 0;
+  // This rank's row of control->survey: how many candidates of the first window reach each of control->rungs, and 1 if
+  // the list of candidates is not complete.
+  virtual void countRungs(const CutArgs& args, Stream stream) = 0;
+  // Adds to control->selected and candidates, which a pass clears.
   virtual void cut(const CutArgs& args, Stream stream) = 0;
   virtual void apply(const Rule& rule, Control* control, Stream stream) = 0;
 
@@ -211,11 +271,24 @@ class Kernels {
                          const List& to, Stream stream) = 0;
   virtual Status combine(const CombineArgs& args, Stream stream) = 0;
   virtual Status merge(const MergeArgs& args, Stream stream) = 0;
+  virtual Status mergeCut(const MergeCutArgs& args, Stream stream) = 0;
+  virtual Status stream(const StreamArgs& args, Stream stream) = 0;
+  // The parts one behind the other, packed.
+  virtual Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to,
+                             Stream stream) = 0;
+  virtual void settle(const SettleArgs& args, Stream stream) = 0;
+  // Indices strictly increase and are below n.
+  virtual Status checkOrder(const ListView& list, uint64_t n, Stream stream) = 0;
+  // control->blocks.counts of all lists' entries
+  virtual Status countBlocks(std::span<const ListView> lists, Control* control, Stream stream) = 0;
+  // control's counts of a sum that has owners: facts[o].count = its entries in [bounds[o], bounds[o + 1]). No bounds:
+  // it has none.
+  virtual void tally(const ListView& sum, std::span<const uint64_t> bounds, Control* control, Stream stream) = 0;
   virtual void denseSum(const DenseSumArgs& args, Stream stream) = 0;
 
   // acc[index] = 0 for every index of the list
   virtual void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, Stream stream) = 0;
-  // acc[i] = 0 where it is NaN or Inf, if the control block says that this rank met one
+  // acc[i] = 0 where it is NaN or Inf, if the control block says that some rank met one
   virtual void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control,
                               Stream stream) = 0;
   // acc += scale * finite entries of x

@@ -5,104 +5,18 @@
 #include "host/cut.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
-#include <cstring>
-#include <functional>
+
+#include "core/limits.h"
+#include "host/descent.h"
+#include "host/lists.h"
 
 namespace sparsecoll::host {
 
 namespace {
 
-constexpr uint32_t kDigitBits = 12;
 constexpr uint64_t kGuardSample = 65536;  // elements
-constexpr uint64_t kGatherMost = 4096;    // boundary bins up to this size are finished by nth_element on the stack
-
-template <class Key>
-struct Boundary {
-  Key key = 0;          // keep everything above it ...
-  uint64_t equals = 0;  // ... and this many entries equal to it
-};
-
-// The radix descent. Keys outside [low, high] are above the boundary or do not exist; 0 < need <= keys not below low.
-template <class Key>
-class Descent {
- public:
-  // keyAt(i) for i < count are the keys, none below low. Counts them into bins of one octave from low on, the last bin
-  // open-ended: candidates end just below the boundary, so the boundary lies in the first of them. Returns the highest
-  // key.
-  template <class KeyAt>
-  Key start(const KeyAt& keyAt, uint64_t count, Key low) {
-    constexpr uint32_t kOctaveBits = sizeof(Key) == 8 ? 52 : 23;
-    constexpr uint32_t kShift = kOctaveBits - kDigitBits;
-    std::memset(bins_, 0, sizeof bins_);
-    Key highest = low;
-    for (uint64_t i = 0; i < count; ++i) {
-      const Key key = keyAt(i);
-      highest = std::max(highest, key);
-      ++bins_[std::min<Key>((key - low) >> kShift, kLastBin)];
-    }
-    low_ = low;
-    high_ = highest;
-    shift_ = kShift;
-    return highest;
-  }
-
-  // To be called after start. The need-th largest key.
-  template <class KeyAt>
-  Boundary<Key> find(const KeyAt& keyAt, uint64_t count, uint64_t need) {
-    uint64_t bin = kLastBin;
-    for (;;) {
-      while (bins_[bin] < need) need -= bins_[bin--];
-      const Key binLow = low_ + static_cast<Key>(bin << shift_);
-      if (bin != kLastBin || !open_) high_ = std::min<Key>(high_, binLow + ((Key{1} << shift_) - 1));
-      low_ = binLow;
-      if (low_ == high_) return {low_, need};
-      if (bins_[bin] <= kGatherMost) return finish(keyAt, count, need);
-      bin = split(keyAt, count);
-    }
-  }
-
- private:
-  static constexpr uint64_t kLastBin = (1u << kDigitBits) - 1;
-
-  // Counts the keys in [low, high] anew, in bins as narrow as possible; returns the last one.
-  template <class KeyAt>
-  uint64_t split(const KeyAt& keyAt, uint64_t count) {
-    const Key width = high_ - low_;
-    const auto bits = static_cast<uint32_t>(std::bit_width(width));
-    shift_ = bits > kDigitBits ? bits - kDigitBits : 0;
-    open_ = false;
-    std::memset(bins_, 0, sizeof bins_);
-    for (uint64_t i = 0; i < count; ++i) {
-      const Key offset = keyAt(i) - low_;  // wraps for keys below low, so one compare checks both ends
-      if (offset <= width) ++bins_[offset >> shift_];
-    }
-    return static_cast<uint64_t>(width >> shift_);
-  }
-
-  // The keys in [low, high] are few.
-  template <class KeyAt>
-  Boundary<Key> finish(const KeyAt& keyAt, uint64_t count, uint64_t need) const {
-    Key keys[kGatherMost + 1] = {};
-    uint64_t gathered = 0;
-    for (uint64_t i = 0; i < count; ++i) {
-      const Key key = keyAt(i);
-      keys[gathered] = key;
-      gathered += key - low_ <= high_ - low_ ? 1u : 0u;
-    }
-    Key* const nth = keys + (need - 1);
-    std::nth_element(keys, nth, keys + gathered, std::greater<>());
-    const auto above = static_cast<uint64_t>(std::count_if(keys, nth, [&](Key key) { return key > *nth; }));
-    return {*nth, need - above};
-  }
-
-  uint32_t bins_[kLastBin + 1];
-  Key low_ = 0;
-  Key high_ = 0;
-  uint32_t shift_ = 0;
-  bool open_ = true;  // the last bin also holds what lies above it
-};
 
 template <class A>
 struct Cutter {
@@ -128,9 +42,18 @@ struct Cutter {
   Source denseOf(const Window& window) const {
     return {nullptr, static_cast<const A*>(args.acc) + window.begin, window.begin, window.end - window.begin};
   }
-  static uint64_t needOf(const Window& window) {
+  uint64_t needOf(const Window& window) const {
     const uint64_t length = window.end - window.begin;
-    return window.exact != 0 ? std::min(window.limit, length) : std::min(window.limit, window.found);
+    return std::min(window.limit, window.exact != 0 ? length : passing(window));
+  }
+  // Entries that a window without an exact number may keep. Where it has a least key its candidates are complete.
+  uint64_t passing(const Window& window) const {
+    if (window.least <= window.key) return window.found;
+    const Source source = candidatesOf(window);
+    const auto least = static_cast<Key>(window.least);
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < source.count; ++i) count += Magnitude<A>::of(source.values[i]) >= least ? 1 : 0;
+    return count;
   }
   // window.kept entries are to be found: the candidates do not decide which.
   static bool needsDense(const Window& window) { return window.found > window.slots || window.found < window.kept; }
@@ -190,26 +113,30 @@ struct Cutter {
     window.missed = window.found > window.slots  ? kGuardTooLow
                     : window.found < window.kept ? kGuardTooHigh
                                                  : kGuardHeld;
-    if (window.exact == 0 && window.limit != 0 && window.found > window.limit) ++control.overflows;
+    const uint64_t passed = window.exact != 0 ? window.kept : passing(window);
+    if (window.limit != 0 && passed > window.limit) ++control.overflows;
     control.candidates += window.found;
     if (window.missed != kGuardHeld) {
-      ++control.fallbacks;
+      control.fallbacks += window.lazy != 0 ? 0 : 1;
       if (window.kept != 0) recollect(window);
     }
     const Source source = sourceOf(window);
     const auto keyAt = [values = source.values](uint64_t i) { return Magnitude<A>::of(values[i]); };
     const Key low = source.indices != nullptr ? static_cast<Key>(window.floor) : Key{0};
-    if (window.kept == source.count) {
-      Key highest = 0;
-      for (uint64_t i = 0; i < source.count; ++i) highest = std::max(highest, keyAt(i));
-      if (highest >= Magnitude<A>::kInfinity) noteNonFinite(source);
-      if (window.kept != 0) return {low, source.count};
-    }
+    // No boundary has to be found.
+    const bool everything =
+        window.kept != 0 && (window.kept == source.count || (window.exact == 0 && window.kept == passed));
     Descent<Key> descent;
-    if (descent.start(keyAt, source.count, low) >= Magnitude<A>::kInfinity) noteNonFinite(source);
+    Key highest = 0;
+    if (everything || source.count == 0)
+      for (uint64_t i = 0; i < source.count; ++i) highest = std::max(highest, keyAt(i));
+    else
+      highest = descent.start(keyAt, source.count, low);
+    if (highest >= Magnitude<A>::kInfinity && window.lazy == 0) noteNonFinite(source);
     if (window.kept == 0 && window.forced != kNoForcedIndex) window.kept = window.keptForced = 1;
     if (window.kept == 0 || window.keptForced != 0) return {~Key{0}, 0};
-    if (window.kept == source.count) return {low, source.count};
+    if (everything && window.exact == 0) return {static_cast<Key>(std::max(window.key, window.least)), source.count};
+    if (everything) return {low, source.count};
     return descent.find(keyAt, source.count, window.kept);
   }
 
@@ -240,36 +167,157 @@ struct Cutter {
   }
 
   void run() {
-    control.candidates = 0;
     uint64_t total = 0;
-    for (uint32_t w = 0; w < control.windowCount; ++w) {
-      Window& window = control.windows[w];
-      const Boundary<Key> boundary = decide(window);
-      window.keptKey = boundary.key;
-      window.keptEquals = boundary.equals;
-      total += window.kept;
-    }
-    emitAll(total);
+    forEachWindow([&](const Window& window) { total += expectedOf(window); });
+    ListSlots<A> slots = slotsOf<A>(args.target, total);
+    if (args.dropped.count != nullptr) *args.dropped.count = 0;
+    forEachWindow([&](Window& window) {
+      const uint64_t written = args.arrivals.empty() ? cutWindow(window, slots) : cutWithArrivals(window, slots);
+      slots.indices += written;
+      if (slots.values != nullptr) slots.values += written;
+    });
+    control.selected += static_cast<uint32_t>(total);
+    *args.target.count = static_cast<uint32_t>(total);
   }
 
-  void emitAll(uint64_t total) {
-    uint32_t* indices = args.target.indices;
-    A* values = nullptr;
-    if (args.target.where == List::Values::kApart) values = static_cast<A*>(args.target.values);
-    if (args.target.where == List::Values::kPacked)
-      values = reinterpret_cast<A*>(reinterpret_cast<std::byte*>(indices) + alignUp(total * sizeof(uint32_t), 16));
-    for (uint32_t w = 0; w < control.windowCount; ++w) {
-      const Window& window = control.windows[w];
-      const uint64_t written = emit(window, {static_cast<Key>(window.keptKey), window.keptEquals}, indices, values);
-      indices += written;
-      if (values != nullptr) values += written;
+  template <class Do>
+  void forEachWindow(Do each) const {
+    if (args.windows.empty())
+      for (uint32_t w = 0; w < control.windowCount; ++w) each(control.windows[w]);
+    for (const uint32_t w : args.windows) each(control.windows[w]);
+  }
+
+  uint64_t expectedOf(const Window& window) const {
+    const uint64_t need = needOf(window);
+    return need == 0 && window.forced != kNoForcedIndex ? 1 : need;
+  }
+
+  uint64_t cutWindow(Window& window, const ListSlots<A>& to) {
+    const Boundary<Key> boundary = decide(window);
+    window.keptKey = boundary.key;
+    window.keptEquals = boundary.equals;
+    return emit(window, boundary, to.indices, to.values);
+  }
+
+  // Only exact windows have arrivals. Where acc has to be read again it must hold the sums, for as long as that takes.
+  uint64_t cutWithArrivals(Window& window, const ListSlots<A>& to) {
+    const uint64_t arrived = takeArrivals(window);
+    if (arrived == 0) return cutWindow(window, to);
+    joinCandidates(window, arrived);
+    window.kept = needOf(window);
+    auto* const acc = static_cast<A*>(args.acc);
+    auto* const sums = static_cast<A*>(args.scratch.values);
+    A* const before = sums + arrived;
+    const bool patch = needsDense(window);
+    for (uint64_t i = 0; patch && i < arrived; ++i) {
+      A& entry = acc[args.scratch.indices[i]];
+      before[i] = entry;
+      entry += sums[i];
     }
-    control.selected = static_cast<uint32_t>(total);
-    *args.target.count = control.selected;
+    const uint64_t written = cutWindow(window, to);
+    for (uint64_t i = 0; patch && i < arrived; ++i) acc[args.scratch.indices[i]] = before[i];
+    dropRest(arrived, {to.indices, written});
+    return written;
+  }
+
+  // The window's arrivals summed list by list into the scratch. Returns how many entries that are.
+  uint64_t takeArrivals(const Window& window) const {
+    std::array<const uint32_t*, kMaxRanks> at;
+    std::array<const uint32_t*, kMaxRanks> end;
+    std::array<const A*, kMaxRanks> value;
+    const size_t lists = args.arrivals.size();
+    for (size_t l = 0; l < lists; ++l) {
+      const ListSpan<A> list = spanOf<A>(args.arrivals[l]);
+      at[l] = std::lower_bound(list.indices, list.indices + list.count, window.begin);
+      end[l] = std::lower_bound(at[l], list.indices + list.count, window.end);
+      value[l] = list.values + (at[l] - list.indices);
+    }
+    uint64_t taken = 0;
+    for (;;) {
+      uint64_t next = window.end;
+      for (size_t l = 0; l < lists; ++l)
+        if (at[l] != end[l]) next = std::min<uint64_t>(next, *at[l]);
+      if (next == window.end) return taken;
+      A sum = 0;
+      for (size_t l = 0; l < lists; ++l)
+        if (at[l] != end[l] && *at[l] == next) {
+          sum += *value[l]++;
+          ++at[l];
+        }
+      args.scratch.indices[taken] = static_cast<uint32_t>(next);
+      static_cast<A*>(args.scratch.values)[taken++] = sum;
+    }
+  }
+
+  // The window's candidates become those of acc + arrivals. Too many for their room counts as a list that overflowed.
+  void joinCandidates(Window& window, uint64_t arrived) const {
+    if (window.found > window.slots) return;
+    if (window.found + arrived > window.slots) {
+      window.found = window.slots + 1;
+      return;
+    }
+    uint32_t* const indices = args.candidateIndices + window.firstSlot;
+    A* const values = static_cast<A*>(args.candidateValues) + window.firstSlot;
+    // Moved up by the number of arrivals, candidates are always read before their place is written.
+    std::copy_backward(indices, indices + window.found, indices + window.found + arrived);
+    std::copy_backward(values, values + window.found, values + window.found + arrived);
+    const uint32_t* const sumIndices = args.scratch.indices;
+    const A* const sums = static_cast<const A*>(args.scratch.values);
+    const A* const acc = static_cast<const A*>(args.acc);
+    const uint64_t end = arrived + window.found;
+    uint64_t c = arrived;
+    uint64_t written = 0;
+    const auto add = [&](uint32_t index, A value) {
+      indices[written] = index;
+      values[written] = value;
+      written += Magnitude<A>::of(value) >= window.key ? 1 : 0;
+    };
+    for (uint64_t s = 0; s < arrived; ++s) {
+      for (; c < end && indices[c] < sumIndices[s]; ++c) add(indices[c], values[c]);
+      if (c < end && indices[c] == sumIndices[s]) ++c;
+      add(sumIndices[s], acc[sumIndices[s]] + sums[s]);
+    }
+    for (; c < end; ++c) add(indices[c], values[c]);
+    window.found = written;
+  }
+
+  void dropRest(uint64_t arrived, std::span<const uint32_t> kept) const {
+    auto* const values = static_cast<A*>(args.dropped.values);
+    const A* const sums = static_cast<const A*>(args.scratch.values);
+    uint32_t count = *args.dropped.count;
+    size_t k = 0;
+    for (uint64_t s = 0; s < arrived; ++s) {
+      const uint32_t index = args.scratch.indices[s];
+      while (k < kept.size() && kept[k] < index) ++k;
+      if (k < kept.size() && kept[k] == index) continue;
+      args.dropped.indices[count] = index;
+      values[count++] = sums[s];
+    }
+    *args.dropped.count = count;
   }
 };
 
+template <class A>
+void countCandidates(const CutArgs& args) {
+  Control& control = *args.control;
+  const Window& window = control.windows[0];
+  double* const row = control.survey + uint64_t{control.rank} * control.surveyLength;
+  std::fill_n(row, kRungs, 0.0);
+  row[kRungs] = window.found > window.slots ? 1 : 0;
+  const auto* const values = static_cast<const A*>(args.candidateValues) + window.firstSlot;
+  for (uint64_t i = 0; i < std::min(window.found, window.slots); ++i) {
+    const uint64_t key = Magnitude<A>::of(values[i]);
+    const uint64_t* const above = std::upper_bound(control.rungs, control.rungs + kRungs, key);
+    if (above != control.rungs) row[above - control.rungs - 1] += 1;
+  }
+  for (uint32_t j = kRungs - 1; j-- > 0;) row[j] += row[j + 1];
+}
+
 }  // namespace
+
+void countRungs(const CutArgs& args) {
+  withAccumulate(args.accumulateType, [&]<class A>(A) { countCandidates<A>(args); });
+}
 
 void cut(const CutArgs& args, const Isa& isa) {
   withAccumulate(args.accumulateType, [&]<class A>(A) { Cutter<A>{args, *args.control, isa}.run(); });

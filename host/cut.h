@@ -6,6 +6,7 @@
 
 namespace sparsecoll::host {
 
+void countRungs(const CutArgs& args);
 void cut(const CutArgs& args, const Isa& isa);
 
 }  // namespace sparsecoll::host

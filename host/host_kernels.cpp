@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,6 +13,8 @@
 #include "host/cut.h"
 #include "host/dense.h"
 #include "host/merge.h"
+#include "host/merge_cut.h"
+#include "host/settle.h"
 #include "host/statistics.h"
 
 namespace sparsecoll::host {
@@ -25,7 +28,7 @@ constexpr uint32_t kSumBlock = 2048;  // entries whose sum stays in the first-le
 template <class A, class T>
 class Pass {
  public:
-  Pass(const PassArgs& args, const Isa& isa) : args_(args), function_(passFor<T>(isa)) {
+  Pass(const PassArgs& args, const Isa& isa) : args_(args), isa_(isa), function_(passFor<T>(isa)) {
     span_.gradient = args.gradient;
     span_.in = static_cast<const A*>(args.in);
     span_.out = static_cast<A*>(args.out);
@@ -35,7 +38,9 @@ class Pass {
   void run() {
     Control& control = *args_.control;
     control.nonFinite.count = 0;
-    control.overflows = control.fallbacks = 0;
+    control.overflows = control.fallbacks = control.candidates = 0;
+    control.selected = 0;
+    if (control.measuresNorms != 0) return measure(control);
     uint64_t done = 0;
     for (uint32_t w = 0; w < control.windowCount; ++w) {
       Window& window = control.windows[w];
@@ -53,6 +58,22 @@ class Pass {
   }
 
  private:
+  // The windows' norms of acc. A tile is still in the cache when it is squared.
+  void measure(Control& control) {
+    double* const row = control.survey + uint64_t{control.rank} * control.surveyLength;
+    for (uint32_t w = 0; w < control.windowCount; ++w) {
+      Window& window = control.windows[w];
+      double squares = 0;
+      for (uint64_t at = window.begin; at < window.end; at += kTile) {
+        const uint64_t end = std::min(window.end, at + kTile);
+        between(at, end);
+        squares += tileSquares(span_.out + at, end - at, isa_);
+      }
+      row[w] = isFinite(squares) ? std::sqrt(squares) : 0;  // else the fragment gets the least
+      window.found = 0;
+    }
+  }
+
   void between(uint64_t begin, uint64_t end) {
     if (begin == end) return;
     constexpr uint64_t kRoom = 2 * kMaxNonFiniteIndices;
@@ -71,6 +92,7 @@ class Pass {
   }
 
   const PassArgs& args_;
+  const Isa& isa_;
   PassFunction<A> function_;
   PassSpan<A> span_;
 };
@@ -119,6 +141,7 @@ class HostKernels final : public Kernels {
   void pass(const PassArgs& args, Stream) override {
     withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });
   }
+  void countRungs(const CutArgs& args, Stream) override { host::countRungs(args); }
   void cut(const CutArgs& args, Stream) override { host::cut(args, isa_); }
   void apply(const Rule& rule, Control* control, Stream) override { rule.onHost(*control); }
 
@@ -127,7 +150,10 @@ class HostKernels final : public Kernels {
     header.sequence = args.identity.sequence;
     header.plan = args.identity.plan;
     std::memcpy(&header.count, args.frame + offsetof(FrameHeader, count), sizeof header.count);
-    if (args.control != nullptr) {
+    if (args.layout.denseCount != 0) header.flags = readHeader(args.frame).flags & kFrameDense;
+    if (args.control != nullptr && args.relayed) {
+      if (args.control->anyNonFinite != 0) header.flags |= kFrameNonFiniteHeard;
+    } else if (args.control != nullptr) {
       const NonFinite& seen = args.control->nonFinite;
       header.threshold = packThreshold(args.control->told, args.control->isDouble != 0);
       header.nonFinite = static_cast<uint16_t>(std::min(seen.count, kMaxNonFiniteIndices));
@@ -142,7 +168,7 @@ class HostKernels final : public Kernels {
   }
 
   Status open(const OpenArgs& args, Stream) override {
-    if (args.control != nullptr) {
+    if (args.control != nullptr && !args.relayed) {
       Control& control = *args.control;
       control.delivered = control.poisonCount = 0;
       control.largest = control.anyNonFinite = 0;
@@ -191,6 +217,19 @@ class HostKernels final : public Kernels {
 
   Status combine(const CombineArgs& args, Stream) override { return host::combine(args, isa_); }
   Status merge(const MergeArgs& args, Stream) override { return host::merge(args, isa_); }
+  Status mergeCut(const MergeCutArgs& args, Stream) override { return host::mergeCut(args, isa_); }
+  Status stream(const StreamArgs& args, Stream) override { return host::stream(args, isa_); }
+  Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to, Stream) override {
+    return host::concatenate(parts, type, to);
+  }
+  void settle(const SettleArgs& args, Stream) override { host::settle(args); }
+  Status checkOrder(const ListView& list, uint64_t n, Stream) override { return host::checkOrder(list, n); }
+  Status countBlocks(std::span<const ListView> lists, Control* control, Stream) override {
+    return host::countBlocks(lists, *control);
+  }
+  void tally(const ListView& sum, std::span<const uint64_t> bounds, Control* control, Stream) override {
+    host::tally(sum, bounds, *control);
+  }
   void denseSum(const DenseSumArgs& args, Stream) override { host::denseSum(args, isa_); }
 
   void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, Stream) override {
@@ -206,7 +245,7 @@ class HostKernels final : public Kernels {
   }
 
   void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control, Stream) override {
-    if (control->nonFinite.count == 0) return;
+    if (control->anyNonFinite == 0) return;
     withAccumulate(type, [&]<class A>(A) {
       auto* values = static_cast<A*>(acc);
       for (uint64_t i = 0; i < n; ++i)
@@ -238,6 +277,10 @@ class HostKernels final : public Kernels {
       return fail(sparsecollCorrupted, "frame has {} values for {} indices", header.count, *args.counts[r]);
     if (args.control == nullptr) return {};
     Control& control = *args.control;
+    if (args.relayed) {
+      if ((header.flags & kFrameNonFiniteHeard) != 0) control.anyNonFinite = 1;
+      return {};
+    }
     control.facts[r] = {header.count, unpackThreshold(header.threshold, control.isDouble != 0)};
     control.delivered += header.count;
     control.largest = std::max(control.largest, header.count);

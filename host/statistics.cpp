@@ -11,25 +11,6 @@ namespace sparsecoll::host {
 
 namespace {
 
-constexpr uint64_t kLanes = 32;
-
-template <class A>
-double tileSquares(const A* x, uint64_t n, const Isa& isa) {
-  double lanes[kLanes] = {};
-  const uint64_t rows = n / kLanes;
-  if constexpr (std::is_same_v<A, double>)
-    isa.squareLanesDouble(x, rows, lanes);
-  else
-    isa.squareLanesFloat(x, rows, lanes);
-  for (uint64_t i = rows * kLanes; i < n; ++i) {
-    const auto v = static_cast<double>(x[i]);
-    lanes[i % kLanes] = fusedMultiplyAdd(v, v, lanes[i % kLanes]);
-  }
-  for (uint64_t half = kLanes / 2; half != 0; half /= 2)
-    for (uint64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-  return lanes[0];
-}
-
 template <class T>
 class Sampler {
   using A = typename Element<T>::Accumulate;
@@ -85,6 +66,28 @@ class Sampler {
 };
 
 }  // namespace
+
+constexpr uint64_t kLanes = 32;
+
+template <class A>
+double tileSquares(const A* x, uint64_t n, const Isa& isa) {
+  double lanes[kLanes] = {};
+  const uint64_t rows = n / kLanes;
+  if constexpr (std::is_same_v<A, double>)
+    isa.squareLanesDouble(x, rows, lanes);
+  else
+    isa.squareLanesFloat(x, rows, lanes);
+  for (uint64_t i = rows * kLanes; i < n; ++i) {
+    const auto v = static_cast<double>(x[i]);
+    lanes[i % kLanes] = fusedMultiplyAdd(v, v, lanes[i % kLanes]);
+  }
+  for (uint64_t half = kLanes / 2; half != 0; half /= 2)
+    for (uint64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  return lanes[0];
+}
+
+template double tileSquares(const float* x, uint64_t n, const Isa& isa);
+template double tileSquares(const double* x, uint64_t n, const Isa& isa);
 
 void sample(const PassArgs& args) {
   Control& control = *args.control;

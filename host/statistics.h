@@ -7,6 +7,10 @@
 
 namespace sparsecoll::host {
 
+// Sum of squares of at most kTile elements.
+template <class A>
+double tileSquares(const A* x, uint64_t n, const Isa& isa);
+
 void sample(const PassArgs& args);
 void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts);
 void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds, double* squares,

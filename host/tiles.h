@@ -10,6 +10,7 @@
 
 #include "core/kernels.h"
 #include "core/limits.h"
+#include "host/lists.h"
 
 namespace sparsecoll::host {
 
@@ -29,10 +30,12 @@ class TileWalker {
   template <class Mark>
   void gatherTile(uint64_t low, uint64_t length, A* tile, Mark mark) {
     for (size_t l = 0; l < lists_.size(); ++l) {
-      const auto* indices = static_cast<const Index*>(lists_[l].indices);
-      const auto* values = valuesOf(lists_[l]);
-      const uint32_t count = *lists_[l].count;
+      const auto [indices, values, count] = spanOf<A, Index>(lists_[l]);
       uint32_t c = cursors_[l];
+      if (indices == nullptr) {
+        addRun(lists_[l].first, values, count, low, length, tile, mark, cursors_[l]);
+        continue;
+      }
       for (uint64_t least = 0; c < count; ++c) {
         // Offsets must grow from least to below length; one compare sees to both ends. An index below low wraps around.
         // What does not pass ends the walk over this list, and finished() finds it out.
@@ -49,9 +52,11 @@ class TileWalker {
   // The lowest index that no tile has taken yet; ~0 when all lists are used up.
   uint64_t nextIndex() const {
     uint64_t next = ~uint64_t{0};
-    for (size_t l = 0; l < lists_.size(); ++l)
-      if (cursors_[l] < *lists_[l].count)
-        next = std::min<uint64_t>(next, static_cast<const Index*>(lists_[l].indices)[cursors_[l]]);
+    for (size_t l = 0; l < lists_.size(); ++l) {
+      const auto list = spanOf<A, Index>(lists_[l]);
+      if (cursors_[l] < list.count)
+        next = std::min(next, list.indices != nullptr ? list.indices[cursors_[l]] : lists_[l].first + cursors_[l]);
+    }
     return next;
   }
 
@@ -60,9 +65,11 @@ class TileWalker {
     bool complete = true;
     for (size_t l = 0; l < lists_.size(); ++l) {
       const uint32_t c = cursors_[l];
-      if (c == *lists_[l].count) continue;
+      const auto [indices, values, count] = spanOf<A, Index>(lists_[l]);
+      if (c == count) continue;
       complete = false;
-      const auto* indices = static_cast<const Index*>(lists_[l].indices);
+      if (indices == nullptr)
+        return failBy(static_cast<int>(l), sparsecollCorrupted, "list {} is a run past the end", l);
       if (indices[c] < n && (c == 0 || indices[c] > indices[c - 1])) continue;  // stopped because of another list
       return failBy(static_cast<int>(l), sparsecollCorrupted,
                     "list {}: index {} of entry {} is out of range or out of order", l,
@@ -73,10 +80,15 @@ class TileWalker {
   }
 
  private:
-  static const A* valuesOf(const ListView& list) {
-    if (list.values != nullptr) return static_cast<const A*>(list.values);
-    const uint64_t indexBytes = alignUp(*list.count * sizeof(Index), 16);
-    return reinterpret_cast<const A*>(static_cast<const std::byte*>(list.indices) + indexBytes);
+  template <class Mark>
+  void addRun(uint64_t first, const A* values, uint32_t count, uint64_t low, uint64_t length, A* tile, Mark mark,
+              uint32_t& cursor) const {
+    if (first + cursor < low) return;  // finished() finds it out
+    for (; cursor < count && first + cursor - low < length; ++cursor) {
+      const uint64_t offset = first + cursor - low;
+      tile[offset] = add_ ? tile[offset] + values[cursor] : values[cursor];
+      mark(offset);
+    }
   }
 
   std::span<const ListView> lists_;

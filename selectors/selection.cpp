@@ -41,46 +41,78 @@ Result<std::unique_ptr<Selection>> Selection::make(PlanFunction plan, const Sele
   return selection;
 }
 
+// Places the tables of a control block behind it: once to learn how much room they need, once to set the pointers.
+class Selection::Tables {
+ public:
+  explicit Tables(std::byte* base) : base_(base) {}
+
+  void place(const SelectionPlan& plan, const SelectionRequest& request, Control& control) {
+    const auto ranks = static_cast<uint64_t>(request.ranks);
+    const uint64_t windows = plan.windows.size();
+    take(control.windows, windows);
+    take(control.facts, ranks);
+    take(control.poison, ranks * kMaxNonFiniteIndices);
+    if (plan.samples) take(control.histogram, kHistogramBins);
+    if (plan.survey != SurveyKind::kNone) take(control.survey, ranks * plan.surveyLength);
+    if (plan.survey == SurveyKind::kNorms) {
+      take(control.fragments.lengths, windows);
+      take(control.fragments.entries, windows);
+      take(control.fragments.order, windows);
+      take(control.fragments.bins, windows);
+      take(control.fragments.norms, windows);
+      take(control.fragments.costs, windows);
+      take(control.fragments.loads, ranks);
+    }
+    if (plan.blocks != 0) {
+      take(control.blocks.counts, plan.blocks);
+      take(control.blocks.starts, ranks + 1);
+      take(control.blocks.loads, ranks);
+    }
+  }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  template <class T>
+  void take(T*& table, uint64_t count) {
+    table = reinterpret_cast<T*>(base_ + bytes_);
+    bytes_ += alignUp(count * sizeof(T), 64);
+  }
+
+  std::byte* base_;
+  uint64_t bytes_ = alignUp(sizeof(Control), 64);
+};
+
 Status Selection::allocate(const std::shared_ptr<MemoryBudget>& budget) {
-  const auto ranks = static_cast<uint64_t>(request_.ranks);
-  const uint64_t windowsAt = alignUp(sizeof(Control), 64);
-  const uint64_t factsAt = windowsAt + alignUp(plan_.windows.size() * sizeof(Window), 64);
-  const uint64_t poisonAt = factsAt + alignUp(ranks * sizeof(RankFacts), 64);
-  const uint64_t histogramAt = poisonAt + alignUp(ranks * kMaxNonFiniteIndices * sizeof(uint32_t), 64);
-  const uint64_t bytes = histogramAt + (plan_.samples ? kHistogramBins * sizeof(uint32_t) : 0);
-  SC_TRY(control_, kernels_.allocate(bytes, budget));
-  uint64_t slots = 0;
-  for (const WindowPlan& window : plan_.windows) slots += window.slots;
+  Control initial{};
+  Tables sizes(nullptr);
+  sizes.place(plan_, request_, initial);
+  SC_TRY(control_, kernels_.allocate(sizes.bytes(), budget));
+  uint64_t slots = plan_.lazySlots;
+  for (const WindowPlan& window : plan_.windows) slots += window.lazy ? 0 : window.slots;
   SC_TRY(candidateIndices_, kernels_.allocate(slots * sizeof(uint32_t), budget));
   SC_TRY(candidateValues_, kernels_.allocate(slots * elementBytes(request_.accumulateType), budget));
-
-  Control initial{};
-  auto* const base = control_.as<>();
-  initial.windows = reinterpret_cast<Window*>(base + windowsAt);
-  initial.facts = reinterpret_cast<RankFacts*>(base + factsAt);
-  initial.poison = reinterpret_cast<uint32_t*>(base + poisonAt);
-  if (plan_.samples) initial.histogram = reinterpret_cast<uint32_t*>(base + histogramAt);
-  kernels_.copy(base, &initial, sizeof initial, {});
   return {};
 }
 
 void Selection::reset() {
-  Control initial{};
-  kernels_.copy(&initial, control(), sizeof initial, {});
   Control fresh{};
-  fresh.windows = initial.windows;
-  fresh.facts = initial.facts;
-  fresh.poison = initial.poison;
-  fresh.histogram = initial.histogram;
+  Tables(control_.as<>()).place(plan_, request_, fresh);
   fresh.threshold = plan_.threshold;
   fresh.k = plan_.k;
   fresh.rank = static_cast<uint32_t>(request_.rank);
   fresh.ranks = static_cast<uint32_t>(request_.ranks);
   fresh.n = request_.n;
   fresh.windowCount = static_cast<uint32_t>(plan_.windows.size());
+  fresh.teams = request_.teams;
   fresh.isDouble = request_.accumulateType == sparsecollFloat64 ? 1 : 0;
+  fresh.surveyLength = plan_.surveyLength;
+  fresh.measuresNorms = plan_.survey == SurveyKind::kNorms ? 1 : 0;
+  fresh.blocks.length = plan_.blockLength;
+  fresh.blocks.count = plan_.blocks;
   kernels_.copy(control(), &fresh, sizeof fresh, {});
-  uint64_t slot = 0;
+  if (plan_.blocks != 0)
+    kernels_.fillZero(fresh.blocks.starts, (static_cast<uint64_t>(request_.ranks) + 1) * sizeof(uint32_t), {});
+  uint64_t slot = plan_.lazySlots;
   for (size_t w = 0; w < plan_.windows.size(); ++w) {
     const WindowPlan& plan = plan_.windows[w];
     Window window{};
@@ -89,17 +121,28 @@ void Selection::reset() {
     window.key = plan.key;
     window.limit = plan.limit;
     window.room = plan.room;
-    window.firstSlot = slot;
-    window.slots = plan.slots;
+    window.firstSlot = plan.lazy ? 0 : slot;
+    window.slots = plan.lazy ? plan_.lazySlots : plan.slots;
+    window.lazy = plan.lazy ? 1 : 0;
     window.spread = plan.spread;
     window.forced = kNoForcedIndex;
     window.exact = plan.exact ? 1 : 0;
-    kernels_.copy(initial.windows + w, &window, sizeof window, {});
-    slot += plan.slots;
+    kernels_.copy(fresh.windows + w, &window, sizeof window, {});
+    if (plan_.survey == SurveyKind::kNorms) {
+      const uint64_t length = plan.end - plan.begin;
+      kernels_.copy(fresh.fragments.lengths + w, &length, sizeof length, {});
+    }
+    slot += plan.lazy ? 0 : plan.slots;
   }
 }
 
-void Selection::select(const SelectionInput& input, const List& target, Stream stream) {
+std::vector<uint64_t> Selection::unitRooms() const {
+  std::vector<uint64_t> rooms;
+  for (const WindowPlan& window : plan_.windows) rooms.push_back(window.room);
+  return rooms;
+}
+
+void Selection::pass(const SelectionInput& input, Stream stream) {
   PassArgs pass;
   pass.gradient = input.gradient;
   pass.gradientType = input.gradientType;
@@ -115,21 +158,36 @@ void Selection::select(const SelectionInput& input, const List& target, Stream s
   if (plan_.afterSample != nullptr) kernels_.apply(*plan_.afterSample, control(), stream);
   kernels_.pass(pass, stream);
 
-  CutArgs cut;
-  cut.acc = input.out != nullptr ? input.out : input.gradient;
-  cut.accumulateType = request_.accumulateType;
-  cut.control = control();
-  cut.candidateIndices = pass.candidateIndices;
-  cut.candidateValues = pass.candidateValues;
-  cut.target = target;
-  kernels_.cut(cut, stream);
+  // Without a residual the gradient is acc. Only a cut with arrivals writes to it, and only where there is a residual.
+  cut_.acc = input.out != nullptr ? input.out : const_cast<void*>(input.gradient);
+  cut_.accumulateType = request_.accumulateType;
+  cut_.control = control();
+  cut_.candidateIndices = pass.candidateIndices;
+  cut_.candidateValues = pass.candidateValues;
+  if (plan_.survey == SurveyKind::kLadder) kernels_.countRungs(cut_, stream);
+}
+
+void Selection::afterSurvey(Stream stream) {
+  if (plan_.afterSurvey != nullptr) kernels_.apply(*plan_.afterSurvey, control(), stream);
+}
+
+void Selection::cut(const List& target, Stream stream) {
+  CutArgs args = cut_;
+  args.target = target;
+  kernels_.cut(args, stream);
+  afterCut(stream);
+}
+
+void Selection::afterCut(Stream stream) {
   if (plan_.afterCut != nullptr) kernels_.apply(*plan_.afterCut, control(), stream);
 }
 
-void Selection::observe(Stream stream) {
+Status Selection::observe(std::span<const ListView> delivered, Stream stream) {
+  if (plan_.blocks != 0) SC_TRY(kernels_.countBlocks(delivered, control(), stream));
   if (plan_.afterExchange != nullptr) kernels_.apply(*plan_.afterExchange, control(), stream);
   static constexpr Rule kAdvance = {"advance", [](Control& control) { ++control.iteration; }};
   kernels_.apply(kAdvance, control(), stream);
+  return {};
 }
 
 Status Selection::setDensity(double density) {
@@ -142,7 +200,9 @@ Status Selection::setDensity(double density) {
     return invalid("density {} was not planned for, the most are {} entries", density, mostWanted_);
   plan.capacity = plan_.capacity;
   plan.mostEntries = plan_.mostEntries;
+  plan.lazySlots = plan_.lazySlots;
   for (size_t w = 0; w < plan.windows.size(); ++w) {
+    if (plan.windows[w].lazy) continue;  // its limit is set in every step
     plan.windows[w].slots = plan_.windows[w].slots;
     plan.windows[w].room = plan_.windows[w].room;
     kernels_.copy(&control()->windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), {});
@@ -167,6 +227,12 @@ void Selection::save(Writer& to) const {
   to.write(now.gain);
   to.write(now.side);
   for (const double kept : now.kept) to.write(kept);
+  for (const double share : now.teamShare) to.write(share);
+  for (uint32_t p = 0; now.blocks.count != 0 && p <= now.ranks; ++p) {
+    uint32_t start = 0;
+    kernels_.copy(&start, now.blocks.starts + p, sizeof start, {});
+    to.write(start);
+  }
   to.write(now.windowCount);
   for (uint32_t w = 0; w < now.windowCount; ++w) {
     Window window{};
@@ -188,10 +254,22 @@ Status Selection::load(Reader& from) {
     SC_TRY(kept, from.read<double>());
     keptAreMagnitudes = keptAreMagnitudes && isMagnitude(kept);
   }
+  bool sharesAreFinite = true;
+  for (double& share : saved.teamShare) {
+    SC_TRY(share, from.read<double>());
+    sharesAreFinite = sharesAreFinite && isFinite(share);
+  }
+  std::vector<uint32_t> starts(plan_.blocks != 0 ? static_cast<size_t>(request_.ranks) + 1 : 0);
+  for (uint32_t& start : starts) {
+    SC_TRY(start, from.read<uint32_t>());
+  }
+  if (!std::is_sorted(starts.begin(), starts.end()) || (!starts.empty() && starts.back() > plan_.blocks))
+    return fail(sparsecollCorrupted, "the blob's partitions are out of order");
   SC_TRY(const auto windows, from.read<uint32_t>());
   if (windows != plan_.windows.size())
     return invalid("the blob has {} windows, this reducer {}", windows, plan_.windows.size());
-  if (!isMagnitude(saved.threshold) || !isShare(saved.gain) || !isShare(std::abs(saved.side)) || !keptAreMagnitudes)
+  if (!isMagnitude(saved.threshold) || !isShare(saved.gain) || !isShare(std::abs(saved.side)) || !keptAreMagnitudes ||
+      !sharesAreFinite)
     return fail(sparsecollCorrupted, "the blob's threshold has a state that no step leaves");
   std::vector<Window> states(windows);
   for (Window& state : states) {
@@ -206,6 +284,8 @@ Status Selection::load(Reader& from) {
   kernels_.copy(&control()->gain, &saved.gain, sizeof saved.gain, {});
   kernels_.copy(&control()->side, &saved.side, sizeof saved.side, {});
   kernels_.copy(control()->kept, saved.kept, sizeof saved.kept, {});
+  kernels_.copy(control()->teamShare, saved.teamShare, sizeof saved.teamShare, {});
+  if (!starts.empty()) kernels_.copy(control()->blocks.starts, starts.data(), starts.size() * sizeof(uint32_t), {});
   for (uint32_t w = 0; w < windows; ++w) {
     kernels_.copy(&control()->windows[w].key, &states[w].key, sizeof(uint64_t), {});
     kernels_.copy(&control()->windows[w].spread, &states[w].spread, sizeof(double), {});

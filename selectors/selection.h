@@ -27,6 +27,9 @@ struct SelectionRequest {
   sparsecollDistribution_t distribution = sparsecollDistributionDefault;
   bool faithful = false;
   bool selectNothing = false;
+  uint32_t blocks = 0;    // not 0: SparDL's blocks, each a unit of its own
+  uint32_t arrivals = 0;  // lists that may be added to a block before it is selected from
+  uint32_t teams = 1;
   std::span<const sparsecollSegment_t> segments;  // lengths add up to n; empty: one unit
 };
 
@@ -39,18 +42,32 @@ struct WindowPlan {
   uint64_t key = 0;    // first key
   double spread = 0;
   bool exact = true;
+  bool lazy = false;
+};
+
+// What the ranks tell each other between the pass and the cut.
+enum class SurveyKind {
+  kNone,
+  kLadder,  // counts of candidates at control->rungs
+  kNorms,   // of acc over every window
 };
 
 // How a method selects.
 struct SelectionPlan {
   std::vector<WindowPlan> windows;
-  uint64_t k = 0;                       // entries requested
-  uint64_t mostEntries = 0;             // k at the largest density
-  uint64_t capacity = 0;                // most entries this rank may send
-  double threshold = 0;                 // first threshold of the methods that move one
+  uint64_t k = 0;            // entries requested
+  uint64_t mostEntries = 0;  // k at the largest density
+  uint64_t capacity = 0;     // most entries this rank may send
+  double threshold = 0;      // first threshold of the methods that move one
+  uint64_t lazySlots = 0;    // shared by the lazy windows
+  uint64_t blockLength = 0;  // ExDyna
+  uint32_t blocks = 0;
+  SurveyKind survey = SurveyKind::kNone;
+  uint32_t surveyLength = 0;
   bool samples = false;                 // the step starts with a histogram of a sample of acc
   const Rule* before = nullptr;         // may set windows from the iteration
   const Rule* afterSample = nullptr;    // the histogram is there
+  const Rule* afterSurvey = nullptr;    // the ranks' rows are there
   const Rule* afterCut = nullptr;       // this rank's own counts are known
   const Rule* afterExchange = nullptr;  // the ranks' counts and thresholds are known
 };
@@ -88,10 +105,19 @@ class Selection {
   uint64_t mostEntries() const { return plan_.mostEntries; }
   Control* control() const { return control_.as<Control>(); }
 
-  // Runs the fused pass and writes what travels to target.
-  void select(const SelectionInput& input, const List& target, Stream stream);
-  // To be called once the ranks' headers are in the control block.
-  void observe(Stream stream);
+  std::vector<uint64_t> unitRooms() const;
+
+  uint64_t surveyLength() const { return plan_.surveyLength; }
+
+  // A step: the fused pass; once the ranks have exchanged their rows of the survey, if there is one, a cut of the
+  // candidates, here or by a collective that selects; then what rules make of the counts, own and of all ranks.
+  void pass(const SelectionInput& input, Stream stream);
+  void afterSurvey(Stream stream);
+  const CutArgs& candidates() const { return cut_; }
+  void cut(const List& target, Stream stream);
+  void afterCut(Stream stream);
+  // delivered: the step's sum.
+  Status observe(std::span<const ListView> delivered, Stream stream);
 
   Status setDensity(double density);
   void reset();
@@ -103,6 +129,7 @@ class Selection {
   Selection(PlanFunction planFunction, SelectionRequest request, SelectionPlan plan, Kernels& kernels)
       : planFunction_(planFunction), request_(std::move(request)), plan_(std::move(plan)), kernels_(kernels) {}
   Status allocate(const std::shared_ptr<MemoryBudget>& budget);
+  class Tables;
 
   PlanFunction planFunction_;
   SelectionRequest request_;
@@ -113,6 +140,7 @@ class Selection {
   Buffer control_;  // Control, then windows, facts, poison
   Buffer candidateIndices_;
   Buffer candidateValues_;
+  CutArgs cut_;  // of the latest pass
 };
 
 }  // namespace sparsecoll

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/partition.h"
 #include "selectors/selectors.h"
 
 namespace sparsecoll {
@@ -87,6 +88,22 @@ Result<SelectionPlan> planTopK(const SelectionRequest& request) {
   const uint64_t infinity = infinityKey(request.accumulateType == sparsecollFloat64);
   SelectionPlan plan;
   plan.afterCut = &kAfterCut;
+  if (request.blocks != 0) {
+    const double whole = static_cast<double>(request.n);
+    const double now = request.k != 0 ? static_cast<double>(std::min(request.k, request.n)) / whole : request.density;
+    for (uint32_t b = 0; b < request.blocks; ++b) {
+      const Range block = blockOf(request.n, request.blocks, b);
+      const uint64_t limit = request.selectNothing ? 0 : entriesOf(now, block.length());
+      const uint64_t most = std::max(limit, entriesOf(request.maxDensity, block.length()));
+      WindowPlan window = windowFor(block.begin, block.end, limit, most, infinity);
+      window.slots = (3 + request.arrivals) * most + 256;
+      plan.windows.push_back(window);
+      plan.k += limit;
+      plan.capacity += most;
+    }
+    plan.mostEntries = plan.capacity;
+    return plan;
+  }
   if (!hasRules(request.segments)) {
     const Wanted wanted = wantedOf(request);
     plan.windows.push_back(windowFor(0, request.n, wanted.now, wanted.most, infinity, true));

@@ -99,6 +99,8 @@ sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params
     filled.selector = preset->selector;
     filled.collective = preset->collective;
     filled.distribution = preset->distribution;
+    filled.teams = preset->teams;
+    filled.teamGather = preset->teamGather;
     return writeStruct(params, filled, "params");
   });
 }

@@ -128,6 +128,7 @@ void accumulateStats(sparsecollStats_t& total, const sparsecollStats_t& step) {
   total.opsOverflow += before.opsOverflow;
   total.opsFallback += before.opsFallback;
   total.bytesDense += before.bytesDense;
+  total.entriesLost += before.entriesLost;
   total.bytesSent += before.bytesSent;
   total.bytesReceived += before.bytesReceived;
 }

@@ -76,9 +76,9 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
   SC_TRY(const Buffer count, kernels.allocate(sizeof(uint32_t), comm.budget()));
   const List target{indices.as<uint32_t>(), values.as<>(), count.as<uint32_t>(), selection->capacity(),
                     List::Values::kApart};
-  selection->select(
-      {in, static_cast<sparsecollDataType_t>(type), nullptr, direct ? nullptr : acc.as<>(), params.inputScale}, target,
-      {});
+  selection->pass(
+      {in, static_cast<sparsecollDataType_t>(type), nullptr, direct ? nullptr : acc.as<>(), params.inputScale}, {});
+  selection->cut(target, {});
 
   const uint32_t found = *target.count;
   *out->count = found;

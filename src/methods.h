@@ -23,6 +23,7 @@ struct SelectorRow {
   sparsecollColl_t collective;  // what Auto means where dense is not better
   bool densityIsGlobal;         // k counts the union over ranks
   bool segmentRules;            // honours per-tensor densities
+  bool blocks;                  // selects from the blocks of a collective
   MemoryBound bound;
   MemoryBound faithfulBound;
 };
@@ -31,6 +32,7 @@ struct CollectiveRow {
   sparsecollColl_t id;
   const char* name;
   CollectiveMaker make;  // nullptr: the engine's dense all-reduce, without a selection
+  bool blocks;           // selects from blocks that it cuts the vector into; needs a selector that can
 };
 
 struct PresetRow {
@@ -40,6 +42,8 @@ struct PresetRow {
   const char* summary;
   const char* source;
   sparsecollDistribution_t distribution = sparsecollDistributionDefault;
+  int32_t teams = 0;
+  sparsecollTeamGather_t teamGather = sparsecollTeamGatherDefault;
 };
 
 std::span<const SelectorRow> selectorRows();

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/limits.h"
 #include "src/structs.h"
 
 namespace sparsecoll {
@@ -49,6 +50,8 @@ constexpr Field kFields[] = {
     SC_UNSIGNED(seed),
     SC_UNSIGNED(tag),
     SC_ENUM(distribution, sparsecollDistributionDefault, sparsecollDistributionPareto),
+    SC_ENUM(teams, 0, kMaxRanks),
+    SC_ENUM(teamGather, sparsecollTeamGatherDefault, sparsecollTeamGatherBruck),
     SC_ENUM(reserved0, 0, 0),
 };
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "collectives/spardl.h"
 #include "src/agreement.h"
 #include "src/entries.h"
 
@@ -36,6 +37,22 @@ std::vector<Agreed> agreedFieldsOf(const ReducerSpec& spec) {
   return fields;
 }
 
+// Only now is it known how many ranks there are.
+Status chooseTeams(ReducerSpec& spec, int ranks) {
+  sparsecollParams_t& params = spec.params;
+  if (!spec.collective->blocks) {
+    params.teams = 1;
+    return {};
+  }
+  auto gather = static_cast<sparsecollTeamGather_t>(params.teamGather);
+  if (gather == sparsecollTeamGatherDefault)
+    gather = (params.teams & (params.teams - 1)) == 0 ? sparsecollTeamGatherRecursive : sparsecollTeamGatherBruck;
+  const uint64_t k = params.k != 0 ? params.k : static_cast<uint64_t>(params.density * static_cast<double>(spec.n));
+  SC_TRY(params.teams, resolveTeams(ranks, params.teams, gather, k));
+  params.teamGather = gather;
+  return {};
+}
+
 }  // namespace
 
 Status checkPointer(const char* name, const void* pointer, uint64_t alignment) {
@@ -60,6 +77,7 @@ Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
 
 Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec) {
+  SC_TRY(chooseTeams(spec, comm->ranks()));
   std::vector<Agreed> fields = agreedFieldsOf(spec);
   fields.reserve(fields.size() + 1);
   SC_TRY(const Agreement agreement, agree(*comm, call, fields));
@@ -86,6 +104,11 @@ SelectionRequest Reducer::selectionRequest() const {
   request.distribution = static_cast<sparsecollDistribution_t>(spec_.params.distribution);
   request.faithful = spec_.params.faithful != 0;
   request.selectNothing = spec_.has(SPARSECOLL_SELECT_NOTHING);
+  if (spec_.collective->blocks) {
+    request.teams = static_cast<uint32_t>(spec_.params.teams);
+    request.blocks = static_cast<uint32_t>(request.ranks) / request.teams;
+    request.arrivals = ceilLog2(request.blocks);
+  }
   request.segments = spec_.segments;
   return request;
 }
@@ -98,10 +121,19 @@ Status Reducer::allocate() {
   setup.n = spec_.n;
   setup.accumulateType = spec_.accumulateType;
   setup.capacity = selection_->capacity();
+  setup.mostEntries = selection_->mostEntries();
+  const std::vector<uint64_t> rooms = selection_->unitRooms();
+  setup.unitRooms = rooms;
+  setup.teams = spec_.params.teams;
+  setup.teamGather = static_cast<sparsecollTeamGather_t>(spec_.params.teamGather);
+  setup.faithful = spec_.params.faithful != 0;
   setup.kernels = &kernels;
   setup.transport = &comm_->transport();
   setup.budget = budget_;
   SC_TRY(collective_, spec_.collective->make(setup));
+  if (selection_->surveyLength() != 0) {
+    SC_TRY(survey_, Survey::make(setup, selection_->surveyLength()));
+  }
   if (spec_.buffer == nullptr) {
     SC_TRY(acc_, kernels.allocate(accBytes() * (spec_.transactional ? 2 : 1), budget_));
   }
@@ -245,12 +277,19 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   input.in = spec_.keepsResidual() ? accBuffer(current_) : nullptr;
   input.out = acc;
   input.scale = spec_.params.inputScale;
-  selection_->select(input, collective_->target(operation), stream);
+  selection_->pass(input, stream);
+  if (survey_) {
+    SC_TRY(survey_->run({&operation, acc, selection_->control(), {}, stream}));
+    selection_->afterSurvey(stream);
+  }
+  if (!collective_->selects()) selection_->cut(collective_->target(operation), stream);
   const uint64_t selected = nowNs();
   step_.lastSelectNs = selected - start;
 
-  SC_TRY(const Delivered delivered, collective_->run({&operation, acc, selection_->control(), stream}));
-  selection_->observe(stream);
+  SC_TRY(const Delivered delivered,
+         collective_->run({&operation, acc, selection_->control(), selection_->candidates(), stream}));
+  if (collective_->selects()) selection_->afterCut(stream);
+  SC_TRY(selection_->observe(delivered.lists, stream));
   const uint64_t exchanged = nowNs();
   step_.lastExchangeNs = exchanged - selected;
 
@@ -309,9 +348,17 @@ void Reducer::commit(const Delivered& delivered, Stream stream) {
   const auto own = static_cast<size_t>(comm_->rank());
   // A step that ends with NonFinite delivers nothing, so nothing leaves either.
   const bool keepAll = nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError;
-  for (size_t r = 0; r < delivered.lists.size() && !keepAll; ++r)
-    if (delivered.commit == Commit::kAllLists || r == own)
-      kernels.zeroAt(acc, spec_.accumulateType, spec_.n, delivered.lists[r], stream);
+  if (keepAll) {
+    // Nothing.
+  } else if (delivered.commit == Commit::kSettle) {
+    kernels.settle({acc, spec_.accumulateType, spec_.n, delivered.lists[0], delivered.sent, delivered.dropped,
+                    delivered.lossy ? &step_.entriesLost : nullptr},
+                   stream);
+  } else {
+    for (size_t r = 0; r < delivered.lists.size(); ++r)
+      if (delivered.commit == Commit::kAllLists || r == own)
+        kernels.zeroAt(acc, spec_.accumulateType, spec_.n, delivered.lists[r], stream);
+  }
   kernels.clearNonFinite(acc, spec_.accumulateType, spec_.n, control, stream);
   current_ = next;
   outLeftResidual_ = !keepAll;
@@ -366,6 +413,7 @@ sparsecollReducerInfo_t Reducer::info() const {
   info.k = spec_.dense() ? spec_.n : selection_->k();
   info.capacity = spec_.dense() ? spec_.n : selection_->capacity();
   info.workspaceBytes = budget_->inUse();
+  info.teams = spec_.params.teams;
   info.densityIsGlobal = spec_.selector->densityIsGlobal && !spec_.dense() ? 1 : 0;
   const size_t length = std::min(std::strlen(spec_.reason), sizeof info.reason - 1);
   std::memcpy(info.reason, spec_.reason, length);

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "collectives/collective.h"
+#include "collectives/survey.h"
 #include "core/status.h"
 #include "selectors/selection.h"
 #include "src/communicator.h"
@@ -96,6 +98,7 @@ class Reducer {
   uint64_t plan_ = 0;                           // hash of what the ranks agreed on
   uint64_t turn_ = 0;
   std::unique_ptr<Selection> selection_;
+  std::optional<Survey> survey_;
   std::unique_ptr<Collective> collective_;
   Buffer acc_;           // residual, one or two of them, unless the caller owns it
   Buffer touchedLines_;  // OUT_PRESERVED: where the last sum lies in out

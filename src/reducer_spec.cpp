@@ -37,6 +37,8 @@ Status readSegments(const sparsecollReducerConfig_t& config, ReducerSpec& spec) 
   if (total != spec.n) return invalid("the segments have {} elements, the gradient {}", total, spec.n);
   if (rules && !spec.selector->segmentRules)
     return unsupported("selector {} has no per-tensor rules", spec.selector->name);
+  if (rules && spec.collective->blocks)
+    return unsupported("collective {} has no per-tensor rules", spec.collective->name);
   return {};
 }
 
@@ -58,6 +60,8 @@ Status resolveCollective(ReducerSpec& spec) {
   }
   SC_TRY(spec.collective, findCollective(id));
   spec.params.collective = spec.collective->id;
+  if (spec.collective->blocks && !spec.selector->blocks)
+    return unsupported("collective {} does not go with selector {}", spec.collective->name, spec.selector->name);
   return {};
 }
 

@@ -141,7 +141,8 @@ void TopKLoop::step() {
   target.values = values_.as<>();
   target.count = &count_;
   target.capacity = selection_->capacity();
-  selection_->select(input, target, {});
+  selection_->pass(input, {});
+  selection_->cut(target, {});
   const sparsecoll::ListView selected{indices_.as<>(), values_.as<>(), &count_};
   hostKernels().zeroAt(acc_.as<>(), sparsecoll::Element<float>::kType, data_.n(), selected, {});
 }

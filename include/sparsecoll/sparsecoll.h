@@ -162,6 +162,14 @@ typedef enum {
   sparsecollDistributionMaxEnum = 0x7fffffff
 } sparsecollDistribution_t;
 
+/* How SparDL's teams gather what each has for a block. */
+typedef enum {
+  sparsecollTeamGatherDefault = 0,   /* Recursive for a power of two of teams, else Bruck */
+  sparsecollTeamGatherRecursive = 1, /* R-SAG: recursive doubling, cut after every round; teams a power of two */
+  sparsecollTeamGatherBruck = 2,     /* B-SAG: each team gives an adaptive share, the sum is cut once */
+  sparsecollTeamGatherMaxEnum = 0x7fffffff
+} sparsecollTeamGather_t;
+
 /* What a step does when an entry of some rank is NaN or Inf. Every rank's out gets a quiet NaN at (up to 16 per rank
    of) those entries, and they are never stored in a residual. Propagate: the call succeeds. Error: it returns
    sparsecollNonFinite on all ranks. */
@@ -244,6 +252,8 @@ typedef struct {
   uint64_t seed;
   uint64_t tag;       /* the caller's bucket id, shown in mismatch reports */
   int32_t distribution; /* sparsecollDistribution_t, for Sidco */
+  int32_t teams;        /* SparDL: groups of ranks, a divisor of their number; 0: chosen by cost, see docs/algorithms */
+  int32_t teamGather;   /* sparsecollTeamGather_t, for SparDL */
   int32_t reserved0;
 } sparsecollParams_t;
 
@@ -306,6 +316,7 @@ typedef struct {
   double lastImbalance;   /* largest / mean entries per rank */
   int32_t lastCollective; /* sparsecollColl_t */
   int32_t reserved0;
+  uint64_t entriesLost;   /* entries that a faithful method forgot on the way, as published (gTop-k); else 0 */
 } sparsecollStats_t;
 
 /* What a reducer will run and why. */
@@ -317,7 +328,7 @@ typedef struct {
   uint64_t workspaceBytes;      /* all memory the reducer holds, residual included unless caller-owned */
   uint64_t memoryBoundBytes;    /* the method's declared bound, see docs/algorithms */
   int32_t densityIsGlobal;      /* 1: k counts the union over ranks (exclusive partitions); 0: entries per rank */
-  int32_t reserved0;
+  int32_t teams;                /* SparDL, else 1 */
   char reason[128];             /* one sentence on the choice */
 } sparsecollReducerInfo_t;
 

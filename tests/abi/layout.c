@@ -125,6 +125,12 @@ VALUE(sparsecollDistributionGammaPareto, 2);
 VALUE(sparsecollDistributionPareto, 3);
 VALUE(sparsecollDistributionMaxEnum, 0x7fffffff);
 
+/* sparsecollTeamGather_t */
+VALUE(sparsecollTeamGatherDefault, 0);
+VALUE(sparsecollTeamGatherRecursive, 1);
+VALUE(sparsecollTeamGatherBruck, 2);
+VALUE(sparsecollTeamGatherMaxEnum, 0x7fffffff);
+
 /* sparsecollNonFinite_t */
 VALUE(sparsecollNonFiniteDefault, 0);
 VALUE(sparsecollNonFinitePropagate, 1);
@@ -148,6 +154,7 @@ SIZE(sparsecollTransport_t, 4);
 SIZE(sparsecollColl_t, 4);
 SIZE(sparsecollSelect_t, 4);
 SIZE(sparsecollDistribution_t, 4);
+SIZE(sparsecollTeamGather_t, 4);
 SIZE(sparsecollNonFinite_t, 4);
 SIZE(sparsecollLogLevel_t, 4);
 
@@ -167,7 +174,7 @@ FIELD(sparsecollConfig_t, name, 48, 8);
 FIELD(sparsecollConfig_t, logFn, 56, 8);
 FIELD(sparsecollConfig_t, logUser, 64, 8);
 
-SIZE(sparsecollParams_t, 104);
+SIZE(sparsecollParams_t, 112);
 FIELD(sparsecollParams_t, structSize, 0, 8);
 FIELD(sparsecollParams_t, magic, 8, 4);
 FIELD(sparsecollParams_t, headerVersion, 12, 4);
@@ -185,7 +192,9 @@ FIELD(sparsecollParams_t, outputScale, 72, 8);
 FIELD(sparsecollParams_t, seed, 80, 8);
 FIELD(sparsecollParams_t, tag, 88, 8);
 FIELD(sparsecollParams_t, distribution, 96, 4);
-FIELD(sparsecollParams_t, reserved0, 100, 4);
+FIELD(sparsecollParams_t, teams, 100, 4);
+FIELD(sparsecollParams_t, teamGather, 104, 4);
+FIELD(sparsecollParams_t, reserved0, 108, 4);
 
 SIZE(sparsecollSegment_t, 24);
 FIELD(sparsecollSegment_t, length, 0, 8);
@@ -216,7 +225,7 @@ FIELD(sparsecollReducerConfig_t, buffer, 40, 8);
 FIELD(sparsecollReducerConfig_t, accumulateType, 48, 4);
 FIELD(sparsecollReducerConfig_t, transactional, 52, 4);
 
-SIZE(sparsecollStats_t, 216);
+SIZE(sparsecollStats_t, 224);
 FIELD(sparsecollStats_t, structSize, 0, 8);
 FIELD(sparsecollStats_t, magic, 8, 4);
 FIELD(sparsecollStats_t, headerVersion, 12, 4);
@@ -246,6 +255,7 @@ FIELD(sparsecollStats_t, lastThreshold, 192, 8);
 FIELD(sparsecollStats_t, lastImbalance, 200, 8);
 FIELD(sparsecollStats_t, lastCollective, 208, 4);
 FIELD(sparsecollStats_t, reserved0, 212, 4);
+FIELD(sparsecollStats_t, entriesLost, 216, 8);
 
 SIZE(sparsecollReducerInfo_t, 200);
 FIELD(sparsecollReducerInfo_t, structSize, 0, 8);
@@ -259,7 +269,7 @@ FIELD(sparsecollReducerInfo_t, capacity, 40, 8);
 FIELD(sparsecollReducerInfo_t, workspaceBytes, 48, 8);
 FIELD(sparsecollReducerInfo_t, memoryBoundBytes, 56, 8);
 FIELD(sparsecollReducerInfo_t, densityIsGlobal, 64, 4);
-FIELD(sparsecollReducerInfo_t, reserved0, 68, 4);
+FIELD(sparsecollReducerInfo_t, teams, 68, 4);
 FIELD(sparsecollReducerInfo_t, reason, 72, 128);
 
 SIZE(sparsecollFailure_t, 320);

@@ -85,7 +85,11 @@ TEST_CASE("every preset conserves every entry, on any number of ranks") {
               for (size_t i = 0; i < before.size(); ++i) lost += before[i] != after[i] + group.outs[0][i] ? 1 : 0;
               equal = equal && group.outsEqual();
             }
-            CHECK(lost == 0);
+            // Only a method that is faithful to a published leak may lose anything, and then it says so.
+            uint64_t admitted = 0;
+            for (int rank = 0; rank < ranks; ++rank) admitted += group.stats(rank).entriesLost;
+            CHECK((lost == 0 || admitted != 0));
+            CHECK((admitted == 0 || faithful != 0));
             CHECK(equal);
             CHECK(within);
           }

@@ -77,7 +77,7 @@ std::vector<uint64_t> Reference::selectMicro(size_t rank, double threshold) {
     return found;
   }
   if (threshold > 0) return largest(rank, begin, end, method_.capacity, threshold);
-  const uint64_t share = std::min((method_.k + ranks - 1) / ranks, method_.capacity);
+  const uint64_t share = std::min(method_.k / ranks + (part < method_.k % ranks ? 1 : 0), method_.capacity);
   return largest(rank, begin, end, share, 0);
 }
 
@@ -104,8 +104,10 @@ uint64_t Reference::bytesSent(size_t rank) const {
   const uint64_t value = bytesOf(accumulateType(method_.type));
   const uint64_t peers = method_.ranks - 1;
   const uint64_t own = sent_[rank].size();
-  if (method_.collective == sparsecollCollAllGather) return peers * (header + (4 * own + 15) / 16 * 16 + value * own);
-  uint64_t bytes = peers * (header + 4 * own) + peers * (header + value * own);
+  uint64_t bytes = method_.survey != 0 ? peers * (header + 8 * method_.survey) : 0;
+  if (method_.collective == sparsecollCollAllGather)
+    return bytes + peers * (header + (4 * own + 15) / 16 * 16 + value * own);
+  bytes += peers * (header + 4 * own) + peers * (header + value * own);
   for (size_t w = 0; w < method_.ranks; ++w)
     if (w != rank) bytes += header + value * sent_[w].size();
   return bytes;

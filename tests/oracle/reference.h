@@ -19,6 +19,7 @@ struct Method {
   uint64_t n = 0;
   uint64_t k = 0;         // Info.k
   uint64_t capacity = 0;  // Info.capacity
+  uint64_t survey = 0;    // numbers that every rank tells the others before it selects
   double inputScale = 1;
   double outputScale = 1;
   bool average = false;
@@ -31,7 +32,7 @@ class Reference {
  public:
   explicit Reference(const Method& method);
 
-  // threshold: the current one of the methods that have one, as the last step's stats told it (0: none yet).
+  // threshold: the current one of the methods that have one (0: none yet).
   void step(const std::vector<Elements>& gradients, double threshold);
 
   const std::vector<double>& acc(size_t rank) const { return acc_[rank]; }

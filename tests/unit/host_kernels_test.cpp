@@ -223,7 +223,7 @@ TEMPLATE_TEST_CASE("clearNonFinite clears NaN and Inf and only if there was one"
   std::vector<TestType> acc = values;
   kernels->clearNonFinite(acc.data(), Element<TestType>::kType, kLength, &control, {});
   CHECK(difference(acc, values) == "");
-  control.nonFinite.count = 1;
+  control.anyNonFinite = 1;
   kernels->clearNonFinite(acc.data(), Element<TestType>::kType, kLength, &control, {});
   CHECK(difference(acc, wanted) == "");
 }

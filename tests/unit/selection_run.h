@@ -32,10 +32,17 @@ class SelectionRun {
 
   // One step with a gradient a rank. Returns the entries of all ranks.
   uint64_t step(const std::vector<std::vector<A>>& gradients) {
-    for (size_t r = 0; r < ranks(); ++r) select(r, gradients[r]);
+    for (size_t r = 0; r < ranks(); ++r)
+      selections_[r]->pass({gradients[r].data(), Element<A>::kType, residuals[r].data(), residuals[r].data(), 1}, {});
+    exchangeSurveys();
+    for (size_t r = 0; r < ranks(); ++r) cut(r);
     tellEveryone();
+    std::vector<ListView> sent;
+    std::vector<uint32_t> counts;
+    for (const auto& list : lists) counts.push_back(static_cast<uint32_t>(list.size()));
+    for (size_t r = 0; r < ranks(); ++r) sent.push_back({lists[r].data(), values[r].data(), &counts[r]});
     for (size_t r = 0; r < ranks(); ++r) {
-      selections_[r]->observe({});
+      if (!selections_[r]->observe(sent, {}).ok()) std::abort();
       for (size_t peer = 0; peer < ranks(); ++peer)
         if (clearsUnion_ || peer == r)
           for (const uint32_t i : lists[peer]) residuals[r][i] = 0;
@@ -49,13 +56,22 @@ class SelectionRun {
   std::vector<std::vector<A>> values;
 
  private:
-  void select(size_t r, const std::vector<A>& gradient) {
+  void exchangeSurveys() {
+    const uint64_t length = selections_[0]->surveyLength();
+    if (length == 0) return;
+    for (size_t from = 0; from < ranks(); ++from)
+      for (const auto& to : selections_)
+        std::copy_n(control(from).survey + from * length, length, to->control()->survey + from * length);
+    for (const auto& selection : selections_) selection->afterSurvey({});
+  }
+
+  void cut(size_t r) {
     Selection& selection = *selections_[r];
     lists[r].assign(selection.capacity(), 0);
     values[r].assign(selection.capacity(), 0);
     uint32_t count = 0;
     const List target{lists[r].data(), values[r].data(), &count, selection.capacity(), List::Values::kApart};
-    selection.select({gradient.data(), Element<A>::kType, residuals[r].data(), residuals[r].data(), 1}, target, {});
+    selection.cut(target, {});
     lists[r].resize(count);
     values[r].resize(count);
     accumulated.resize(ranks());

@@ -1,0 +1,372 @@
+// SparDL. P = Q d ranks are d teams of Q positions; the vector is cut into Q blocks, and position b of every team owns
+// block b.
+//   Spar-Reduce-Scatter: in ceil(log2 Q) rounds a rank sends each foreign block once, as its largest entries at that
+//     moment: of acc and of all that came for the block before.
+//   Spar-All-Gather: the d owners of a block add up what they have. R-SAG: recursive doubling, cut to the block's share
+//     after each round. B-SAG: Bruck's all-gather of a smaller share, cut once.
+//   All-gather in the team, Bruck, ceil(log2 Q) rounds.
+// Global residual collection: an index outside the final sum stays in the residual of whoever held it first; at an
+// index inside, what a rank had received and not passed on goes into that rank's residual.
+//
+// acc is never changed while this runs. What arrived is kept as lists, and a block is selected from acc plus these
+// lists, so nothing of length n is copied.
+#include "collectives/spardl.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "collectives/collectives.h"
+#include "collectives/frame_set.h"
+#include "collectives/relay.h"
+
+namespace sparsecoll {
+
+namespace {
+
+// What travels of a block on its way through a team, in the ring's order from a position on.
+struct Stretch {
+  uint32_t first;
+  uint32_t size;
+};
+
+// The control block's own window: the block that this position owns.
+Window& ownWindow(Control& control) { return control.windows[control.rank % (control.ranks / control.teams)]; }
+
+TeamShare shareIn(const Control& control) { return {control.teamShare[0], control.teamShare[1], control.teamShare[2]}; }
+
+void putShare(Control& control, const TeamShare& share, double wanted) {
+  const double fields[] = {share.entries, share.step, share.confirmed, wanted};
+  std::copy(std::begin(fields), std::end(fields), control.teamShare);
+}
+
+// For the own block's selection the share is the limit. It starts anew when another density is wanted.
+void takeShare(Control& control) {
+  Window& window = ownWindow(control);
+  const auto wanted = static_cast<double>(window.limit);
+  if (control.teamShare[3] != wanted) putShare(control, firstShare(wanted, control.teams), wanted);
+  const double most = std::max(control.teamShare[0], 1.0);
+  if (most < wanted) window.limit = static_cast<uint64_t>(most);
+}
+
+void putBackLimit(Control& control) { ownWindow(control).limit = static_cast<uint64_t>(control.teamShare[3]); }
+
+template <bool kFreezes>
+void moveShare(Control& control) {
+  const double wanted = control.teamShare[3];
+  putShare(control, nextShare(shareIn(control), control.merged, wanted, control.teams, kFreezes), wanted);
+}
+
+constexpr Rule kTakeShare = {"spardl-share", takeShare};
+constexpr Rule kPutBackLimit = {"spardl-limit", putBackLimit};
+constexpr Rule kMoveShare = {"spardl-move", moveShare<false>};
+constexpr Rule kMoveShareAsPublished = {"spardl-faithful-move", moveShare<true>};
+
+class SparDL final : public Collective {
+ public:
+  explicit SparDL(const CollectiveSetup& setup)
+      : kernels_(*setup.kernels),
+        n_(setup.n),
+        type_(setup.accumulateType),
+        faithful_(setup.faithful),
+        recursive_(setup.teamGather == sparsecollTeamGatherRecursive),
+        teams_(static_cast<uint32_t>(setup.teams)),
+        positions_(static_cast<uint32_t>(setup.transport->ranks() / setup.teams)),
+        team_(static_cast<uint32_t>(setup.transport->rank()) / positions_),
+        position_(static_cast<uint32_t>(setup.transport->rank()) % positions_),
+        rooms_(setup.unitRooms.begin(), setup.unitRooms.end()) {}
+
+  Status make(const CollectiveSetup& setup) {
+    for (uint32_t b = 0; b <= positions_; ++b)
+      bounds_.push_back(b < positions_ ? blockOf(n_, positions_, b).begin : n_);
+    SC_TRY(makeScatter(setup));
+    SC_TRY(makeTeamGather(setup));
+    SC_TRY(makeGather(setup));
+    SC_TRY(frames_.make(setup));
+    SC_TRY(relay_, Relay::make(setup));
+    return {};
+  }
+
+  bool selects() const override { return true; }
+  List target(const Operation&) override { return {}; }
+
+  Result<Delivered> run(const CollectiveStep& step) override {
+    relay_.begin(step);
+    sent_.clear();
+    arrived_.clear();
+    for (ScatterRound& round : scatter_) SC_TRY(scatter(step, round));
+    std::byte* held = nullptr;
+    SC_TRY(selectOwn(step, held));
+    if (teams_ > 1) SC_TRY(recursive_ ? gatherRecursively(step, held) : gatherTeams(step, held));
+    SC_TRY(gatherBlocks(step, held));
+    SC_TRY(relay_.end(step));
+    return Delivered{{&final_, 1}, Combine::kAdd, Commit::kSettle, sent_, dropped_};
+  }
+
+ private:
+  struct ScatterRound {
+    PeerRound peers;
+    size_t frame = 0;
+    std::vector<uint32_t> windows;  // the bag's blocks
+    OwnList dropped;
+  };
+  struct TeamRound {
+    PeerRound peers;
+    size_t frame = 0;
+    uint32_t partner = 0;  // team, R-SAG
+    uint32_t packets = 0;  // sent, and as many received, B-SAG
+    OwnList dropped;
+  };
+  struct GatherRound {
+    PeerRound peers;
+    size_t frame = 0;
+    Stretch sent;
+    Stretch received;
+  };
+
+  int rankAt(uint32_t team, uint32_t position) const { return static_cast<int>(team * positions_ + position); }
+  uint32_t after(uint32_t position, uint32_t steps) const { return (position + steps) % positions_; }
+  uint32_t valueBytes() const { return static_cast<uint32_t>(elementBytes(type_)); }
+  uint64_t roomOf(Stretch stretch) const {
+    uint64_t room = 0;
+    for (uint32_t j = 0; j < stretch.size; ++j) room += rooms_[after(stretch.first, j)];
+    return room;
+  }
+  FrameLayout layoutOf(Stretch stretch) const { return {roomOf(stretch), 4, valueBytes()}; }
+
+  Status makeScatter(const CollectiveSetup& setup) {
+    const std::vector<Bag> bags = bagsOf(positions_);
+    uint64_t mostArrivals = 0;
+    for (size_t i = 0; i <= bags.size(); ++i) {
+      const bool own = i == bags.size();
+      const Stretch stretch = own ? Stretch{position_, 1} : Stretch{after(position_, bags[i].gap), bags[i].size};
+      uint64_t dropped = 0;
+      for (uint32_t j = 0; j < stretch.size; ++j) {
+        const uint64_t arrivals = arrivalsOf(bags, i, after(stretch.first, j));
+        mostArrivals = std::max(mostArrivals, arrivals);
+        dropped += arrivals;
+      }
+      if (own) {
+        SC_TRY(ownDropped_, OwnList::make(setup, dropped));
+        dropped_.push_back(ownDropped_.view());
+        break;
+      }
+      ScatterRound round;
+      const Stretch incoming{position_, bags[i].size};
+      SC_TRY(round.peers,
+             PeerRound::make(setup, rankAt(team_, after(position_, bags[i].gap)), layoutOf(stretch),
+                             rankAt(team_, after(position_, positions_ - bags[i].gap)), layoutOf(incoming)));
+      round.frame = frames_.add(layoutOf(stretch));
+      for (uint32_t j = 0; j < stretch.size; ++j) round.windows.push_back(after(stretch.first, j));
+      std::sort(round.windows.begin(), round.windows.end());
+      SC_TRY(round.dropped, OwnList::make(setup, dropped));
+      dropped_.push_back(round.dropped.view());
+      scatter_.push_back(std::move(round));
+    }
+    // A window's arrivals, and acc's values there while they are added to it.
+    SC_TRY(scratch_, OwnList::make(setup, std::max(2 * mostArrivals, mostMerged())));
+    sent_.reserve(bags.size() + 1);
+    arrived_.reserve(bags.size());
+    return {};
+  }
+
+  // Most entries that can have come for a block before round `round`.
+  uint64_t arrivalsOf(const std::vector<Bag>& bags, size_t round, uint32_t block) const {
+    const uint32_t distance = after(block, positions_ - position_);
+    uint64_t entries = 0;
+    for (size_t i = 0; i < round; ++i)
+      if (distance < bags[i].size) entries += rooms_[block];
+    return entries;
+  }
+
+  uint64_t mostMerged() const { return (recursive_ ? 2 : teams_) * rooms_[position_]; }
+
+  Status makeTeamGather(const CollectiveSetup& setup) {
+    const uint64_t room = rooms_[position_];
+    const FrameLayout own = layoutOf({position_, 1});
+    ownFrame_ = frames_.add(own);
+    if (teams_ == 1) return {};
+    mergedFrame_ = frames_.add(own);
+    packets_.resize(teams_);
+    for (uint32_t s = 0; s < ceilLog2(teams_); ++s) {
+      const uint32_t gap = 1u << s;
+      TeamRound round;
+      round.partner = team_ ^ gap;
+      round.packets = std::min(gap, teams_ - gap);
+      if (recursive_) {
+        const int peer = rankAt(round.partner, position_);
+        SC_TRY(round.peers, PeerRound::make(setup, peer, own, peer, own));
+        round.frame = frames_.add(own);
+        SC_TRY(round.dropped, OwnList::make(setup, 2 * room));
+        dropped_.push_back(round.dropped.view());
+      } else {
+        FrameLayout layout = own;
+        layout.capacity *= round.packets;
+        SC_TRY(round.peers, PeerRound::make(setup, rankAt((team_ + teams_ - gap) % teams_, position_), layout,
+                                            rankAt((team_ + gap) % teams_, position_), layout));
+        round.frame = frames_.add(layout);
+      }
+      teamRounds_.push_back(std::move(round));
+    }
+    return {};
+  }
+
+  Status makeGather(const CollectiveSetup& setup) {
+    for (uint32_t s = 0; s < ceilLog2(positions_); ++s) {
+      const uint32_t gap = 1u << s;
+      const uint32_t size = std::min(gap, positions_ - gap);
+      GatherRound round;
+      round.sent = {position_, size};
+      round.received = {after(position_, gap), size};
+      SC_TRY(round.peers,
+             PeerRound::make(setup, rankAt(team_, after(position_, positions_ - gap)), layoutOf(round.sent),
+                             rankAt(team_, after(position_, gap)), layoutOf(round.received)));
+      round.frame = frames_.add(layoutOf(round.sent));
+      gather_.push_back(std::move(round));
+    }
+    SC_TRY(sum_, OwnList::make(setup, roomOf({0, positions_})));
+    sources_.reserve(gather_.size() + 1);
+    parts_.reserve(std::max<size_t>(2 * (gather_.size() + 1), teams_));
+    return {};
+  }
+
+  void cut(const CollectiveStep& step, std::span<const uint32_t> windows, size_t frame, const OwnList& dropped) {
+    CutArgs args = step.cut;
+    args.windows = windows;
+    args.arrivals = arrived_;
+    args.scratch = scratch_.list();
+    args.dropped = dropped.list();
+    args.target = listIn(frames_.at(*step.operation, frame), frames_.layout(frame));
+    kernels_.cut(args, step.stream);
+    sent_.push_back(viewOf(frames_.at(*step.operation, frame)));
+  }
+
+  Status scatter(const CollectiveStep& step, ScatterRound& round) {
+    cut(step, round.windows, round.frame, round.dropped);
+    SC_TRY(relay_.exchange(step, round.peers, frames_.at(*step.operation, round.frame)));
+    arrived_.push_back(viewOf(round.peers.frame()));
+    return {};
+  }
+
+  Status selectOwn(const CollectiveStep& step, std::byte*& held) {
+    const bool shares = teams_ > 1 && !recursive_;
+    if (shares) kernels_.apply(kTakeShare, step.control, step.stream);
+    cut(step, {&position_, 1}, ownFrame_, ownDropped_);
+    if (shares) kernels_.apply(kPutBackLimit, step.control, step.stream);
+    held = frames_.at(*step.operation, ownFrame_);
+    return {};
+  }
+
+  MergeCutArgs mergeOwnBlock(const CollectiveStep& step, std::span<const ListView> lists, std::byte* to) {
+    MergeCutArgs args;
+    args.lists = lists;
+    args.accumulateType = type_;
+    args.n = n_;
+    args.limit = &step.control->windows[position_].limit;
+    args.scratch = scratch_.list();
+    args.scratch.count = &step.control->merged;
+    args.target = listIn(to, frames_.layout(ownFrame_));
+    return args;
+  }
+
+  Status gatherRecursively(const CollectiveStep& step, std::byte*& held) {
+    double holders = 1;  // ranks that hold the same list
+    for (TeamRound& round : teamRounds_) {
+      SC_TRY(relay_.exchange(step, round.peers, held));
+      ListView both[] = {viewOf(held), viewOf(round.peers.frame())};
+      if (round.partner < team_) std::swap(both[0], both[1]);
+      held = frames_.at(*step.operation, round.frame);
+      holders *= 2;
+      MergeCutArgs args = mergeOwnBlock(step, both, held);
+      args.dropped = round.dropped.list();
+      args.droppedScale = 1 / holders;  // each of them drops the same entries
+      SC_TRY(kernels_.mergeCut(args, step.stream));
+    }
+    return {};
+  }
+
+  Status gatherTeams(const CollectiveStep& step, std::byte*& held) {
+    packets_[team_] = viewOf(held);
+    uint32_t gap = 1;
+    for (TeamRound& round : teamRounds_) {
+      std::byte* frame = held;
+      if (round.packets > 1) {
+        parts_.clear();
+        for (uint32_t m = 0; m < round.packets; ++m) parts_.push_back({packets_[(team_ + m) % teams_]});
+        frame = frames_.at(*step.operation, round.frame);
+        SC_TRY(kernels_.concatenate(parts_, type_, listIn(frame, frames_.layout(round.frame)), step.stream));
+      }
+      SC_TRY(relay_.exchange(step, round.peers, frame, round.packets));
+      ListView packet = viewOf(round.peers.frame());
+      packet.parts = round.packets;
+      for (packet.part = 0; packet.part < packet.parts; ++packet.part)
+        packets_[(team_ + gap + packet.part) % teams_] = packet;
+      gap *= 2;
+    }
+    held = frames_.at(*step.operation, mergedFrame_);
+    SC_TRY(kernels_.mergeCut(mergeOwnBlock(step, packets_, held), step.stream));
+    // Every owner of the block has dropped the same entries and none of these is in the sum any more: they stay where
+    // they came from.
+    kernels_.apply(faithful_ ? kMoveShareAsPublished : kMoveShare, step.control, step.stream);
+    return {};
+  }
+
+  Status gatherBlocks(const CollectiveStep& step, std::byte* held) {
+    sources_.assign(1, viewOf(held));
+    for (GatherRound& round : gather_) {
+      std::byte* frame = held;
+      if (round.sent.size > 1) {
+        frame = frames_.at(*step.operation, round.frame);
+        SC_TRY(join(step, round.sent, listIn(frame, frames_.layout(round.frame))));
+      }
+      SC_TRY(relay_.exchange(step, round.peers, frame));
+      sources_.push_back(viewOf(round.peers.frame()));
+    }
+    SC_TRY(join(step, {position_, positions_}, sum_.list()));
+    final_ = sum_.view();
+    kernels_.tally(final_, bounds_, step.control, step.stream);
+    return {};
+  }
+
+  // A stretch of blocks from the own position on, in the order of their indices. The sources hold ever later blocks in
+  // the ring's order; those past the end of the vector come first.
+  Status join(const CollectiveStep& step, Stretch stretch, const List& to) {
+    const uint32_t end = stretch.first + stretch.size;
+    parts_.clear();
+    if (end > positions_) addParts(0, bounds_[end - positions_]);
+    addParts(bounds_[stretch.first], bounds_[std::min(end, positions_)]);
+    return kernels_.concatenate(parts_, type_, to, step.stream);
+  }
+
+  void addParts(uint64_t low, uint64_t high) {
+    for (const ListView& source : sources_) parts_.push_back({source, low, high});
+  }
+
+  Kernels& kernels_;
+  uint64_t n_;
+  sparsecollDataType_t type_;
+  bool faithful_, recursive_;
+  uint32_t teams_, positions_, team_, position_;
+  std::vector<uint64_t> rooms_;   // by block
+  std::vector<uint64_t> bounds_;  // of the blocks
+  FrameSet frames_;
+  Relay relay_;
+  std::vector<ScatterRound> scatter_;
+  std::vector<TeamRound> teamRounds_;
+  std::vector<GatherRound> gather_;
+  size_t ownFrame_ = 0;
+  size_t mergedFrame_ = 0;
+  OwnList scratch_, ownDropped_, sum_;
+  std::vector<ListView> sent_, arrived_, dropped_, packets_, sources_;
+  std::vector<ListPart> parts_;
+  ListView final_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Collective>> makeSparDL(const CollectiveSetup& setup) {
+  auto spardl = std::make_unique<SparDL>(setup);
+  SC_TRY(spardl->make(setup));
+  return std::unique_ptr<Collective>(std::move(spardl));
+}
+
+}  // namespace sparsecoll

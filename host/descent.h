@@ -1,0 +1,101 @@
+// The need-th largest of many magnitudes by a radix descent.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+namespace sparsecoll::host {
+
+inline constexpr uint32_t kDigitBits = 12;
+inline constexpr uint64_t kGatherMost = 4096;  // boundary bins up to this size are finished by nth_element on the stack
+
+template <class Key>
+struct Boundary {
+  Key key = 0;          // keep everything above it ...
+  uint64_t equals = 0;  // ... and this many entries equal to it
+};
+
+// The radix descent. Keys outside [low, high] are above the boundary or do not exist; 0 < need <= keys not below low.
+template <class Key>
+class Descent {
+ public:
+  // keyAt(i) for i < count are the keys, none below low. Counts them into bins of one octave from low on, the last bin
+  // open-ended: candidates end just below the boundary, so the boundary lies in the first of them. Returns the highest
+  // key.
+  template <class KeyAt>
+  Key start(const KeyAt& keyAt, uint64_t count, Key low) {
+    constexpr uint32_t kOctaveBits = sizeof(Key) == 8 ? 52 : 23;
+    constexpr uint32_t kShift = kOctaveBits - kDigitBits;
+    std::memset(bins_, 0, sizeof bins_);
+    Key highest = low;
+    for (uint64_t i = 0; i < count; ++i) {
+      const Key key = keyAt(i);
+      highest = std::max(highest, key);
+      ++bins_[std::min<Key>((key - low) >> kShift, kLastBin)];
+    }
+    low_ = low;
+    high_ = highest;
+    shift_ = kShift;
+    return highest;
+  }
+
+  // To be called after start. The need-th largest key.
+  template <class KeyAt>
+  Boundary<Key> find(const KeyAt& keyAt, uint64_t count, uint64_t need) {
+    uint64_t bin = kLastBin;
+    for (;;) {
+      while (bins_[bin] < need) need -= bins_[bin--];
+      const Key binLow = low_ + static_cast<Key>(bin << shift_);
+      if (bin != kLastBin || !open_) high_ = std::min<Key>(high_, binLow + ((Key{1} << shift_) - 1));
+      low_ = binLow;
+      if (low_ == high_) return {low_, need};
+      if (bins_[bin] <= kGatherMost) return finish(keyAt, count, need);
+      bin = split(keyAt, count);
+    }
+  }
+
+ private:
+  static constexpr uint64_t kLastBin = (1u << kDigitBits) - 1;
+
+  // Counts the keys in [low, high] anew, in bins as narrow as possible; returns the last one.
+  template <class KeyAt>
+  uint64_t split(const KeyAt& keyAt, uint64_t count) {
+    const Key width = high_ - low_;
+    const auto bits = static_cast<uint32_t>(std::bit_width(width));
+    shift_ = bits > kDigitBits ? bits - kDigitBits : 0;
+    open_ = false;
+    std::memset(bins_, 0, sizeof bins_);
+    for (uint64_t i = 0; i < count; ++i) {
+      const Key offset = keyAt(i) - low_;  // wraps for keys below low, so one compare checks both ends
+      if (offset <= width) ++bins_[offset >> shift_];
+    }
+    return static_cast<uint64_t>(width >> shift_);
+  }
+
+  // The keys in [low, high] are few.
+  template <class KeyAt>
+  Boundary<Key> finish(const KeyAt& keyAt, uint64_t count, uint64_t need) const {
+    Key keys[kGatherMost + 1] = {};
+    uint64_t gathered = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      const Key key = keyAt(i);
+      keys[gathered] = key;
+      gathered += key - low_ <= high_ - low_ ? 1u : 0u;
+    }
+    Key* const nth = keys + (need - 1);
+    std::nth_element(keys, nth, keys + gathered, std::greater<>());
+    const auto above = static_cast<uint64_t>(std::count_if(keys, nth, [&](Key key) { return key > *nth; }));
+    return {*nth, need - above};
+  }
+
+  uint32_t bins_[kLastBin + 1];
+  Key low_ = 0;
+  Key high_ = 0;
+  uint32_t shift_ = 0;
+  bool open_ = true;  // the last bin also holds what lies above it
+};
+
+}  // namespace sparsecoll::host

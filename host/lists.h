@@ -1,0 +1,47 @@
+// A list as the host's loops see it.
+#pragma once
+
+#include <cstdint>
+
+#include "core/checked.h"
+#include "core/kernels.h"
+
+namespace sparsecoll::host {
+
+template <class A, class Index = uint32_t>
+struct ListSpan {
+  const Index* indices;  // nullptr: a run
+  const A* values;
+  uint32_t count;
+};
+
+template <class A, class Index = uint32_t>
+ListSpan<A, Index> spanOf(const ListView& list) {
+  const uint32_t all = *list.count;
+  const auto* const indices = static_cast<const Index*>(list.indices);
+  if (list.flags != nullptr && (*list.flags & kFrameDense) != 0)
+    return {nullptr, static_cast<const A*>(list.indices), all};  // the run lies where the indices would
+  const void* values = list.values;
+  if (values == nullptr)
+    values = static_cast<const std::byte*>(list.indices) + alignUp(uint64_t{all} * sizeof(Index), 16);
+  const uint32_t length = all / list.parts;
+  const uint64_t begin = uint64_t{length} * list.part;
+  return {indices + begin, static_cast<const A*>(values) + begin, length};
+}
+
+// A list being written: where entry 0 goes. total: how many there will be.
+template <class A>
+struct ListSlots {
+  uint32_t* indices;
+  A* values;  // nullptr: indices only
+};
+
+template <class A>
+ListSlots<A> slotsOf(const List& list, uint64_t total) {
+  if (list.where == List::Values::kNone) return {list.indices, nullptr};
+  if (list.where == List::Values::kApart) return {list.indices, static_cast<A*>(list.values)};
+  auto* const bytes = reinterpret_cast<std::byte*>(list.indices);
+  return {list.indices, reinterpret_cast<A*>(bytes + alignUp(total * sizeof(uint32_t), 16))};
+}
+
+}  // namespace sparsecoll::host

@@ -1,0 +1,177 @@
+#include "host/merge_cut.h"
+
+#include <algorithm>
+
+#include "host/descent.h"
+#include "host/lists.h"
+#include "host/merge.h"
+
+namespace sparsecoll::host {
+
+namespace {
+
+// The lists' sum as one list in scratch.
+Status sumInto(std::span<const ListView> lists, sparsecollDataType_t type, uint64_t n, const List& scratch,
+               const Isa& isa) {
+  uint64_t count = 0;
+  MergeArgs args;
+  args.lists = lists;
+  args.accumulateType = type;
+  args.n = n;
+  args.outIndices = scratch.indices;
+  args.outValues = scratch.values;
+  args.outType = type;
+  args.outCount = &count;
+  args.outCapacity = scratch.capacity;
+  const Status merged = merge(args, isa);
+  *scratch.count = static_cast<uint32_t>(count);
+  return merged;
+}
+
+template <class A>
+class MergeCutter {
+  using Key = typename Magnitude<A>::Key;
+
+ public:
+  explicit MergeCutter(const MergeCutArgs& args) : args_(args), sums_(static_cast<const A*>(args.scratch.values)) {}
+
+  void run() {
+    const uint64_t count = *args_.scratch.count;
+    const Key least = args_.key != nullptr ? static_cast<Key>(*args_.key) : Key{0};
+    uint64_t passing = 0;
+    for (uint64_t i = 0; i < count; ++i) passing += keyAt(i) >= least ? 1 : 0;
+    const uint64_t kept = std::min(passing, *args_.limit);
+    Boundary<Key> boundary{least, count};
+    if (kept == 0)
+      boundary = {~Key{0}, 0};
+    else if (kept < passing)
+      boundary = boundaryOf(count, kept);
+    split(count, kept, boundary);
+  }
+
+ private:
+  Key keyAt(uint64_t i) const { return Magnitude<A>::of(sums_[i]); }
+
+  Boundary<Key> boundaryOf(uint64_t count, uint64_t kept) const {
+    Descent<Key> descent;
+    const auto key = [this](uint64_t i) { return keyAt(i); };
+    descent.start(key, count, 0);
+    return descent.find(key, count, kept);
+  }
+
+  void split(uint64_t count, uint64_t kept, Boundary<Key> boundary) const {
+    const ListSlots<A> to = slotsOf<A>(args_.target, kept);
+    const ListSlots<A> rest = slotsOf<A>(args_.dropped, 0);
+    const A scale = static_cast<A>(args_.droppedScale);
+    uint64_t written = 0;
+    uint32_t dropped = 0;
+    Key lowest = ~Key{0};
+    for (uint64_t i = 0; i < count; ++i) {
+      const Key key = keyAt(i);
+      const bool equal = key == boundary.key && boundary.equals != 0;
+      if (key > boundary.key || equal) {
+        boundary.equals -= equal ? 1 : 0;
+        to.indices[written] = args_.scratch.indices[i];
+        if (to.values != nullptr) to.values[written] = sums_[i];
+        ++written;
+        lowest = std::min(lowest, key);
+      } else if (rest.indices != nullptr) {
+        rest.indices[dropped] = args_.scratch.indices[i];
+        rest.values[dropped++] = sums_[i] * scale;
+      }
+    }
+    *args_.target.count = static_cast<uint32_t>(written);
+    if (rest.indices != nullptr) *args_.dropped.count = dropped;
+    if (args_.keptKey != nullptr && written != 0) *args_.keptKey = lowest;
+  }
+
+  const MergeCutArgs& args_;
+  const A* sums_;
+};
+
+template <class A>
+class StreamSum {
+ public:
+  StreamSum(const StreamArgs& args, const Isa& isa) : args_(args), isa_(isa) {}
+
+  Status run() {
+    uint64_t counts = 0;
+    bool anyRun = false;
+    for (const ListView& view : args_.lists) {
+      const ListSpan<A> list = spanOf<A>(view);
+      counts += list.count;
+      anyRun = anyRun || list.indices == nullptr;
+    }
+    bool dense = anyRun || counts >= args_.denseFrom;
+    if (dense && !anyRun && !args_.boundByCounts) dense = distinct() >= args_.denseFrom;
+    auto* const header = reinterpret_cast<FrameHeader*>(args_.frame);
+    header->flags = dense ? kFrameDense : 0;
+    if (dense) return fillRun(header->count);
+    return fillList(counts, header->count);
+  }
+
+ private:
+  // Entries of the sum, counted in a bitmap that lies where the run may come to lie.
+  uint64_t distinct() const {
+    auto* const map = reinterpret_cast<uint64_t*>(args_.frame + kFrameHeaderBytes);
+    std::fill_n(map, (args_.length + 63) / 64, uint64_t{0});
+    uint64_t found = 0;
+    for (const ListView& view : args_.lists) {
+      const ListSpan<A> list = spanOf<A>(view);
+      for (uint32_t i = 0; i < list.count; ++i) {
+        const uint64_t at = list.indices[i] - args_.first;
+        const uint64_t bit = uint64_t{1} << (at % 64);
+        found += (map[at / 64] & bit) == 0 ? 1 : 0;
+        map[at / 64] |= bit;
+      }
+    }
+    return found;
+  }
+
+  Status fillRun(uint32_t& count) const {
+    auto* const run = reinterpret_cast<A*>(args_.frame + kFrameHeaderBytes);
+    std::fill_n(run, args_.length, A{0});
+    for (const ListView& view : args_.lists) {
+      const ListSpan<A> list = spanOf<A>(view);
+      if (list.indices == nullptr)
+        for (uint32_t i = 0; i < list.count; ++i) run[i] += list.values[i];
+      else
+        for (uint32_t i = 0; i < list.count; ++i) run[list.indices[i] - args_.first] += list.values[i];
+    }
+    count = static_cast<uint32_t>(args_.length);
+    return {};
+  }
+
+  // Packed values lie behind as many indices as the sum turns out to have: they are written behind as many as it can
+  // have, and moved.
+  Status fillList(uint64_t counts, uint32_t& count) const {
+    auto* const indices = reinterpret_cast<uint32_t*>(args_.frame + kFrameHeaderBytes);
+    auto* const far = reinterpret_cast<A*>(args_.frame + args_.layout.valuesOffset(counts));
+    List list;
+    list.indices = indices;
+    list.values = far;
+    list.count = &count;
+    list.capacity = counts;
+    SC_TRY(sumInto(args_.lists, args_.accumulateType, args_.first + args_.length, list, isa_));
+    auto* const near = reinterpret_cast<A*>(args_.frame + args_.layout.valuesOffset(count));
+    std::copy(far, far + count, near);
+    return {};
+  }
+
+  const StreamArgs& args_;
+  const Isa& isa_;
+};
+
+}  // namespace
+
+Status mergeCut(const MergeCutArgs& args, const Isa& isa) {
+  SC_TRY(sumInto(args.lists, args.accumulateType, args.n, args.scratch, isa));
+  withAccumulate(args.accumulateType, [&]<class A>(A) { MergeCutter<A>(args).run(); });
+  return {};
+}
+
+Status stream(const StreamArgs& args, const Isa& isa) {
+  return withAccumulate(args.accumulateType, [&]<class A>(A) { return StreamSum<A>(args, isa).run(); });
+}
+
+}  // namespace sparsecoll::host

@@ -1,0 +1,110 @@
+#include "host/settle.h"
+
+#include <algorithm>
+
+#include "host/lists.h"
+
+namespace sparsecoll::host {
+
+namespace {
+
+// Calls each(i) for every entry i of list that is in sum, too. Both are in order.
+template <class A, class Each>
+void forEachCommon(const ListSpan<A>& list, const ListSpan<A>& sum, Each each) {
+  if (list.count == 0) return;
+  const uint32_t* at = std::lower_bound(sum.indices, sum.indices + sum.count, list.indices[0]);
+  const uint32_t* const end = sum.indices + sum.count;
+  for (uint32_t i = 0; i < list.count; ++i) {
+    while (at != end && *at < list.indices[i]) ++at;
+    if (at == end) return;
+    if (*at == list.indices[i]) each(i);
+  }
+}
+
+}  // namespace
+
+Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to) {
+  return withAccumulate(type, [&]<class A>(A) -> Status {
+    const auto ends = [](const ListPart& part, const ListSpan<A>& list) {
+      const uint32_t* const begin = std::lower_bound(list.indices, list.indices + list.count, part.low);
+      const uint32_t* const end = std::lower_bound(begin, list.indices + list.count, part.high);
+      return std::pair(begin - list.indices, end - list.indices);
+    };
+    uint64_t total = 0;
+    for (const ListPart& part : parts) {
+      const auto [begin, end] = ends(part, spanOf<A>(part.list));
+      total += static_cast<uint64_t>(end - begin);
+    }
+    if (total > to.capacity)
+      return fail(sparsecollCorrupted, "lists of {} entries together, at most {} expected", total, to.capacity);
+    ListSlots<A> slots = slotsOf<A>(to, total);
+    for (const ListPart& part : parts) {
+      const ListSpan<A> list = spanOf<A>(part.list);
+      const auto [begin, end] = ends(part, list);
+      slots.indices = std::copy(list.indices + begin, list.indices + end, slots.indices);
+      slots.values = std::copy(list.values + begin, list.values + end, slots.values);
+    }
+    *to.count = static_cast<uint32_t>(total);
+    return {};
+  });
+}
+
+void settle(const SettleArgs& args) {
+  withAccumulate(args.accumulateType, [&]<class A>(A) {
+    auto* const acc = static_cast<A*>(args.acc);
+    const ListSpan<A> sum = spanOf<A>(args.sum);
+    for (const ListView& view : args.sent) {
+      const ListSpan<A> list = spanOf<A>(view);
+      forEachCommon(list, sum, [&](uint32_t i) { acc[list.indices[i]] = 0; });
+    }
+    for (const ListView& view : args.dropped) {
+      const ListSpan<A> list = spanOf<A>(view);
+      if (args.lost != nullptr)
+        forEachCommon(list, sum, [&](uint32_t) { ++*args.lost; });
+      else
+        forEachCommon(list, sum, [&](uint32_t i) { acc[list.indices[i]] += list.values[i]; });
+    }
+  });
+}
+
+Status checkOrder(const ListView& view, uint64_t n) {
+  // Only the indices are looked at, so any value type will do.
+  const ListSpan<float> list = spanOf<float>(view);
+  if (list.indices == nullptr) {
+    if (view.first + list.count > n) return fail(sparsecollCorrupted, "a run ends past element {}", n);
+    return {};
+  }
+  bool ordered = list.count == 0 || list.indices[list.count - 1] < n;
+  for (uint32_t i = 1; i < list.count; ++i) ordered &= list.indices[i] > list.indices[i - 1];
+  if (!ordered) return fail(sparsecollCorrupted, "a list's indices are out of range or out of order");
+  return {};
+}
+
+Status countBlocks(std::span<const ListView> lists, Control& control) {
+  const BlockTables& blocks = control.blocks;
+  std::fill_n(blocks.counts, blocks.count, 0u);
+  for (const ListView& view : lists) {
+    const ListSpan<float> list = spanOf<float>(view);
+    for (uint32_t i = 0; i < list.count; ++i) {
+      if (list.indices[i] >= control.n)
+        return fail(sparsecollCorrupted, "index {} in a vector of {} elements", list.indices[i], control.n);
+      ++blocks.counts[std::min<uint64_t>(list.indices[i] / blocks.length, blocks.count - 1)];
+    }
+  }
+  return {};
+}
+
+void tally(const ListView& view, std::span<const uint64_t> bounds, Control& control) {
+  const ListSpan<float> sum = spanOf<float>(view);
+  control.delivered = sum.count;
+  control.largest = bounds.empty() ? (sum.count + control.ranks - 1) / control.ranks : 0;
+  const uint32_t* at = sum.indices;
+  for (size_t r = 0; r + 1 < bounds.size(); ++r) {
+    const uint32_t* const end = std::lower_bound(at, sum.indices + sum.count, bounds[r + 1]);
+    control.facts[r] = {static_cast<uint32_t>(end - at), 0};
+    control.largest = std::max(control.largest, control.facts[r].count);
+    at = end;
+  }
+}
+
+}  // namespace sparsecoll::host

@@ -1,0 +1,16 @@
+// What becomes of acc and of the counts once the sum is known, and lists taken apart and put together.
+#pragma once
+
+#include <span>
+
+#include "core/kernels.h"
+
+namespace sparsecoll::host {
+
+Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to);
+void settle(const SettleArgs& args);
+Status checkOrder(const ListView& list, uint64_t n);
+Status countBlocks(std::span<const ListView> lists, Control& control);
+void tally(const ListView& sum, std::span<const uint64_t> bounds, Control& control);
+
+}  // namespace sparsecoll::host

@@ -1,0 +1,33 @@
+// DEFT's parts (Yoon and Oh, ICPP 2023, arXiv:2307.03500), as functions of plain arrays.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/status.h"
+#include "sparsecoll/sparsecoll.h"
+
+namespace sparsecoll {
+
+// Ends of the fragments: tensors, and where one has more than n / ranks elements, `ranks` near-equal pieces of it, the
+// first ones an element longer.
+std::vector<uint64_t> fragmentEnds(std::span<const uint64_t> lengths, uint64_t ranks);
+
+// Entries per fragment in proportion to the norms: in order of falling norm (ties: the higher fragment first, which is
+// what the published sort does) each takes its share of what is left, at least 1 and at most all of it. entries and
+// order have a place a fragment.
+void assignEntries(std::span<const double> norms, std::span<const uint64_t> lengths, uint64_t k,
+                   std::span<uint64_t> entries, std::span<uint32_t> order);
+
+// Rounding and the least of 1 leave the sum a little off k: brings it to k, or to the number of fragments where that is
+// larger. order: as assignEntries left it.
+void evenOut(std::span<const uint64_t> lengths, uint64_t k, std::span<uint64_t> entries,
+             std::span<const uint32_t> order);
+
+// Longest processing time first: fragments by falling cost length * log2(entries) (ties: the lower one first), each
+// into the bin with the least load (ties: the lower one). bins gets the fragment's bin, loads the bins' loads.
+void packBins(std::span<const uint64_t> lengths, std::span<const uint64_t> entries, std::span<uint32_t> bins,
+              std::span<double> loads, std::span<uint32_t> order, std::span<double> costs);
+
+}  // namespace sparsecoll
