@@ -172,16 +172,16 @@ TEST_CASE("npy: what cannot be read is named with its reason") {
   CHECK_THAT(messageOf([&] { bench::readNpy(folder.path()); }), Catch::Contains("cannot be opened"));
 }
 
-// No byte of a header, whatever it is changed to, may do more than make the file unreadable.
-TEST_CASE("npy: a changed byte is an error or changes nothing") {
+// No bit of a header may do more than make the file unreadable.
+TEST_CASE("npy: a flipped bit is an error or changes nothing") {
   const Folder folder;
   const std::string good = npy(header("<f4", "(6,)"), kFloats);
   for (size_t at = 0; at < good.size() - kFloats.size(); ++at) {
-    for (int change = 1; change < 256; ++change) {
+    for (int bit = 0; bit < 8; ++bit) {
       std::string bytes = good;
-      bytes[at] = static_cast<char>(bytes[at] ^ change);
+      bytes[at] = static_cast<char>(bytes[at] ^ 1 << bit);
       const std::string file = folder.write("gradient.npy", bytes);
-      CAPTURE(at, change);
+      CAPTURE(at, bit);
       std::vector<float> read = kValues;
       const std::string message = messageOf([&] { read = bench::readNpy(file); });
       REQUIRE(read == kValues);
