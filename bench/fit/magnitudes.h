@@ -44,6 +44,7 @@ class ExactMagnitudes {
 class Sample {
  public:
   explicit Sample(std::span<const float> gradient);
+  Sample(Sample&&) = default;  // a copy's control block would point to the original's counts
 
   sparsecoll::Magnitudes magnitudes() const { return sparsecoll::Magnitudes(control_); }
   const sparsecoll::Control& control() const { return control_; }  // without windows

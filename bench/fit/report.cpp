@@ -30,7 +30,7 @@ void printFits(const Analysis& analysis) {
     return;
   }
   const Fits& fits = *analysis.fits;
-  fmt::print("  fits to {} of them: exponential mean {:.5g}; gamma shape {:.4g}, scale {:.5g}; ",
+  fmt::print("  fits ({} sampled): exponential mean {:.5g}; gamma shape {:.4g}, scale {:.5g}; ",
              analysis.sample.control().sampled, fits.exponentialMean, fits.gammaShape, fits.gammaScale);
   fmt::print("Pareto shape {:.4g}, scale {:.5g}\n", -fits.pareto.c, fits.pareto.s);
 }
