@@ -142,7 +142,7 @@ struct Type {
   void (*read)(std::istream& stream, std::vector<float>& entries);
 };
 constexpr Type kTypes[] = {
-    {"<f2", 2, readEntries<sparsecoll::Half, sparsecoll::toFloat>},
+    {"<f2", 2, readEntries<sparsecoll::Half, [](sparsecoll::Half x) { return sparsecoll::toFloat(x); }>},
     {"<f4", 4, readEntries<float, [](float x) { return x; }>},
     {"<f8", 8, readEntries<double, [](double x) { return static_cast<float>(x); }>},
 };
