@@ -107,13 +107,16 @@ namespace sidco {
 
 double exponentialQuantile(double mean, double delta) { return -mean * lnOf(delta); }
 
-double paretoQuantile(double mean, double variance, double delta) {
-  if (variance <= 0) return exponentialQuantile(mean, delta);
+Pareto paretoOf(double mean, double variance) {
+  if (variance <= 0) return {0, mean};
   const double ratio = mean * mean / variance;
-  const double kappa = std::max(0.5 * (ratio - 1), -0.49);  // minus the shape; a finite variance needs it above -1/2
-  const double sigma = 0.5 * mean * (ratio + 1);
-  if (std::abs(kappa) < 1e-4) return -sigma * lnOf(delta);
-  return sigma * (1 - powOf(delta, kappa)) / kappa;
+  return {std::max(0.5 * (ratio - 1), -0.49), 0.5 * mean * (ratio + 1)};  // a finite variance needs c above -1/2
+}
+
+double paretoQuantile(double mean, double variance, double delta) {
+  const auto [c, s] = paretoOf(mean, variance);
+  if (std::abs(c) < 1e-4) return -s * lnOf(delta);
+  return s * (1 - powOf(delta, c)) / c;
 }
 
 double gammaShape(double s) { return (3 - s + std::sqrt((s - 3) * (s - 3) + 24 * s)) / (12 * s); }

@@ -8,6 +8,13 @@ double exponentialQuantile(double mean, double delta);
 double paretoQuantile(double mean, double variance, double delta);  // generalised Pareto, by moments
 double gammaQuantileOf(double mean, double meanLn, double delta);
 
+// The generalised Pareto distribution with these moments: the share (1 - c x / s)^(1 / c) lies above x, e^(-x / s) for
+// c = 0. c is minus what others call its shape.
+struct Pareto {
+  double c, s;
+};
+Pareto paretoOf(double mean, double variance);
+
 // Shape of a gamma distribution with s = ln(mean) - mean(ln), in closed form to about 1 %.
 double gammaShape(double s);
 

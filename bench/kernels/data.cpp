@@ -10,6 +10,7 @@
 #include "bench/common/clock.h"
 #include "bench/common/loops.h"
 #include "bench/common/random.h"
+#include "bench/common/recording.h"
 #include "host/host_kernels.h"
 #include "selectors/selectors.h"
 
@@ -34,6 +35,17 @@ void fillNormal(float* x, uint64_t n, uint64_t seed) {
   }
 }
 
+Recording& recorded() {
+  static Recording recording;
+  return recording;
+}
+
+// The files one after the other, from their start again at their end.
+void fillRecorded(float* x, uint64_t n, uint64_t from) {
+  const std::vector<float>& entries = recorded().entries;
+  for (uint64_t i = 0; i < n; ++i) x[i] = entries[(from + i) % entries.size()];
+}
+
 double rate(double bytesPerElement, uint64_t n, double seconds) {
   return bytesPerElement * static_cast<double>(n) / seconds;
 }
@@ -47,11 +59,21 @@ sparsecoll::Kernels& hostKernels() {
   return *kernels;
 }
 
-Data::Data(uint64_t n) : n_(n), gradients_(kGradients), scratch_(n * sizeof(float)) {
-  const uint64_t length = n + kShifts * kShiftElements;
+uint64_t Data::useRecording(const std::string& path) {
+  recorded() = readRecording(path);
+  return recorded().first;
+}
+
+// Where an entry is matters in a recorded gradient, so it is not shifted.
+Data::Data(uint64_t n)
+    : n_(n), shifts_(recorded().files == 0 ? kShifts : 1), gradients_(kGradients), scratch_(n * sizeof(float)) {
+  const uint64_t length = n + shifts_ * kShiftElements;
   for (uint64_t g = 0; g < kGradients; ++g) {
     gradients_[g] = Memory(length * sizeof(float));
-    fillNormal(gradients_[g].as<float>(), length, mixBits(g));
+    if (recorded().files == 0)
+      fillNormal(gradients_[g].as<float>(), length, mixBits(g));
+    else
+      fillRecorded(gradients_[g].as<float>(), length, g * n);
   }
   measureBandwidths();
 }
@@ -66,7 +88,7 @@ Data& Data::of(uint64_t n) {
 }
 
 const float* Data::gradient(uint64_t step) const {
-  const uint64_t shift = step == 0 ? 0 : mixBits(step) % kShifts * kShiftElements;
+  const uint64_t shift = step == 0 ? 0 : mixBits(step) % shifts_ * kShiftElements;
   return gradients_[step % kGradients].as<float>() + shift;
 }
 

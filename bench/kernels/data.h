@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bench/common/memory.h"
@@ -45,11 +46,14 @@ class TopKLoop {
 class Data {
  public:
   explicit Data(uint64_t n);
+  // Gradients are from now on those of a file or folder (see bench/common/recording.h) instead of normal noise.
+  // Returns how long the first one is.
+  static uint64_t useRecording(const std::string& path);
   // The vectors of the latest n asked for; those of the one before are gone.
   static Data& of(uint64_t n);
 
   uint64_t n() const { return n_; }
-  // One of three vectors of normal noise, from another place on in every step: a residual meets fresh noise each time.
+  // One of three vectors. Normal noise starts at another place in every step: a residual meets fresh noise each time.
   const float* gradient(uint64_t step) const;
   float* scratch() const { return scratch_.as<float>(); }
   // The key that density * n entries of gradient(0) reach.
@@ -65,6 +69,7 @@ class Data {
   void measureBandwidths();
 
   uint64_t n_;
+  uint64_t shifts_;
   std::vector<Memory> gradients_;
   Memory scratch_;
   std::unique_ptr<TopKLoop> topK_;

@@ -16,11 +16,16 @@ namespace {
 
 constexpr int kUsage = 3;
 constexpr int kEnvironment = 4;
-constexpr const char* kHelp = "sparsecoll-kernels [--n LIST] [--density LIST] and the options of Google Benchmark:\n";
+constexpr const char* kHelp =
+    "sparsecoll-kernels [--n LIST] [--density LIST] [--dist file:PATH] and the options of Google Benchmark:\n";
+
+const std::vector<uint64_t> kUsualLengths = {26214400, 1048576};
+constexpr std::string_view kFile = "file:";
 
 struct Lists {
-  std::vector<uint64_t> n = {26214400, 1048576};
+  std::vector<uint64_t> n;  // empty: not given
   std::vector<double> densities = {0.1, 0.01, 0.001};
+  std::string recording;  // path of recorded gradients; empty: normal noise
 };
 
 template <class T>
@@ -38,19 +43,19 @@ std::vector<T> numbers(const std::string& text) {
   return found;
 }
 
-// Takes our two options out of the arguments and leaves the others to Google Benchmark.
+// Takes our options out of the arguments and leaves the others to Google Benchmark.
 class Arguments {
  public:
   Arguments(int argc, char** argv) : rest_(argv, argv + 1) {
     for (int i = 1; i < argc; ++i) {
       const std::string_view argument = argv[i];
       const std::string_view name = argument.substr(0, argument.find('='));
-      if (name != "--n" && name != "--density") {
+      if (name != "--n" && name != "--density" && name != "--dist") {
         rest_.push_back(argv[i]);
         continue;
       }
       const bool joined = name.size() < argument.size();
-      if (!joined && i + 1 == argc) throw std::invalid_argument(std::string(name) + " needs a list");
+      if (!joined && i + 1 == argc) throw std::invalid_argument(std::string(name) + " needs a value");
       set(name, joined ? std::string(argument.substr(name.size() + 1)) : argv[++i]);
     }
     count_ = static_cast<int>(rest_.size());
@@ -63,6 +68,10 @@ class Arguments {
 
  private:
   void set(std::string_view name, const std::string& text) {
+    if (name == "--dist") {
+      if (!text.starts_with(kFile)) throw std::invalid_argument("--dist " + text + ": there is file:PATH");
+      lists_.recording = text.substr(kFile.size());
+    }
     try {
       if (name == "--n") lists_.n = numbers<uint64_t>(text);
       if (name == "--density") lists_.densities = numbers<double>(text);
@@ -118,7 +127,10 @@ int runProgram(int argc, char** argv) {
   benchmark::Initialize(arguments.count(), arguments.rest(), printHelp);
   if (benchmark::ReportUnrecognizedArguments(*arguments.count(), arguments.rest())) return kUsage;
   benchmark::AddCustomContext("isa", hostKernels().name());
-  addAll(arguments.lists());
+  Lists lists = arguments.lists();
+  const uint64_t recorded = lists.recording.empty() ? 0 : Data::useRecording(lists.recording);
+  if (lists.n.empty()) lists.n = recorded != 0 ? std::vector{recorded} : kUsualLengths;
+  addAll(lists);
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "bench/perf/errors.h"
+#include "bench/common/errors.h"
 
 namespace bench {
 

@@ -1,11 +1,10 @@
 #include "bench/perf/distribution.h"
 
 #include <cmath>
-#include <fstream>
 #include <numbers>
 
+#include "bench/common/errors.h"
 #include "bench/common/random.h"
-#include "bench/perf/errors.h"
 
 namespace bench {
 
@@ -40,7 +39,7 @@ Distribution::Distribution(const std::string& text) {
   const size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
   if (kind == "file" && colon != std::string::npos) {
-    readFile(text.substr(colon + 1));
+    recording_ = readRecording(text.substr(colon + 1));
     return;
   }
   if (text == "normal") {
@@ -60,16 +59,6 @@ void Distribution::tabulate() {
   for (uint64_t i = 0; i < kSteps; ++i) table_[i] = exceeded_(1 - static_cast<double>(i) / kSteps);
 }
 
-void Distribution::readFile(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  if (!stream) throw EnvironmentError(path + ": cannot be opened");
-  const auto bytes = static_cast<std::streamoff>(stream.tellg());
-  if (bytes <= 0 || bytes % 4 != 0) throw EnvironmentError(path + ": not a file of 32-bit floats");
-  file_.resize(static_cast<size_t>(bytes) / 4);
-  stream.seekg(0);
-  if (!stream.read(reinterpret_cast<char*>(file_.data()), bytes)) throw EnvironmentError(path + ": cannot be read");
-}
-
 // Between two entries of the table a straight line will do; the largest magnitudes, which selection is about, are
 // computed.
 double Distribution::magnitude(uint64_t random) const {
@@ -80,7 +69,7 @@ double Distribution::magnitude(uint64_t random) const {
 }
 
 double Distribution::at(uint64_t seed, uint64_t i) const {
-  if (!file_.empty()) return static_cast<double>(file_[i % file_.size()]);
+  if (hasPlaces()) return static_cast<double>(recording_.entries[i % recording_.entries.size()]);
   const uint64_t random = randomAt(seed, i);
   const double x = kScale * magnitude(random);
   return (random >> 32 & 1) != 0 ? -x : x;

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "bench/perf/errors.h"
+#include "bench/common/errors.h"
 
 namespace bench {
 

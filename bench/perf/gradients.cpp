@@ -35,7 +35,8 @@ Gradients::Gradients(const GradientPlan& plan, const Distribution& distribution,
   });
 }
 
-// A file gives the ranks one piece after the other; random numbers are dealt out in the same way.
+// Files give the ranks one piece after the other, so that of P ranks rank r meets file v * P + r in variant v where all
+// are as long as the gradient; random numbers are dealt out in the same way.
 void Gradients::fill(Memory& buffer, uint64_t rank, uint64_t variant, const Distribution& distribution) const {
   const uint64_t shared = variant * ranks_ * length_;
   const uint64_t own = shared + rank * length_;

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "bench/perf/errors.h"
+#include "bench/common/errors.h"
 
 namespace bench {
 

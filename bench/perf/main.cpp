@@ -6,8 +6,8 @@
 #include <map>
 #include <new>
 
+#include "bench/common/errors.h"
 #include "bench/perf/check.h"
-#include "bench/perf/errors.h"
 #include "bench/perf/report.h"
 #include "bench/perf/timing.h"
 
@@ -34,8 +34,8 @@ void listCases(const Options& options) {
 
 class Benchmark {
  public:
-  explicit Benchmark(const Options& options)
-      : options_(options), distribution_(options.distribution), report_(options) {}
+  Benchmark(const Options& options, const Distribution& distribution)
+      : options_(options), distribution_(distribution), report_(options) {}
 
   int run() {
     report_.begin();
@@ -96,24 +96,26 @@ class Benchmark {
   }
 
   const Options& options_;
-  Distribution distribution_;
+  const Distribution& distribution_;
   Report report_;
   std::map<std::pair<uint64_t, int>, Roofline> rooflines_;
   std::optional<double> denseTotal_;  // of the current shape
 };
 
 int runProgram(int argc, const char* const* argv) {
-  const std::optional<Options> options = parseOptions(argc, argv);
+  std::optional<Options> options = parseOptions(argc, argv);
   if (!options) return kGood;
   if (options->list) {
     listPresets();
     return kGood;
   }
+  const Distribution distribution(options->distribution);
+  if (options->n.empty()) options->n = {distribution.length()};
   if (options->dryRun) {
     listCases(*options);
     return kGood;
   }
-  return Benchmark(*options).run();
+  return Benchmark(*options, distribution).run();
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <iostream>
 
+#include "bench/common/errors.h"
 #include "bench/perf/check.h"
-#include "bench/perf/errors.h"
 
 namespace bench {
 
@@ -26,7 +26,9 @@ constexpr const char* kFooter =
     "Exit codes: 0 good, 1 an assertion failed, 2 wrong data, 3 usage, 4 environment.";
 
 void addShapes(CLI::App& app, Options& options) {
-  app.add_option("-n,--elements", options.n, "elements of the gradient, a list")->delimiter(',');
+  app.add_option("-n,--elements", options.n,
+                 "elements of the gradient, a list; 1000000, or as many as the first recorded one has")
+      ->delimiter(',');
   app.add_option("--density", options.densities, "entries to send / n, a list")->delimiter(',');
   app.add_option("--preset", options.presets, "methods, a list, or all (see --list)")->delimiter(',');
   app.add_option("--dtype", options.types, "f32, f16, bf16, f64, a list")->delimiter(',');
@@ -39,7 +41,10 @@ void addShapes(CLI::App& app, Options& options) {
 }
 
 void addData(CLI::App& app, Options& options) {
-  app.add_option("--dist", options.distribution, "normal, laplace, powerlaw:EXPONENT, file:PATH (raw 32-bit floats)");
+  app.add_option(
+      "--dist", options.distribution,
+      "normal, laplace, powerlaw:EXPONENT, file:PATH: recorded gradients, in a .npy file, a folder of them, or raw "
+      "32-bit floats");
   app.add_option("--overlap", options.overlap, "share of the positions where all ranks have the same entry")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--skew", options.skew, "the vector's end has 1 - SKEW times the scale of its beginning")

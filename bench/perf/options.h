@@ -13,7 +13,7 @@
 namespace bench {
 
 struct Options {
-  std::vector<uint64_t> n = {1000000};
+  std::vector<uint64_t> n;  // empty: the distribution's length
   std::vector<double> densities = {0.01};
   std::vector<std::string> presets = {"all"};
   std::vector<std::string> types = {"f32"};

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <thread>
 
-#include "bench/perf/errors.h"
+#include "bench/common/errors.h"
 
 namespace bench {
 

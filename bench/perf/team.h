@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "bench/perf/errors.h"
+#include "bench/common/errors.h"
 #include "sparsecoll/sparsecoll.h"
 
 namespace bench {

@@ -58,6 +58,19 @@ void addDataOptions(CLI::App& app, Options& options) {
   app.add_option("--json", options.jsonFile, "write settings and results to this file");
 }
 
+// The steps of several trainings would have the same names.
+void addDumpOptions(CLI::App& app, Options& options) {
+  auto* const directory = app.add_option("--dump-gradients", options.dumpDir,
+                                         "write the gradient of every rank, as it is before the reduction, to "
+                                         "DIR/step000010-rank0.npy and so on; with one --preset only")
+                              ->type_name("DIR");
+  app.add_option("--dump-steps", options.dumpSteps, "steps to write, with commas; the first step is 1")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1000000000))
+      ->needs(directory)
+      ->capture_default_str();
+}
+
 }  // namespace
 
 ParsedOptions parseOptions(int argc, char** argv) {
@@ -66,8 +79,11 @@ ParsedOptions parseOptions(int argc, char** argv) {
   addTrainingOptions(app, options);
   addExchangeOptions(app, options);
   addDataOptions(app, options);
+  addDumpOptions(app, options);
   try {
     app.parse(argc, argv);
+    if (!options.dumpDir.empty() && options.presets.size() > 1)
+      throw CLI::ValidationError("--dump-gradients", "takes one --preset");
   } catch (const CLI::ParseError& error) {
     return {std::nullopt, app.exit(error)};
   }

@@ -28,6 +28,8 @@ struct Options {
   size_t trainLimit = 0;  // 0: all images
   size_t testLimit = 0;
   std::string jsonFile;
+  std::string dumpDir;  // empty: gradients are not written
+  std::vector<size_t> dumpSteps{10, 100, 1000};
 };
 
 /// The options, or the exit code with which the program should end (0 after --help).

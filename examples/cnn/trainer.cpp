@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -16,6 +18,7 @@
 #include "examples/cnn/reducer.h"
 #include "examples/cnn/replica.h"
 #include "examples/common/cifar10_batches.h"
+#include "examples/common/npy.h"
 #include "examples/common/progress.h"
 
 namespace examples {
@@ -72,6 +75,26 @@ struct Schedule {
   }
 };
 
+/// Writes gradients of the steps that were asked for. Any number of ranks at once.
+class GradientDump {
+ public:
+  explicit GradientDump(const Options& options) : directory_(options.dumpDir), steps_(options.dumpSteps) {
+    if (!directory_.empty()) std::filesystem::create_directories(directory_);
+  }
+
+  /// step counts from 1.
+  void write(size_t step, size_t rank, Replica& replica) const {
+    if (directory_.empty() || std::find(steps_.begin(), steps_.end(), step) == steps_.end()) return;
+    char name[64];
+    std::snprintf(name, sizeof name, "step%06zu-rank%zu.npy", step, rank);
+    writeNpy(directory_ / name, replica.gradient(), replica.parameterCount());
+  }
+
+ private:
+  std::filesystem::path directory_;
+  const std::vector<size_t>& steps_;
+};
+
 /// Adds up what rank 0 sees.
 class Meter {
  public:
@@ -120,6 +143,7 @@ class Training {
         data_(data),
         params_(methodParams(preset, options)),
         schedule_(options, data.train.size()),
+        dump_(options),
         meter_(preset, schedule_.steps, options.ranks * options.batchSize),
         comms_(options.ranks),
         tailLoss_(options.ranks) {
@@ -152,6 +176,7 @@ class Training {
   const Cifar10& data_;
   sparsecollParams_t params_;
   Schedule schedule_;
+  GradientDump dump_;
   Meter meter_;  // used by rank 0 only
   Communicators comms_;
   std::vector<std::unique_ptr<Replica>> replicas_;
@@ -176,6 +201,7 @@ void Training::runRank(size_t rank) {
     }
     batches->next(images.data(), labels.data());
     const double loss = replica.accumulateGradient(images.data(), labels.data(), options_.batchSize);
+    dump_.write(step + 1, rank, replica);
     reducer.run(replica.gradient());
     sgd.learningRate = static_cast<float>(schedule_.learningRate(step));
     replica.applySgd(sgd);

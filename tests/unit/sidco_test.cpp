@@ -18,6 +18,9 @@ TEST_CASE("one stage: worked values") {
   CHECK(sidco::paretoQuantile(1, 2, 0.01) == Approx(6.487).epsilon(1e-3));
   CHECK(sidco::paretoQuantile(3, 0, 0.01) == Approx(3 * 4.60517).epsilon(1e-5));
   CHECK(std::isfinite(sidco::paretoQuantile(1, 1e12, 0.01)));  // heavier than any Pareto tail with a variance
+  CHECK(sidco::paretoOf(1, 2).c == -0.25);
+  CHECK(sidco::paretoOf(1, 2).s == 0.75);
+  CHECK(sidco::paretoOf(1, 1e12).c == -0.49);
   CHECK(sidco::gammaShape(0.57722) == Approx(0.99094).epsilon(1e-4));
   CHECK(sidco::gammaQuantileOf(1, -0.57722, 0.01) == Approx(4.60517).epsilon(0.01));
 }

@@ -1,4 +1,4 @@
-// How this program ends. Scripts rely on the numbers.
+// How the programs of this folder end. Scripts rely on the numbers.
 #pragma once
 
 #include <stdexcept>

@@ -1,0 +1,16 @@
+// The text on the terminal and the JSON file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/fit/analysis.h"
+
+namespace bench {
+
+void print(const Analysis& analysis);
+
+// Throws EnvironmentError.
+void writeJson(const std::string& path, const std::vector<Analysis>& analyses);
+
+}  // namespace bench
