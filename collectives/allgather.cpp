@@ -40,7 +40,7 @@ class AllGather final : public Collective {
       lists_[r].indices = frame + kFrameHeaderBytes;
       lists_[r].count = reinterpret_cast<const uint32_t*>(frame + offsetof(FrameHeader, count));
     }
-    return Delivered{lists_, Combine::kAdd, Commit::kOwnList};
+    return Delivered{lists_, Combine::kAdd, {&lists_[static_cast<size_t>(transport_.rank())], 1}};
   }
 
  private:

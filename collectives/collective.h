@@ -34,20 +34,15 @@ struct CollectiveStep {
   Stream stream;
 };
 
-// Whose entries leave this rank's residual.
-enum class Commit {
-  kOwnList,   // what this rank sent
-  kAllLists,  // the union: every rank's value at those indices is in the sum
-  kSettle,    // what this rank sent and what is in the sum; entries dropped on the way come back to who dropped them
-};
-
 struct Delivered {
   std::span<const ListView> lists;  // valid until the operation ends
   Combine mode = Combine::kAdd;
-  Commit commit = Commit::kOwnList;
-  std::span<const ListView> sent = {};     // kSettle; lists is one list then
-  std::span<const ListView> dropped = {};  // kSettle
-  bool lossy = false;                      // what was dropped does not come back
+  std::span<const ListView> sent = {};  // what leaves this rank's residual
+  // Lists are cut on their way: only what is in the sum (then `lists` is one list) leaves the residual, and what this
+  // rank dropped although it is in the sum comes into it.
+  bool settles = false;
+  std::span<const ListView> dropped = {};
+  bool lossy = false;  // what was dropped does not come back
 };
 
 class Collective {

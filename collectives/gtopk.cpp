@@ -64,9 +64,7 @@ class GTopK final : public Collective {
     kernels_.tally(sum_, {}, step.control, step.stream);
     SC_TRY(relay_.end(step));
     sent_ = viewOf(own);
-    Delivered delivered{{&sum_, 1}, Combine::kAdd, Commit::kSettle, {&sent_, 1}, dropped_};
-    delivered.lossy = faithful_;
-    return delivered;
+    return Delivered{{&sum_, 1}, Combine::kAdd, {&sent_, 1}, true, dropped_, faithful_};
   }
 
  private:

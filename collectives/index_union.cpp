@@ -53,7 +53,8 @@ class IndexUnion final : public Collective {
     SC_TRY(gatherIndices(step, identity));
     SC_TRY(exchangeValues(step, identity));
     SC_TRY(gatherSums(step, identity));
-    return Delivered{lists_, Combine::kAssign, Commit::kAllLists};
+    // Every rank's value at every index is in the sum.
+    return Delivered{lists_, Combine::kAssign, lists_};
   }
 
  private:

@@ -39,8 +39,9 @@ class Relay {
   static Result<Relay> make(const CollectiveSetup& setup);
 
   void begin(const CollectiveStep& step);
+  static constexpr uint32_t kNoLists = 0;
   // Every rank runs every round, also one in which it has nothing to say. What came is checked: `lists` lists of equal
-  // length with indices in order and below n.
+  // length with indices in order and below n, or no lists but numbers.
   Status exchange(const CollectiveStep& step, PeerRound& round, std::byte* frame, uint32_t lists = 1);
   // All ranks have heard of each other. NaN and Inf are named now.
   Status end(const CollectiveStep& step);

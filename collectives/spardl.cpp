@@ -99,7 +99,7 @@ class SparDL final : public Collective {
     if (teams_ > 1) SC_TRY(recursive_ ? gatherRecursively(step, held) : gatherTeams(step, held));
     SC_TRY(gatherBlocks(step, held));
     SC_TRY(relay_.end(step));
-    return Delivered{{&final_, 1}, Combine::kAdd, Commit::kSettle, sent_, dropped_};
+    return Delivered{{&final_, 1}, Combine::kAdd, sent_, true, dropped_};
   }
 
  private:

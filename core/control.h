@@ -95,14 +95,14 @@ struct Control {
   uint64_t n;
   uint32_t anyNonFinite;  // some rank's header carried the flag in this step
   uint32_t windowCount;
-  uint32_t isDouble;  // keys are those of doubles
-  uint32_t teams;     // SparDL, else 1
-  uint32_t merged;    // SparDL: entries of the teams' sum of a block, before it was cut
-  uint32_t reserved;
-  NonFinite nonFinite;  // this rank's
-  Window* windows;      // windowCount of them, in index order, disjoint
-  RankFacts* facts;     // ranks of them
-  uint32_t* poison;     // ranks * kMaxNonFiniteIndices
+  uint32_t isDouble;      // keys are those of doubles
+  uint32_t teams;         // SparDL, else 1
+  uint32_t merged;        // SparDL: entries of the teams' sum of a block, before it was cut
+  uint32_t denseStreams;  // split-allgather: 1 if regions are gathered as runs
+  NonFinite nonFinite;    // this rank's
+  Window* windows;        // windowCount of them, in index order, disjoint
+  RankFacts* facts;       // ranks of them
+  uint32_t* poison;       // ranks * kMaxNonFiniteIndices
   uint64_t poisonCount;
   uint32_t* histogram;  // kHistogramBins counts of a sample of this step's magnitudes; nullptr: none is taken
   uint64_t sampled;     // elements counted

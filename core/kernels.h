@@ -82,8 +82,13 @@ struct ListView {
   uint32_t part =
       0;  // the count entries are this many lists of equal length, one behind the other; this is one of them
   uint32_t parts = 1;
-  const uint16_t* flags = nullptr;  // of its frame; with kFrameDense it is a run: values of first, first + 1, ...
+  // Of its frame; with kFrameDense it is a run: the values of first, first + 1, ... lie where the indices would.
+  const uint16_t* flags = nullptr;
   uint64_t first = 0;
+  // Of frames that may be one or the other: empty unless it is this.
+  enum class Form { kEither, kList, kRun } form = Form::kEither;
+  uint64_t runBegin = 0;  // kRun: these values of the frame
+  uint32_t runLength = 0;
 };
 
 // Those entries of a list whose index is in [low, high).
@@ -197,15 +202,24 @@ struct MergeCutArgs {
   uint64_t* keptKey = nullptr;  // the least |sum| bits that were kept; unchanged if nothing was
 };
 
-// The lists' sum as one frame: entries, or all values of [first, first + length) as a run where the entries reach
-// denseFrom.
+// The lists' sum as one frame: entries, or all values of [first, first + length) as a run from denseFrom entries on,
+// and where one of the lists is a run already.
 struct StreamArgs {
   std::span<const ListView> lists;  // summed in this order; their indices lie in the range
   sparsecollDataType_t accumulateType = sparsecollFloat32;
   uint64_t first = 0;
   uint64_t length = 0;
-  uint64_t denseFrom = 0;
-  bool boundByCounts = false;  // compare the sum of the lists' counts with denseFrom, not the entries there are
+  uint64_t denseFrom = 0;  // compared with the lists' counts, an upper bound of the sum's entries
+  std::byte* frame = nullptr;
+  FrameLayout layout;
+};
+
+// Streams of neighbouring ranges as one: a list, or where *dense is not 0 the values of all ranges one behind the
+// other.
+struct JoinArgs {
+  std::span<const ListPart> parts;  // in order; [low, high) is all that a part stands for
+  sparsecollDataType_t accumulateType = sparsecollFloat32;
+  const uint32_t* dense = nullptr;
   std::byte* frame = nullptr;
   FrameLayout layout;
 };
@@ -273,12 +287,16 @@ class Kernels {
   virtual Status merge(const MergeArgs& args, Stream stream) = 0;
   virtual Status mergeCut(const MergeCutArgs& args, Stream stream) = 0;
   virtual Status stream(const StreamArgs& args, Stream stream) = 0;
+  virtual Status join(const JoinArgs& args, Stream stream) = 0;
   // The parts one behind the other, packed.
   virtual Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to,
                              Stream stream) = 0;
   virtual void settle(const SettleArgs& args, Stream stream) = 0;
   // Indices strictly increase and are below n.
   virtual Status checkOrder(const ListView& list, uint64_t n, Stream stream) = 0;
+  // control's counts of a sum by region, and denseStreams: whether they reach denseFrom together.
+  virtual void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control,
+                            Stream stream) = 0;
   // control->blocks.counts of all lists' entries
   virtual Status countBlocks(std::span<const ListView> lists, Control* control, Stream stream) = 0;
   // control's counts of a sum that has owners: facts[o].count = its entries in [bounds[o], bounds[o + 1]). No bounds:

@@ -79,6 +79,9 @@ class Transport {
   virtual Status round(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream stream) = 0;
   // The engine's own dense all-reduce. header: this rank's header-only frame, compared with the peers'.
   virtual Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) = 0;
+  // The ranks mean different things by the operation, and this rank gives it up. Whoever still waits for a frame in it
+  // learns so instead of waiting on: in a schedule of few peers not every rank sees every other one's frame.
+  virtual void refuse(const Operation& operation, const Failure& why) = 0;
   // This rank reads no more frames of the operation.
   virtual void end(const Operation& operation) = 0;
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "core/limits.h"
 #include "core/memory.h"
@@ -219,11 +220,17 @@ class HostKernels final : public Kernels {
   Status merge(const MergeArgs& args, Stream) override { return host::merge(args, isa_); }
   Status mergeCut(const MergeCutArgs& args, Stream) override { return host::mergeCut(args, isa_); }
   Status stream(const StreamArgs& args, Stream) override { return host::stream(args, isa_); }
+  Status join(const JoinArgs& args, Stream) override { return host::join(args); }
   Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to, Stream) override {
     return host::concatenate(parts, type, to);
   }
   void settle(const SettleArgs& args, Stream) override { host::settle(args); }
   Status checkOrder(const ListView& list, uint64_t n, Stream) override { return host::checkOrder(list, n); }
+  void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control, Stream) override {
+    control->delivered = std::accumulate(counts, counts + regions, uint64_t{0});
+    control->largest = *std::max_element(counts, counts + regions);
+    control->denseStreams = control->delivered >= denseFrom ? 1 : 0;
+  }
   Status countBlocks(std::span<const ListView> lists, Control* control, Stream) override {
     return host::countBlocks(lists, *control);
   }

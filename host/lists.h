@@ -19,8 +19,13 @@ template <class A, class Index = uint32_t>
 ListSpan<A, Index> spanOf(const ListView& list) {
   const uint32_t all = *list.count;
   const auto* const indices = static_cast<const Index*>(list.indices);
-  if (list.flags != nullptr && (*list.flags & kFrameDense) != 0)
-    return {nullptr, static_cast<const A*>(list.indices), all};  // the run lies where the indices would
+  if (list.flags != nullptr && (*list.flags & kFrameDense) != 0) {
+    const auto* const run = static_cast<const A*>(list.indices);
+    if (list.form == ListView::Form::kList) return {indices, run, 0};
+    if (list.form == ListView::Form::kRun) return {nullptr, run + list.runBegin, list.runLength};
+    return {nullptr, run, all};
+  }
+  if (list.form == ListView::Form::kRun) return {indices, nullptr, 0};
   const void* values = list.values;
   if (values == nullptr)
     values = static_cast<const std::byte*>(list.indices) + alignUp(uint64_t{all} * sizeof(Index), 16);

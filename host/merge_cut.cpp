@@ -5,6 +5,7 @@
 #include "host/descent.h"
 #include "host/lists.h"
 #include "host/merge.h"
+#include "host/settle.h"
 
 namespace sparsecoll::host {
 
@@ -102,8 +103,7 @@ class StreamSum {
       counts += list.count;
       anyRun = anyRun || list.indices == nullptr;
     }
-    bool dense = anyRun || counts >= args_.denseFrom;
-    if (dense && !anyRun && !args_.boundByCounts) dense = distinct() >= args_.denseFrom;
+    const bool dense = anyRun || counts >= args_.denseFrom;
     auto* const header = reinterpret_cast<FrameHeader*>(args_.frame);
     header->flags = dense ? kFrameDense : 0;
     if (dense) return fillRun(header->count);
@@ -111,23 +111,6 @@ class StreamSum {
   }
 
  private:
-  // Entries of the sum, counted in a bitmap that lies where the run may come to lie.
-  uint64_t distinct() const {
-    auto* const map = reinterpret_cast<uint64_t*>(args_.frame + kFrameHeaderBytes);
-    std::fill_n(map, (args_.length + 63) / 64, uint64_t{0});
-    uint64_t found = 0;
-    for (const ListView& view : args_.lists) {
-      const ListSpan<A> list = spanOf<A>(view);
-      for (uint32_t i = 0; i < list.count; ++i) {
-        const uint64_t at = list.indices[i] - args_.first;
-        const uint64_t bit = uint64_t{1} << (at % 64);
-        found += (map[at / 64] & bit) == 0 ? 1 : 0;
-        map[at / 64] |= bit;
-      }
-    }
-    return found;
-  }
-
   Status fillRun(uint32_t& count) const {
     auto* const run = reinterpret_cast<A*>(args_.frame + kFrameHeaderBytes);
     std::fill_n(run, args_.length, A{0});
@@ -146,12 +129,13 @@ class StreamSum {
   // have, and moved.
   Status fillList(uint64_t counts, uint32_t& count) const {
     auto* const indices = reinterpret_cast<uint32_t*>(args_.frame + kFrameHeaderBytes);
-    auto* const far = reinterpret_cast<A*>(args_.frame + args_.layout.valuesOffset(counts));
+    const uint64_t most = std::min(counts, args_.layout.capacity);
+    auto* const far = reinterpret_cast<A*>(args_.frame + args_.layout.valuesOffset(most));
     List list;
     list.indices = indices;
     list.values = far;
     list.count = &count;
-    list.capacity = counts;
+    list.capacity = most;
     SC_TRY(sumInto(args_.lists, args_.accumulateType, args_.first + args_.length, list, isa_));
     auto* const near = reinterpret_cast<A*>(args_.frame + args_.layout.valuesOffset(count));
     std::copy(far, far + count, near);
@@ -162,7 +146,47 @@ class StreamSum {
   const Isa& isa_;
 };
 
+template <class A>
+Status joinStreams(const JoinArgs& args) {
+  auto* const header = reinterpret_cast<FrameHeader*>(args.frame);
+  header->flags = *args.dense != 0 ? kFrameDense : 0;
+  if (*args.dense == 0) {
+    List list;
+    list.indices = reinterpret_cast<uint32_t*>(args.frame + kFrameHeaderBytes);
+    list.count = &header->count;
+    list.capacity = args.layout.capacity;
+    list.where = List::Values::kPacked;
+    return concatenate(args.parts, Element<A>::kType, list);
+  }
+  auto* run = reinterpret_cast<A*>(args.frame + kFrameHeaderBytes);
+  uint64_t room = args.layout.denseCount;
+  for (const ListPart& part : args.parts) {
+    if (part.list.form == ListView::Form::kList) continue;
+    const uint64_t length = part.high - part.low;
+    if (length > room) return fail(sparsecollCorrupted, "runs of more than {} values", args.layout.denseCount);
+    const ListSpan<A> list = spanOf<A>(part.list);
+    if (list.indices == nullptr && list.count != length)
+      return fail(sparsecollCorrupted, "a run of {} values for {} elements", list.count, length);
+    if (list.indices == nullptr) {
+      std::copy_n(list.values, length, run);
+    } else {
+      std::fill_n(run, length, A{0});
+      for (uint32_t i = 0; i < list.count; ++i)
+        if (list.indices[i] >= part.low && list.indices[i] < part.high)
+          run[list.indices[i] - part.low] = list.values[i];
+    }
+    run += length;
+    room -= length;
+  }
+  header->count = static_cast<uint32_t>(args.layout.denseCount - room);
+  return {};
+}
+
 }  // namespace
+
+Status join(const JoinArgs& args) {
+  return withAccumulate(args.accumulateType, [&]<class A>(A) { return joinStreams<A>(args); });
+}
 
 Status mergeCut(const MergeCutArgs& args, const Isa& isa) {
   SC_TRY(sumInto(args.lists, args.accumulateType, args.n, args.scratch, isa));

@@ -8,5 +8,6 @@ namespace sparsecoll::host {
 
 Status mergeCut(const MergeCutArgs& args, const Isa& isa);
 Status stream(const StreamArgs& args, const Isa& isa);
+Status join(const JoinArgs& args);
 
 }  // namespace sparsecoll::host

@@ -86,9 +86,9 @@ Status countBlocks(std::span<const ListView> lists, Control& control) {
   for (const ListView& view : lists) {
     const ListSpan<float> list = spanOf<float>(view);
     for (uint32_t i = 0; i < list.count; ++i) {
-      if (list.indices[i] >= control.n)
-        return fail(sparsecollCorrupted, "index {} in a vector of {} elements", list.indices[i], control.n);
-      ++blocks.counts[std::min<uint64_t>(list.indices[i] / blocks.length, blocks.count - 1)];
+      const uint64_t index = list.indices != nullptr ? list.indices[i] : view.first + i;
+      if (index >= control.n) return fail(sparsecollCorrupted, "index {} in a vector of {} elements", index, control.n);
+      ++blocks.counts[std::min<uint64_t>(index / blocks.length, blocks.count - 1)];
     }
   }
   return {};

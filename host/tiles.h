@@ -86,6 +86,7 @@ class TileWalker {
     if (first + cursor < low) return;  // finished() finds it out
     for (; cursor < count && first + cursor - low < length; ++cursor) {
       const uint64_t offset = first + cursor - low;
+      if (values[cursor] == 0) continue;  // nobody sent it, or it cancelled out
       tile[offset] = add_ ? tile[offset] + values[cursor] : values[cursor];
       mark(offset);
     }

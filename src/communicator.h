@@ -58,6 +58,7 @@ class Communicator {
     } catch (...) {  // peers wait for this rank's part: they must learn that it does not come
       status = fail(sparsecollInternalError, "an exception inside an operation");
     }
+    if (status.result() == sparsecollMismatch) transport_->refuse(operation, status.failure());
     transport_->end(operation);
     if (!status.ok()) record(status, operation.sequence);
     return status;

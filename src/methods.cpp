@@ -51,6 +51,9 @@ constexpr CollectiveRow kCollectives[] = {
     {sparsecollCollIndexUnion, "index_union", makeIndexUnion, false},
     {sparsecollCollSparDL, "spardl", makeSparDL, true},
     {sparsecollCollGTopk, "gtopk", makeGTopK, false},
+    {sparsecollCollSparCML, "sparcml", makeRecursiveDoubling, false},
+    {sparsecollCollSplitGather, "split_gather", makeSplitGather, false},
+    {sparsecollCollTopkDSA, "topkdsa", makeTopkDSA, false},
 };
 
 constexpr PresetRow kPresets[] = {
@@ -82,6 +85,13 @@ constexpr PresetRow kPresets[] = {
      "one rank's top k in rotation, all ranks' values there", "Chen et al. 2020 (ScaleCom), arXiv:2104.11125"},
     {"gtopk", sparsecollSelectTopK, sparsecollCollGTopk, "lists merged on a tree, cut to k at every step",
      "Shi et al. 2019 (gTop-k), arXiv:1901.04359"},
+    {"sparcml-rd", sparsecollSelectTopK, sparsecollCollSparCML, "streams by recursive doubling, dense once shorter",
+     "Renggli et al. 2019 (SparCML), arXiv:1802.08021"},
+    {"sparcml-split", sparsecollSelectTopK, sparsecollCollSplitGather,
+     "regions reduced by their owners, then gathered, dense once shorter",
+     "Renggli et al. 2019 (SparCML), arXiv:1802.08021"},
+    {"topkdsa", sparsecollSelectTopK, sparsecollCollTopkDSA, "the same with the switch at a third of the length",
+     "Renggli et al. 2019 (SparCML); Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598"},
     {"spardl", sparsecollSelectTopK, sparsecollCollSparDL, "blocks scattered and reduced, cut before every send",
      "Zhao et al. 2024 (SparDL), arXiv:2304.00737", sparsecollDistributionDefault, 1},
     {"spardl-rsag", sparsecollSelectTopK, sparsecollCollSparDL, "in teams, which meet by recursive doubling",

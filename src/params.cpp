@@ -37,7 +37,7 @@ constexpr double kHuge = std::numeric_limits<double>::max();
 
 constexpr Field kFields[] = {
     SC_ENUM(selector, sparsecollSelectDefault, sparsecollSelectRedSync),
-    SC_ENUM(collective, sparsecollCollAuto, sparsecollCollHierarchical),
+    SC_ENUM(collective, sparsecollCollAuto, sparsecollCollTopkDSA),
     SC_ENUM(faithful, 0, 1),
     SC_ENUM(op, sparsecollSum, sparsecollAvg),
     SC_ENUM(wire, sparsecollWireDefault, sparsecollWireF8e5m2),

@@ -345,19 +345,14 @@ void Reducer::commit(const Delivered& delivered, Stream stream) {
   if (spec_.transactional && nonFinite) return;  // the old buffer stays the residual
   const int next = spec_.transactional ? 1 - current_ : 0;
   void* const acc = accBuffer(next);
-  const auto own = static_cast<size_t>(comm_->rank());
   // A step that ends with NonFinite delivers nothing, so nothing leaves either.
   const bool keepAll = nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError;
-  if (keepAll) {
-    // Nothing.
-  } else if (delivered.commit == Commit::kSettle) {
+  if (!keepAll && delivered.settles) {
     kernels.settle({acc, spec_.accumulateType, spec_.n, delivered.lists[0], delivered.sent, delivered.dropped,
                     delivered.lossy ? &step_.entriesLost : nullptr},
                    stream);
-  } else {
-    for (size_t r = 0; r < delivered.lists.size(); ++r)
-      if (delivered.commit == Commit::kAllLists || r == own)
-        kernels.zeroAt(acc, spec_.accumulateType, spec_.n, delivered.lists[r], stream);
+  } else if (!keepAll) {
+    for (const ListView& list : delivered.sent) kernels.zeroAt(acc, spec_.accumulateType, spec_.n, list, stream);
   }
   kernels.clearNonFinite(acc, spec_.accumulateType, spec_.n, control, stream);
   current_ = next;

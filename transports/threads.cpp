@@ -87,6 +87,7 @@ class ThreadsTransport final : public Transport {
     return summed;
   }
 
+  void refuse(const Operation& operation, const Failure& why) override { group_->refuse(rank_, operation, why); }
   void end(const Operation& operation) override { group_->end(rank_, operation); }
   void abort() override { group_->takeDown(rank_, false); }
 

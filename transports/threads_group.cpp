@@ -39,13 +39,19 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
   for (const Outgoing& message : out) {
     Member& peer = at(message.peer);
     Mail& mail = peer.inbox[static_cast<size_t>(rank)];
-    const bool free = waitForPeers(lock, rank, operation.deadline, [&] { return !mail.full || me.down || peer.down; });
+    const bool free = waitForPeers(lock, rank, operation.deadline,
+                                   [&] { return !mail.full || me.down || peer.down || isRefused(operation); });
     if (me.down) return failureFor(rank, {}, 0);
     if (peer.down) return peerFailed(message.peer);
+    if (mail.full && isRefused(operation)) return Status(refusals_[operation.sequence % 2].why);
     if (!free) {
       return failBy(message.peer, sparsecollTimeout, "rank {} takes no messages", message.peer);
     }
-    if (mail.awaited && ticket < peer.ticket) continue;  // the same, for a peer that waits already
+    if (ticket < peer.ticket && sequenceOf(ticket) == sequenceOf(peer.ticket)) {
+      peer.behind = rank;
+      peer.wakeUp.wake();
+    }
+    if (mail.awaited && ticket < peer.ticket) continue;  // of a round that the peer has given up
     mail.ticket = ticket;
     mail.frame = message.frame;
     mail.bytes = message.layout.usedBytes(readHeader(message.frame));
@@ -63,7 +69,12 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   Member& me = at(rank);
   me.ticket = ticketOf(operation);
   me.missing = 0;
+  me.behind = -1;
   me.ahead = false;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const Mail& mail = me.inbox[static_cast<size_t>(peer)];
+    if (mail.full && mail.ticket < me.ticket && sequenceOf(mail.ticket) == operation.sequence) me.behind = peer;
+  }
   for (const Incoming& message : in) {
     Mail& mail = me.inbox[static_cast<size_t>(message.peer)];
     if (mail.full && mail.ticket < me.ticket) {  // of a round that this rank has given up
@@ -75,9 +86,12 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
     if (mail.awaited) ++me.missing;
   }
   // A rank that is down matters only to those who miss something from it: it may have finished and gone.
-  me.wakeUp.wait(lock, operation.deadline,
-                 [&] { return me.missing == 0 || me.ahead || me.down || anyMissingDown(rank, in); });
-  const Status status = settleCollect(rank, in, me.ticket);
+  me.wakeUp.wait(lock, operation.deadline, [&] {
+    return me.missing == 0 || me.ahead || me.behind >= 0 || me.down || anyMissingDown(rank, in) ||
+           isRefused(operation);
+  });
+  const bool refused = me.missing != 0 && !me.down && isRefused(operation);
+  const Status status = refused ? Status(refusals_[operation.sequence % 2].why) : settleCollect(rank, in, me.ticket);
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = false;
   if (!status.ok()) return Status(status.failure());
   for (const Incoming& message : in)
@@ -95,6 +109,8 @@ bool Group::anyMissingDown(int rank, std::span<const Incoming> wanted) {
 Status Group::settleCollect(int rank, std::span<Incoming> in, uint64_t ticket) {
   const Member& me = at(rank);
   if (me.down) return failureFor(rank, in, ticket);
+  if (me.behind >= 0)
+    return disagree(me.behind, "order", "rank {} is in another operation, with other rounds", me.behind);
   for (const Incoming& message : in) {
     const Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
     if (mail.full && mail.ticket > ticket)
@@ -109,6 +125,15 @@ Status Group::settleCollect(int rank, std::span<Incoming> in, uint64_t ticket) {
     mail.full = false;
   }
   return {};
+}
+
+void Group::refuse(int rank, const Operation& operation, const Failure& why) {
+  const std::lock_guard lock(mutex_);
+  if (isRefused(operation)) return;
+  Refusal& refusal = refusals_[operation.sequence % 2];
+  refusal = {operation.sequence, why};
+  refusal.why.peer = rank;
+  wakeAll();
 }
 
 void Group::end(int rank, const Operation& operation) {

@@ -39,6 +39,7 @@ struct Member {
   std::vector<Mail> inbox;  // by sender
   uint64_t ticket = 0;      // of the round it collects
   uint32_t missing = 0;
+  int behind = -1;             // a peer that sent a message of a round this rank has been through without it
   bool ahead = false;          // a peer's message shows that it has left the operation for a later one
   uint64_t begun = 0;          // the last operation this rank has begun
   uint64_t completed = 0;      // and ended
@@ -62,6 +63,7 @@ class Group {
   Status begin(int rank, const Operation& operation);
   Status post(int rank, const Operation& operation, std::span<const Outgoing> out);
   Status collect(int rank, const Operation& operation, std::span<Incoming> in);
+  void refuse(int rank, const Operation& operation, const Failure& why);
   void end(int rank, const Operation& operation);
   void takeDown(int rank, bool gone);
 
@@ -87,6 +89,9 @@ class Group {
 
   Member& at(int rank) { return members_[static_cast<size_t>(rank)]; }
   bool allCompleted(uint64_t sequence) const;
+  bool isRefused(const Operation& operation) const {
+    return refusals_[operation.sequence % 2].sequence == operation.sequence;
+  }
   bool anyMissingDown(int rank, std::span<const Incoming> wanted);
   Status settleCollect(int rank, std::span<Incoming> in, uint64_t ticket);
   Status failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket);
@@ -99,6 +104,12 @@ class Group {
 
   std::mutex mutex_;
   std::vector<Member> members_;
+  // By parity of the sequence: no rank begins an operation while one is still in the operation before the previous.
+  struct Refusal {
+    uint64_t sequence = 0;
+    Failure why;
+  };
+  Refusal refusals_[2];
   std::vector<Retired> retired_;
   size_t windows_ = 0;  // alive or retired
   uint32_t accessing_ = 0;

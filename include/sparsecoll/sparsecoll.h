@@ -129,8 +129,10 @@ typedef enum {
   sparsecollCollSparDL = 4,
   sparsecollCollOkTopk = 5,
   sparsecollCollGTopk = 6,
-  sparsecollCollSparCML = 7,
+  sparsecollCollSparCML = 7, /* recursive doubling */
   sparsecollCollHierarchical = 8,
+  sparsecollCollSplitGather = 9, /* SparCML's split-allgather */
+  sparsecollCollTopkDSA = 10,    /* the same with another switch to dense */
   sparsecollCollMaxEnum = 0x7fffffff
 } sparsecollColl_t;
 

@@ -99,6 +99,8 @@ VALUE(sparsecollCollOkTopk, 5);
 VALUE(sparsecollCollGTopk, 6);
 VALUE(sparsecollCollSparCML, 7);
 VALUE(sparsecollCollHierarchical, 8);
+VALUE(sparsecollCollSplitGather, 9);
+VALUE(sparsecollCollTopkDSA, 10);
 VALUE(sparsecollCollMaxEnum, 0x7fffffff);
 
 /* sparsecollSelect_t */

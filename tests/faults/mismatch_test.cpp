@@ -274,8 +274,8 @@ TEST_CASE("AllReduce against the creation of the very reducer it would make") {
 
 TEST_CASE("reducers in another order, and a step against other calls") {
   const sparsecollConfig_t config = patient();
-  const char* const presets[] = {"dense", "topka", "threshold", "micro"};
-  for (const int count : {2, 3, 4})
+  const char* const presets[] = {"dense", "topka", "threshold", "micro", "spardl", "gtopk"};
+  for (const int count : {2, 3, 5})
     for (const char* const a : presets)
       for (const char* const b : presets) {
         CAPTURE(count, a, b);
