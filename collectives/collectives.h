@@ -9,6 +9,7 @@ Result<std::unique_ptr<Collective>> makeAllGather(const CollectiveSetup& setup);
 Result<std::unique_ptr<Collective>> makeIndexUnion(const CollectiveSetup& setup);
 Result<std::unique_ptr<Collective>> makeGTopK(const CollectiveSetup& setup);
 Result<std::unique_ptr<Collective>> makeSparDL(const CollectiveSetup& setup);
+Result<std::unique_ptr<Collective>> makeOkTopk(const CollectiveSetup& setup);
 Result<std::unique_ptr<Collective>> makeRecursiveDoubling(const CollectiveSetup& setup);
 Result<std::unique_ptr<Collective>> makeSplitGather(const CollectiveSetup& setup);
 Result<std::unique_ptr<Collective>> makeTopkDSA(const CollectiveSetup& setup);

@@ -18,16 +18,11 @@
 #include "collectives/collectives.h"
 #include "collectives/frame_set.h"
 #include "collectives/relay.h"
+#include "collectives/ring_gather.h"
 
 namespace sparsecoll {
 
 namespace {
-
-// What travels of a block on its way through a team, in the ring's order from a position on.
-struct Stretch {
-  uint32_t first;
-  uint32_t size;
-};
 
 // The control block's own window: the block that this position owns.
 Window& ownWindow(Control& control) { return control.windows[control.rank % (control.ranks / control.teams)]; }
@@ -76,8 +71,6 @@ class SparDL final : public Collective {
         rooms_(setup.unitRooms.begin(), setup.unitRooms.end()) {}
 
   Status make(const CollectiveSetup& setup) {
-    for (uint32_t b = 0; b <= positions_; ++b)
-      bounds_.push_back(b < positions_ ? blockOf(n_, positions_, b).begin : n_);
     SC_TRY(makeScatter(setup));
     SC_TRY(makeTeamGather(setup));
     SC_TRY(makeGather(setup));
@@ -97,7 +90,9 @@ class SparDL final : public Collective {
     std::byte* held = nullptr;
     SC_TRY(selectOwn(step, held));
     if (teams_ > 1) SC_TRY(recursive_ ? gatherRecursively(step, held) : gatherTeams(step, held));
-    SC_TRY(gatherBlocks(step, held));
+    SC_TRY(gather_.run(step, relay_, frames_, held, bounds_.as<uint64_t>(), sum_.list()));
+    final_ = sum_.view();
+    kernels_.tally(final_, bounds_.as<uint64_t>(), positions_, step.control, step.stream);
     SC_TRY(relay_.end(step));
     return Delivered{{&final_, 1}, Combine::kAdd, sent_, true, dropped_};
   }
@@ -116,13 +111,6 @@ class SparDL final : public Collective {
     uint32_t packets = 0;  // sent, and as many received, B-SAG
     OwnList dropped;
   };
-  struct GatherRound {
-    PeerRound peers;
-    size_t frame = 0;
-    Stretch sent;
-    Stretch received;
-  };
-
   int rankAt(uint32_t team, uint32_t position) const { return static_cast<int>(team * positions_ + position); }
   uint32_t after(uint32_t position, uint32_t steps) const { return (position + steps) % positions_; }
   uint32_t valueBytes() const { return static_cast<uint32_t>(elementBytes(type_)); }
@@ -187,6 +175,7 @@ class SparDL final : public Collective {
     if (teams_ == 1) return {};
     mergedFrame_ = frames_.add(own);
     packets_.resize(teams_);
+    parts_.reserve(teams_);
     for (uint32_t s = 0; s < ceilLog2(teams_); ++s) {
       const uint32_t gap = 1u << s;
       TeamRound round;
@@ -211,21 +200,17 @@ class SparDL final : public Collective {
   }
 
   Status makeGather(const CollectiveSetup& setup) {
-    for (uint32_t s = 0; s < ceilLog2(positions_); ++s) {
-      const uint32_t gap = 1u << s;
-      const uint32_t size = std::min(gap, positions_ - gap);
-      GatherRound round;
-      round.sent = {position_, size};
-      round.received = {after(position_, gap), size};
-      SC_TRY(round.peers,
-             PeerRound::make(setup, rankAt(team_, after(position_, positions_ - gap)), layoutOf(round.sent),
-                             rankAt(team_, after(position_, gap)), layoutOf(round.received)));
-      round.frame = frames_.add(layoutOf(round.sent));
-      gather_.push_back(std::move(round));
-    }
+    std::vector<int> ring;
+    for (uint32_t position = 0; position < positions_; ++position) ring.push_back(rankAt(team_, position));
+    SC_TRY(gather_,
+           RingGather::make(
+               setup, std::move(ring), position_, [this](Stretch stretch) { return roomOf(stretch); }, frames_));
     SC_TRY(sum_, OwnList::make(setup, roomOf({0, positions_})));
-    sources_.reserve(gather_.size() + 1);
-    parts_.reserve(std::max<size_t>(2 * (gather_.size() + 1), teams_));
+    SC_TRY(bounds_, setup.kernels->allocate((positions_ + 1) * sizeof(uint64_t), setup.budget));
+    for (uint32_t b = 0; b <= positions_; ++b) {
+      const uint64_t begin = b < positions_ ? blockOf(n_, positions_, b).begin : n_;
+      setup.kernels->copy(bounds_.as<uint64_t>() + b, &begin, sizeof begin, {});
+    }
     return {};
   }
 
@@ -310,53 +295,22 @@ class SparDL final : public Collective {
     return {};
   }
 
-  Status gatherBlocks(const CollectiveStep& step, std::byte* held) {
-    sources_.assign(1, viewOf(held));
-    for (GatherRound& round : gather_) {
-      std::byte* frame = held;
-      if (round.sent.size > 1) {
-        frame = frames_.at(*step.operation, round.frame);
-        SC_TRY(join(step, round.sent, listIn(frame, frames_.layout(round.frame))));
-      }
-      SC_TRY(relay_.exchange(step, round.peers, frame));
-      sources_.push_back(viewOf(round.peers.frame()));
-    }
-    SC_TRY(join(step, {position_, positions_}, sum_.list()));
-    final_ = sum_.view();
-    kernels_.tally(final_, bounds_, step.control, step.stream);
-    return {};
-  }
-
-  // A stretch of blocks from the own position on, in the order of their indices. The sources hold ever later blocks in
-  // the ring's order; those past the end of the vector come first.
-  Status join(const CollectiveStep& step, Stretch stretch, const List& to) {
-    const uint32_t end = stretch.first + stretch.size;
-    parts_.clear();
-    if (end > positions_) addParts(0, bounds_[end - positions_]);
-    addParts(bounds_[stretch.first], bounds_[std::min(end, positions_)]);
-    return kernels_.concatenate(parts_, type_, to, step.stream);
-  }
-
-  void addParts(uint64_t low, uint64_t high) {
-    for (const ListView& source : sources_) parts_.push_back({source, low, high});
-  }
-
   Kernels& kernels_;
   uint64_t n_;
   sparsecollDataType_t type_;
   bool faithful_, recursive_;
   uint32_t teams_, positions_, team_, position_;
-  std::vector<uint64_t> rooms_;   // by block
-  std::vector<uint64_t> bounds_;  // of the blocks
+  std::vector<uint64_t> rooms_;  // by block
+  Buffer bounds_;                // of the blocks
   FrameSet frames_;
   Relay relay_;
   std::vector<ScatterRound> scatter_;
   std::vector<TeamRound> teamRounds_;
-  std::vector<GatherRound> gather_;
+  RingGather gather_;
   size_t ownFrame_ = 0;
   size_t mergedFrame_ = 0;
   OwnList scratch_, ownDropped_, sum_;
-  std::vector<ListView> sent_, arrived_, dropped_, packets_, sources_;
+  std::vector<ListView> sent_, arrived_, dropped_, packets_;
   std::vector<ListPart> parts_;
   ListView final_;
 };

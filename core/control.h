@@ -110,6 +110,13 @@ struct Control {
   uint32_t surveyLength;
   uint32_t measuresNorms;  // 1: the pass writes the windows' norms of acc into this rank's row
   uint64_t rungs[kRungs];  // keys, rising: what candidates are counted at
+  uint64_t* regions;       // Ok-Topk: rank r reduces [regions[r], regions[r + 1]); nullptr for other methods
+  uint64_t sumKey;         // Ok-Topk: least |sum| bits that are gathered
+  uint64_t sumLimit;       // most entries of the sum
+  uint64_t sumKept;        // and that were kept where the sum was cut
+  double sumThreshold;     // it as a threshold; kept between steps
+  uint32_t sumDue;         // 1: this step gathers everything and takes the threshold from the k-th magnitude; kept
+  uint32_t regionsDue;     // 1: the regions are cut anew after this step
   FragmentTables fragments;
   BlockTables blocks;
 };

@@ -96,6 +96,8 @@ struct ListPart {
   ListView list;
   uint64_t low = 0;
   uint64_t high = ~uint64_t{0};
+  const uint64_t* lowAt = nullptr;  // not nullptr: where the two stand, in the kernels' memory
+  const uint64_t* highAt = nullptr;
 };
 
 // acc = in + scale * gradient over all n, written to out; what reaches a window's key becomes a candidate of it.
@@ -294,6 +296,8 @@ class Kernels {
   virtual void settle(const SettleArgs& args, Stream stream) = 0;
   // Indices strictly increase and are below n.
   virtual Status checkOrder(const ListView& list, uint64_t n, Stream stream) = 0;
+  // If control->regionsDue: new control->regions, with equal shares of the sum's entries.
+  virtual void cutRegions(const ListView& sum, Control* control, Stream stream) = 0;
   // control's counts of a sum by region, and denseStreams: whether they reach denseFrom together.
   virtual void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control,
                             Stream stream) = 0;
@@ -301,7 +305,7 @@ class Kernels {
   virtual Status countBlocks(std::span<const ListView> lists, Control* control, Stream stream) = 0;
   // control's counts of a sum that has owners: facts[o].count = its entries in [bounds[o], bounds[o + 1]). No bounds:
   // it has none.
-  virtual void tally(const ListView& sum, std::span<const uint64_t> bounds, Control* control, Stream stream) = 0;
+  virtual void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, Stream stream) = 0;
   virtual void denseSum(const DenseSumArgs& args, Stream stream) = 0;
 
   // acc[index] = 0 for every index of the list

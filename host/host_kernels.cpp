@@ -234,9 +234,10 @@ class HostKernels final : public Kernels {
   Status countBlocks(std::span<const ListView> lists, Control* control, Stream) override {
     return host::countBlocks(lists, *control);
   }
-  void tally(const ListView& sum, std::span<const uint64_t> bounds, Control* control, Stream) override {
-    host::tally(sum, bounds, *control);
+  void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, Stream) override {
+    host::tally(sum, bounds, owners, *control);
   }
+  void cutRegions(const ListView& sum, Control* control, Stream) override { host::cutRegions(sum, *control); }
   void denseSum(const DenseSumArgs& args, Stream) override { host::denseSum(args, isa_); }
 
   void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, Stream) override {

@@ -26,8 +26,10 @@ void forEachCommon(const ListSpan<A>& list, const ListSpan<A>& sum, Each each) {
 Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to) {
   return withAccumulate(type, [&]<class A>(A) -> Status {
     const auto ends = [](const ListPart& part, const ListSpan<A>& list) {
-      const uint32_t* const begin = std::lower_bound(list.indices, list.indices + list.count, part.low);
-      const uint32_t* const end = std::lower_bound(begin, list.indices + list.count, part.high);
+      const uint64_t low = part.lowAt != nullptr ? *part.lowAt : part.low;
+      const uint64_t high = part.highAt != nullptr ? *part.highAt : part.high;
+      const uint32_t* const begin = std::lower_bound(list.indices, list.indices + list.count, low);
+      const uint32_t* const end = std::lower_bound(begin, list.indices + list.count, high);
       return std::pair(begin - list.indices, end - list.indices);
     };
     uint64_t total = 0;
@@ -94,17 +96,24 @@ Status countBlocks(std::span<const ListView> lists, Control& control) {
   return {};
 }
 
-void tally(const ListView& view, std::span<const uint64_t> bounds, Control& control) {
+void tally(const ListView& view, const uint64_t* bounds, uint32_t owners, Control& control) {
   const ListSpan<float> sum = spanOf<float>(view);
   control.delivered = sum.count;
-  control.largest = bounds.empty() ? (sum.count + control.ranks - 1) / control.ranks : 0;
+  control.largest = owners == 0 ? (sum.count + control.ranks - 1) / control.ranks : 0;
   const uint32_t* at = sum.indices;
-  for (size_t r = 0; r + 1 < bounds.size(); ++r) {
+  for (uint32_t r = 0; r < owners; ++r) {
     const uint32_t* const end = std::lower_bound(at, sum.indices + sum.count, bounds[r + 1]);
     control.facts[r] = {static_cast<uint32_t>(end - at), 0};
     control.largest = std::max(control.largest, control.facts[r].count);
     at = end;
   }
+}
+
+void cutRegions(const ListView& view, Control& control) {
+  const ListSpan<float> sum = spanOf<float>(view);
+  if (control.regionsDue == 0 || sum.count == 0) return;
+  for (uint32_t r = 1; r < control.ranks; ++r)
+    control.regions[r] = sum.indices[uint64_t{sum.count} * r / control.ranks];
 }
 
 }  // namespace sparsecoll::host

@@ -11,6 +11,7 @@ Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, c
 void settle(const SettleArgs& args);
 Status checkOrder(const ListView& list, uint64_t n);
 Status countBlocks(std::span<const ListView> lists, Control& control);
-void tally(const ListView& sum, std::span<const uint64_t> bounds, Control& control);
+void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control& control);
+void cutRegions(const ListView& sum, Control& control);
 
 }  // namespace sparsecoll::host

@@ -63,6 +63,7 @@ class Selection::Tables {
       take(control.fragments.costs, windows);
       take(control.fragments.loads, ranks);
     }
+    if (request.regions) take(control.regions, ranks + 1);
     if (plan.blocks != 0) {
       take(control.blocks.counts, plan.blocks);
       take(control.blocks.starts, ranks + 1);
@@ -112,6 +113,8 @@ void Selection::reset() {
   kernels_.copy(control(), &fresh, sizeof fresh, {});
   if (plan_.blocks != 0)
     kernels_.fillZero(fresh.blocks.starts, (static_cast<uint64_t>(request_.ranks) + 1) * sizeof(uint32_t), {});
+  if (request_.regions)
+    kernels_.fillZero(fresh.regions, (static_cast<uint64_t>(request_.ranks) + 1) * sizeof(uint64_t), {});
   uint64_t slot = plan_.lazySlots;
   for (size_t w = 0; w < plan_.windows.size(); ++w) {
     const WindowPlan& plan = plan_.windows[w];
@@ -233,6 +236,15 @@ void Selection::save(Writer& to) const {
     kernels_.copy(&start, now.blocks.starts + p, sizeof start, {});
     to.write(start);
   }
+  if (request_.regions) {
+    to.write(now.sumThreshold);
+    to.write(now.sumDue);
+    for (uint32_t r = 0; r <= now.ranks; ++r) {
+      uint64_t begin = 0;
+      kernels_.copy(&begin, now.regions + r, sizeof begin, {});
+      to.write(begin);
+    }
+  }
   to.write(now.windowCount);
   for (uint32_t w = 0; w < now.windowCount; ++w) {
     Window window{};
@@ -265,6 +277,18 @@ Status Selection::load(Reader& from) {
   }
   if (!std::is_sorted(starts.begin(), starts.end()) || (!starts.empty() && starts.back() > plan_.blocks))
     return fail(sparsecollCorrupted, "the blob's partitions are out of order");
+  std::vector<uint64_t> regions(request_.regions ? static_cast<size_t>(request_.ranks) + 1 : 0);
+  if (request_.regions) {
+    SC_TRY(saved.sumThreshold, from.read<double>());
+    SC_TRY(saved.sumDue, from.read<uint32_t>());
+    for (uint64_t& begin : regions) {
+      SC_TRY(begin, from.read<uint64_t>());
+    }
+    const bool whole = regions.front() == 0 && (regions.back() == request_.n || regions.back() == 0);
+    if (!isMagnitude(saved.sumThreshold) || saved.sumDue > 1 || !whole ||
+        !std::is_sorted(regions.begin(), regions.end()))
+      return fail(sparsecollCorrupted, "the blob's regions have a state that no step leaves");
+  }
   SC_TRY(const auto windows, from.read<uint32_t>());
   if (windows != plan_.windows.size())
     return invalid("the blob has {} windows, this reducer {}", windows, plan_.windows.size());
@@ -285,6 +309,11 @@ Status Selection::load(Reader& from) {
   kernels_.copy(&control()->side, &saved.side, sizeof saved.side, {});
   kernels_.copy(control()->kept, saved.kept, sizeof saved.kept, {});
   kernels_.copy(control()->teamShare, saved.teamShare, sizeof saved.teamShare, {});
+  if (request_.regions) {
+    kernels_.copy(&control()->sumThreshold, &saved.sumThreshold, sizeof saved.sumThreshold, {});
+    kernels_.copy(&control()->sumDue, &saved.sumDue, sizeof saved.sumDue, {});
+    kernels_.copy(control()->regions, regions.data(), regions.size() * sizeof(uint64_t), {});
+  }
   if (!starts.empty()) kernels_.copy(control()->blocks.starts, starts.data(), starts.size() * sizeof(uint32_t), {});
   for (uint32_t w = 0; w < windows; ++w) {
     kernels_.copy(&control()->windows[w].key, &states[w].key, sizeof(uint64_t), {});

@@ -30,6 +30,7 @@ struct SelectionRequest {
   uint32_t blocks = 0;    // not 0: SparDL's blocks, each a unit of its own
   uint32_t arrivals = 0;  // lists that may be added to a block before it is selected from
   uint32_t teams = 1;
+  bool regions = false;                           // the collective keeps regions and a threshold of the sum (Ok-Topk)
   std::span<const sparsecollSegment_t> segments;  // lengths add up to n; empty: one unit
 };
 

@@ -33,6 +33,7 @@ struct CollectiveRow {
   const char* name;
   CollectiveMaker make;  // nullptr: the engine's dense all-reduce, without a selection
   bool blocks;           // selects from blocks that it cuts the vector into; needs a selector that can
+  bool regions = false;  // keeps regions and a threshold of the sum
 };
 
 struct PresetRow {

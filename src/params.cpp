@@ -36,7 +36,7 @@ constexpr double kHuge = std::numeric_limits<double>::max();
   Field { #field, Kind::kUnsigned, offsetof(sparsecollParams_t, field), 0, 0, 0, 0 }
 
 constexpr Field kFields[] = {
-    SC_ENUM(selector, sparsecollSelectDefault, sparsecollSelectRedSync),
+    SC_ENUM(selector, sparsecollSelectDefault, sparsecollSelectReusedTopK),
     SC_ENUM(collective, sparsecollCollAuto, sparsecollCollTopkDSA),
     SC_ENUM(faithful, 0, 1),
     SC_ENUM(op, sparsecollSum, sparsecollAvg),

@@ -104,6 +104,7 @@ SelectionRequest Reducer::selectionRequest() const {
   request.distribution = static_cast<sparsecollDistribution_t>(spec_.params.distribution);
   request.faithful = spec_.params.faithful != 0;
   request.selectNothing = spec_.has(SPARSECOLL_SELECT_NOTHING);
+  request.regions = spec_.collective->regions;
   if (spec_.collective->blocks) {
     request.teams = static_cast<uint32_t>(spec_.params.teams);
     request.blocks = static_cast<uint32_t>(request.ranks) / request.teams;

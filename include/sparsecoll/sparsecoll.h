@@ -152,6 +152,7 @@ typedef enum {
   sparsecollSelectRandom = 11,
   sparsecollSelectChunkTopK = 12,
   sparsecollSelectRedSync = 13,
+  sparsecollSelectReusedTopK = 14,
   sparsecollSelectMaxEnum = 0x7fffffff
 } sparsecollSelect_t;
 

@@ -118,6 +118,7 @@ VALUE(sparsecollSelectGaussian, 10);
 VALUE(sparsecollSelectRandom, 11);
 VALUE(sparsecollSelectChunkTopK, 12);
 VALUE(sparsecollSelectRedSync, 13);
+VALUE(sparsecollSelectReusedTopK, 14);
 VALUE(sparsecollSelectMaxEnum, 0x7fffffff);
 
 /* sparsecollDistribution_t */
