@@ -81,6 +81,21 @@ struct ListView {
   const uint32_t* count = nullptr;
 };
 
+// What else may happen between the gradient and acc. Where one of these is asked for, the pass needs in and out, and
+//   velocityOut = momentum * velocityIn + scale * gradient       a rounded product, then one fused multiply-add
+//   step        = velocityOut; Nesterov: momentum * velocityOut + scale * gradient, in the same way
+//   acc         = decay * in + step                              a rounded product, then a sum
+// Without momentum step is scale * gradient, added with one fused multiply-add.
+struct Momentum {
+  const void* velocityIn = nullptr;  // accumulate type; nullptr: no momentum
+  void* velocityOut = nullptr;       // may equal velocityIn
+  double factor = 0;
+  bool nesterov = false;
+  double decay = 1;
+
+  bool none() const { return velocityIn == nullptr && decay == 1; }
+};
+
 // acc = in + scale * gradient over all n, written to out; what reaches a window's key becomes a candidate of it.
 struct PassArgs {
   const void* gradient = nullptr;
@@ -93,6 +108,7 @@ struct PassArgs {
   Control* control = nullptr;
   uint32_t* candidateIndices = nullptr;
   void* candidateValues = nullptr;
+  Momentum momentum = {};
 };
 
 // The candidates of every window cut to its limit (exactly, or at most): largest magnitudes, ties to the lowest index,
@@ -178,8 +194,8 @@ struct DenseSumArgs {
 
 inline constexpr uint64_t kTile = 8192;  // statistics are formed in tiles of this many elements
 
-// A sample has about this many elements: one run of kSampleRun (a cache line of floats) out of every so many, another one
-// in every step. Shorter windows are counted whole.
+// A sample has about this many elements: one run of kSampleRun (a cache line of floats) out of every so many, another
+// one in every step. Shorter windows are counted whole.
 inline constexpr uint64_t kSampleElements = 1u << 18;
 inline constexpr uint64_t kSampleRun = 16;
 

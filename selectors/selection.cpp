@@ -110,6 +110,7 @@ void Selection::select(const SelectionInput& input, const List& target, Stream s
   pass.control = control();
   pass.candidateIndices = candidateIndices_.as<uint32_t>();
   pass.candidateValues = candidateValues_.as<>();
+  pass.momentum = input.momentum;
   if (plan_.before != nullptr) kernels_.apply(*plan_.before, control(), stream);
   if (plan_.samples) kernels_.sample(pass, stream);
   if (plan_.afterSample != nullptr) kernels_.apply(*plan_.afterSample, control(), stream);

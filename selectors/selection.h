@@ -76,6 +76,7 @@ struct SelectionInput {
   const void* in = nullptr;  // residual before; nullptr: none
   void* out = nullptr;       // acc; nullptr: the gradient is acc
   double scale = 1;
+  Momentum momentum = {};
 };
 
 class Selection {

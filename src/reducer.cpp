@@ -105,6 +105,8 @@ Status Reducer::allocate() {
   if (spec_.buffer == nullptr) {
     SC_TRY(acc_, kernels.allocate(accBytes() * (spec_.transactional ? 2 : 1), budget_));
   }
+  SC_TRY(shape_, InputShape::make({spec_.params, spec_.n, spec_.accumulateType, comm_->ranks(), spec_.transactional},
+                                  kernels, budget_));
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
     SC_TRY(touchedLines_, kernels.allocate(touchedBytes(spec_.n), budget_));
   }
@@ -245,6 +247,7 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   input.in = spec_.keepsResidual() ? accBuffer(current_) : nullptr;
   input.out = acc;
   input.scale = spec_.params.inputScale;
+  shape_.prepare(input, current_, spec_.transactional ? 1 - current_ : 0, stream);
   selection_->select(input, collective_->target(operation), stream);
   const uint64_t selected = nowNs();
   step_.lastSelectNs = selected - start;
@@ -310,11 +313,16 @@ void Reducer::commit(const Delivered& delivered, Stream stream) {
   // A step that ends with NonFinite delivers nothing, so nothing leaves either.
   const bool keepAll = nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError;
   for (size_t r = 0; r < delivered.lists.size() && !keepAll; ++r)
-    if (delivered.commit == Commit::kAllLists || r == own)
-      kernels.zeroAt(acc, spec_.accumulateType, spec_.n, delivered.lists[r], stream);
+    if (delivered.commit == Commit::kAllLists || r == own) leaveResidual(next, delivered.lists[r], stream);
   kernels.clearNonFinite(acc, spec_.accumulateType, spec_.n, control, stream);
+  shape_.clearNonFinite(next, control, stream);
   current_ = next;
   outLeftResidual_ = !keepAll;
+}
+
+void Reducer::leaveResidual(int which, const ListView& list, Stream stream) {
+  comm_->kernels().zeroAt(accBuffer(which), spec_.accumulateType, spec_.n, list, stream);
+  shape_.mask(which, list, stream);
 }
 
 void Reducer::countStep(const Operation& operation, const Status& status) {
@@ -373,7 +381,7 @@ sparsecollReducerInfo_t Reducer::info() const {
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
   const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
   const uint64_t most = selection_->mostEntries();
-  const uint64_t elements = bound.perLength * spec_.n + (spec_.transactional ? spec_.n : 0) +
+  const uint64_t elements = bound.perLength * spec_.n + (spec_.transactional ? spec_.n : 0) + shape_.elements() +
                             bound.perEntry * std::max<uint64_t>(most, 1) * ranks + spec_.n / 256;
   info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + kFixedBytes + ranks * kFixedBytesPerRank +
                           spec_.segments.size() * 2 * kFixedBytesPerRank;
@@ -403,6 +411,7 @@ Status Reducer::giveBack(const void* out, Stream stream) {
 Status Reducer::reset(Stream stream) {
   if (selection_ != nullptr) selection_->reset();
   if (spec_.keepsResidual()) comm_->kernels().fillZero(residual(), accBytes(), stream);
+  shape_.reset(stream);
   lastOut_ = nullptr;
   outLeftResidual_ = false;
   return {};

@@ -50,9 +50,12 @@ Status resolveCollective(ReducerSpec& spec) {
   int32_t id = spec.params.collective;
   if (id == sparsecollCollAuto) {
     const bool nothing = spec.has(SPARSECOLL_SELECT_NOTHING);
-    const bool dense = !nothing && (spec.n < kDenseBelow || densityOf(spec) > kDenseAbove);
+    const bool dense = !nothing && !shapesInput(spec.params) && (spec.n < kDenseBelow || densityOf(spec) > kDenseAbove);
     id = dense ? sparsecollCollDense : spec.selector->collective;
-    spec.reason = dense ? "auto: dense below 65536 elements or above density 0.25" : "auto: the selector's collective";
+    spec.reason = dense ? "auto: dense below 65536 elements or above density 0.25"
+                  : shapesInput(spec.params)
+                      ? "auto: the selector's collective; dense has no momentum, clipping or fading residual"
+                      : "auto: the selector's collective";
   } else {
     spec.reason = "as asked";
   }
@@ -62,6 +65,14 @@ Status resolveCollective(ReducerSpec& spec) {
 }
 
 }  // namespace
+
+Status checkInputShape(const ReducerSpec& spec) {
+  if (spec.dense() && shapesInput(spec.params))
+    return unsupported("momentum, clipNorm or residualDecay with the dense collective");
+  if (shapesResidual(spec.params) && !spec.keepsResidual())
+    return invalid("params.momentum or params.residualDecay for a method without a residual");
+  return {};
+}
 
 Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollParams_t* params,
                                     const sparsecollReducerConfig_t* userConfig) {
@@ -79,6 +90,7 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   if (spec.params.collective != sparsecollCollDense) SC_TRY(checkDensity(spec.params));
   const bool autoResolved = spec.params.collective == sparsecollCollAuto;
   SC_TRY(resolveCollective(spec));
+  SC_TRY(checkInputShape(spec));
 
   if (config.accumulateType != 0 && !isElementType(config.accumulateType))
     return invalid("config.accumulateType is {}", config.accumulateType);

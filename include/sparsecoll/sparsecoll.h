@@ -4,7 +4,8 @@
    Valid C99 and C++11; includes no CUDA, NCCL or MPI header.
 
    The formula of one step on each rank:
-       acc      = residual + inputScale * gradient            (one fused multiply-add per entry)
+       acc      = residual + inputScale * gradient            (one fused multiply-add per entry; with clipNorm, momentum
+                                                              or residualDecay see sparsecollParams_t)
        selected = entries of acc that the selector picks
        out[i]   = outputScale * sum over ranks of what was sent for i, added in rank order
                   (divided by the number of ranks for sparsecollAvg)
@@ -226,6 +227,8 @@ typedef struct {
 #define SPARSECOLL_OUT_PRESERVED 8u   /* out is the same pointer every step and only this library writes it */
 #define SPARSECOLL_SELECT_NOTHING 16u /* density = k = 0 on purpose */
 #define SPARSECOLL_NO_RESIDUAL 32u    /* no error feedback: what is not sent is lost (for ablations) */
+#define SPARSECOLL_MOMENTUM_KEPT 64u  /* with momentum: velocity stays where an entry was sent (no factor masking) */
+#define SPARSECOLL_NESTEROV 128u      /* with momentum: the residual gets input + momentum * velocity */
 
 /* A method: everything a preset fills. Extended at its tail only. */
 typedef struct {
@@ -245,6 +248,13 @@ typedef struct {
   uint64_t tag;       /* the caller's bucket id, shown in mismatch reports */
   int32_t distribution; /* sparsecollDistribution_t, for Sidco */
   int32_t reserved0;
+  /* What happens to the gradient on the way into the residual, in the order scale, clip, momentum, accumulate. Needs a
+     reducer: the dense collective and Select take none of the three, AllReduce and SPARSECOLL_NO_RESIDUAL only clipNorm. */
+  double momentum;      /* [0, 1): velocity = momentum * velocity + input is accumulated in place of the input; 0: none
+                           (Lin et al. 2018: momentum correction). Velocity is cleared where an entry left the residual */
+  double clipNorm;      /* this rank's scaled gradient is scaled down to an L2 norm of clipNorm / sqrt(nRanks); 0: never.
+                           A norm that is NaN or Inf clips nothing */
+  double residualDecay; /* (0, 1]: the residual is multiplied by it before each step, and what that takes is lost; 0 means 1 */
 } sparsecollParams_t;
 
 /* One tensor of the flat gradient, for per-tensor rules. */
@@ -462,13 +472,13 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
 /* The trainer does not apply the last step's sum: adds this rank's share of out (what Run wrote) back, its non-finite
-   entries left out. Nothing to do after a step that failed or was rolled back. Call it on every rank. */
+   entries left out; velocity is left alone. Nothing to do after a step that failed or was rolled back. Call it on every rank. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out,
                                                             sparsecollStream_t stream);
 
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats);
 
-/* residual = 0, thresholds and iteration as after create. Call it on every rank. */
+/* residual = velocity = 0, thresholds and iteration as after create. Call it on every rank. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream);
 
 /* dense += residual (n elements of the reducer's type). What rounding leaves over stays in the residual, which is 0 where
@@ -481,7 +491,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t red
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer_t reducer, void** data, uint64_t* n,
                                                                sparsecollDataType_t* type);
 
-/* Writes the state (residual, thresholds, iteration) as a checksummed blob. *bytes: in the space at blob, out the size.
+/* Writes the state (residual, velocity, thresholds, iteration) as a checksummed blob. *bytes: in the space at blob, out the size.
    blob NULL: only the size. Errors: Capacity (*bytes is the need). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
                                                           sparsecollStream_t stream);
@@ -492,8 +502,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t re
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                           sparsecollStream_t stream);
 
-/* After a change of the number of ranks: takes over a blob of any rank, adding its residual to this reducer's (sumMerge
-   = 1) or replacing it (0). Thresholds and iteration are the blob's. Errors: as Import. */
+/* After a change of the number of ranks: takes over a blob of any rank, adding its residual and velocity to this reducer's
+   (sumMerge = 1) or replacing them (0). Thresholds and iteration are the blob's. Errors: as Import. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int sumMerge, sparsecollStream_t stream);
 

@@ -24,6 +24,8 @@ VALUE(SPARSECOLL_ACCUMULATE, 2);
 VALUE(SPARSECOLL_OUT_PRESERVED, 8);
 VALUE(SPARSECOLL_SELECT_NOTHING, 16);
 VALUE(SPARSECOLL_NO_RESIDUAL, 32);
+VALUE(SPARSECOLL_MOMENTUM_KEPT, 64);
+VALUE(SPARSECOLL_NESTEROV, 128);
 VALUE(SPARSECOLL_SORTED, 1);
 
 /* sparsecollResult_t */
@@ -167,7 +169,7 @@ FIELD(sparsecollConfig_t, name, 48, 8);
 FIELD(sparsecollConfig_t, logFn, 56, 8);
 FIELD(sparsecollConfig_t, logUser, 64, 8);
 
-SIZE(sparsecollParams_t, 104);
+SIZE(sparsecollParams_t, 128);
 FIELD(sparsecollParams_t, structSize, 0, 8);
 FIELD(sparsecollParams_t, magic, 8, 4);
 FIELD(sparsecollParams_t, headerVersion, 12, 4);
@@ -186,6 +188,9 @@ FIELD(sparsecollParams_t, seed, 80, 8);
 FIELD(sparsecollParams_t, tag, 88, 8);
 FIELD(sparsecollParams_t, distribution, 96, 4);
 FIELD(sparsecollParams_t, reserved0, 100, 4);
+FIELD(sparsecollParams_t, momentum, 104, 8);
+FIELD(sparsecollParams_t, clipNorm, 112, 8);
+FIELD(sparsecollParams_t, residualDecay, 120, 8);
 
 SIZE(sparsecollSegment_t, 24);
 FIELD(sparsecollSegment_t, length, 0, 8);

@@ -174,7 +174,9 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(wire = sparsecollWireF8e5m2, kNotYet),
     PARAM(flags = 1, kBad),
     PARAM(flags = 4, kBad),
-    PARAM(flags = 64, kBad),
+    PARAM(flags = 64, kBad),   // SPARSECOLL_MOMENTUM_KEPT without momentum
+    PARAM(flags = 128, kBad),  // SPARSECOLL_NESTEROV without momentum
+    PARAM(flags = 512, kBad),
     PARAM(flags = 0x80000000u, kBad),
     PARAM(flags = SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED, kBad),
     PARAM(flags = SPARSECOLL_SELECT_NOTHING, kBad),
@@ -201,6 +203,28 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(outputScale = std::nan(""), kBad),
     PARAM(outputScale = HUGE_VAL, kBad),
     PARAM(outputScale = 1e-3, kGood),
+    PARAM(momentum = -0.1, kBad),
+    PARAM(momentum = 1, kBad),
+    PARAM(momentum = std::nan(""), kBad),
+    PARAM(momentum = HUGE_VAL, kBad),
+    PARAM(momentum = 0.9, kGood),
+    PARAM(momentum = 0.9; p.flags = SPARSECOLL_MOMENTUM_KEPT | SPARSECOLL_NESTEROV, kGood),
+    PARAM(momentum = 0.9; p.flags = SPARSECOLL_NO_RESIDUAL, kBad),
+    PARAM(momentum = 0.9; p.collective = sparsecollCollDense, kNotYet),
+    PARAM(momentum = 0.9; p.collective = sparsecollCollAuto, kGood),
+    PARAM(clipNorm = -1, kBad),
+    PARAM(clipNorm = std::nan(""), kBad),
+    PARAM(clipNorm = HUGE_VAL, kBad),
+    PARAM(clipNorm = 1e-300, kGood),
+    PARAM(clipNorm = 1; p.flags = SPARSECOLL_NO_RESIDUAL, kGood),
+    PARAM(clipNorm = 1; p.collective = sparsecollCollDense, kNotYet),
+    PARAM(residualDecay = -0.5, kBad),
+    PARAM(residualDecay = 1.001, kBad),
+    PARAM(residualDecay = std::nan(""), kBad),
+    PARAM(residualDecay = 0.5, kGood),
+    PARAM(residualDecay = 1; p.flags = SPARSECOLL_NO_RESIDUAL, kGood),
+    PARAM(residualDecay = 0.5; p.flags = SPARSECOLL_NO_RESIDUAL, kBad),
+    PARAM(residualDecay = 0.5; p.collective = sparsecollCollDense, kNotYet),
 };
 
 const FieldRow<sparsecollConfig_t> kConfigs[] = {
@@ -321,7 +345,7 @@ TEST_CASE("every field of params") {
 TEST_CASE("the text names the field that is wrong") {
   const Ranks ranks(1);
   for (const char* const field : {"selector", "collective", "faithful", "op", "wire", "flags", "density", "threshold",
-                                  "inputScale", "outputScale"})
+                                  "inputScale", "outputScale", "momentum", "clipNorm", "residualDecay"})
     for (const auto& row : kParams) {
       if (row.expected != kBad || std::string(row.name).find(std::string(field) + " = ") != 0) continue;
       CAPTURE(row.name);
@@ -329,7 +353,8 @@ TEST_CASE("the text names the field that is wrong") {
       row.set(params);
       REQUIRE(create(ranks, &params) == kBad);
       const bool conflict = params.flags == (SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED) ||
-                            params.flags == SPARSECOLL_SELECT_NOTHING;  // then both are named instead
+                            params.flags == SPARSECOLL_SELECT_NOTHING || params.flags == SPARSECOLL_MOMENTUM_KEPT ||
+                            params.flags == SPARSECOLL_NESTEROV;  // then both are named instead
       if (!conflict) CHECK_THAT(sparsecollGetLastError(), Catch::Contains(std::string("params.") + field));
     }
 }

@@ -20,6 +20,8 @@ struct Row {
   int ranks;
   sparsecollDataType_t type;
   double density;
+  double momentum = 0;
+  double clipNorm = 0;
 };
 
 constexpr Row kRows[] = {
@@ -46,6 +48,8 @@ constexpr Row kRows[] = {
     {"gaussiank", "gaussiank", false, 0, false, 3, sparsecollFloat32, 0.01},
     {"redsync faithful", "redsync", true, 0, false, 2, sparsecollFloat32, 0.01},
     {"cltk", "cltk", false, 0, false, 4, sparsecollFloat32, 0.01},
+    {"topka momentum clipped", "topka", false, 0, false, 3, sparsecollFloat32, 0.01, 0.9, 1},
+    {"micro nesterov transactional", "micro", false, SPARSECOLL_NESTEROV, true, 2, sparsecollFloat64, 0.01, 0.9},
     {"micro 16 ranks", "micro", false, 0, false, 16, sparsecollFloat32, 0.02},
 };
 
@@ -55,6 +59,8 @@ sparsecollParams_t paramsOf(const Row& row) {
   sparsecollParams_t params = preset(row.preset, row.density);
   params.faithful = row.faithful ? 1 : 0;
   params.flags = row.flags;
+  if (row.momentum != 0) params.momentum = row.momentum;
+  params.clipNorm = row.clipNorm;
   return params;
 }
 
