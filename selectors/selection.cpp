@@ -115,6 +115,7 @@ void Selection::select(const SelectionInput& input, const List& target, Stream s
   if (plan_.samples) kernels_.sample(pass, stream);
   if (plan_.afterSample != nullptr) kernels_.apply(*plan_.afterSample, control(), stream);
   kernels_.pass(pass, stream);
+  if (plan_.afterPass != nullptr) kernels_.apply(*plan_.afterPass, control(), stream);
 
   CutArgs cut;
   cut.acc = input.out != nullptr ? input.out : input.gradient;

@@ -51,6 +51,7 @@ struct SelectionPlan {
   bool samples = false;                 // the step starts with a histogram of a sample of acc
   const Rule* before = nullptr;         // may set windows from the iteration
   const Rule* afterSample = nullptr;    // the histogram is there
+  const Rule* afterPass = nullptr;      // the windows' candidates are counted
   const Rule* afterCut = nullptr;       // this rank's own counts are known
   const Rule* afterExchange = nullptr;  // the ranks' counts and thresholds are known
 };

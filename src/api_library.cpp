@@ -99,6 +99,7 @@ sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params
     filled.selector = preset->selector;
     filled.collective = preset->collective;
     filled.distribution = preset->distribution;
+    filled.momentum = preset->momentum;
     return writeStruct(params, filled, "params");
   });
 }

@@ -12,6 +12,7 @@ constexpr SelectorRow kSelectors[] = {
     {sparsecollSelectTopK, "topk", planTopK, sparsecollCollAllGather, false, true, {1, 16}, {1, 16}},
     {sparsecollSelectThreshold, "threshold", planThreshold, sparsecollCollIndexUnion, false, false, {1, 40}, {1, 40}},
     {sparsecollSelectMicro, "micro", planMicro, sparsecollCollIndexUnion, true, false, {1, 40}, {9, 40}},
+    {sparsecollSelectSampled, "sampled", planSampled, sparsecollCollAllGather, false, false, {1, 16}, {1, 16}},
     {sparsecollSelectSidco, "sidco", planSidco, sparsecollCollAllGather, false, false, {1, 16}, {1, 200}},
     {sparsecollSelectSage, "sage", planSage, sparsecollCollIndexUnion, false, false, {1, 40}, {1, 400}},
     {sparsecollSelectGaussian, "gaussian", planGaussian, sparsecollCollAllGather, false, false, {1, 16}, {1, 200}},
@@ -55,6 +56,9 @@ constexpr PresetRow kPresets[] = {
      "Fang et al. 2019 (RedSync), arXiv:1808.04357"},
     {"cltk", sparsecollSelectLeaderTopK, sparsecollCollIndexUnion,
      "one rank's top k in rotation, all ranks' values there", "Chen et al. 2020 (ScaleCom), arXiv:2104.11125"},
+    {"dgc", sparsecollSelectSampled, sparsecollCollAllGather,
+     "threshold from a sample's quantile, momentum in front of the residual", "Lin et al. 2018 (DGC), arXiv:1712.01887",
+     sparsecollDistributionDefault, 0.9},
 };
 
 template <class Row>

@@ -40,6 +40,7 @@ struct PresetRow {
   const char* summary;
   const char* source;
   sparsecollDistribution_t distribution = sparsecollDistributionDefault;
+  double momentum = 0;
 };
 
 std::span<const SelectorRow> selectorRows();

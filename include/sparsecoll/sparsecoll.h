@@ -440,7 +440,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t*
 /* ---- reducers: a published method ready to run in a training loop --------------------------------------------------
    Agreed once between the ranks, then without allocation. State: residual, thresholds, iteration. */
 
-/* Fills params with a published method by name ("dense", "topka", "threshold", "micro"), density still to be set.
+/* Fills params with a published method by name ("dense", "topka", "micro", "dgc", ...), density still to be set.
    Errors: InvalidArgument (unknown name; GetLastError lists the known ones). Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params);
 

@@ -48,6 +48,8 @@ constexpr Row kRows[] = {
     {"gaussiank", "gaussiank", false, 0, false, 3, sparsecollFloat32, 0.01},
     {"redsync faithful", "redsync", true, 0, false, 2, sparsecollFloat32, 0.01},
     {"cltk", "cltk", false, 0, false, 4, sparsecollFloat32, 0.01},
+    {"dgc", "dgc", false, 0, false, 4, sparsecollFloat32, 0.01},
+    {"dgc faithful transactional", "dgc", true, 0, true, 2, sparsecollFloat64, 0.001},
     {"topka momentum clipped", "topka", false, 0, false, 3, sparsecollFloat32, 0.01, 0.9, 1},
     {"micro nesterov transactional", "micro", false, SPARSECOLL_NESTEROV, true, 2, sparsecollFloat64, 0.01, 0.9},
     {"micro 16 ranks", "micro", false, 0, false, 16, sparsecollFloat32, 0.02},

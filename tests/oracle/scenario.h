@@ -56,6 +56,8 @@ inline std::vector<Scenario> scenarios() {
     list.push_back({"sidco-p-faithful" + suffix, "sidco-p", true, 2, type});
     list.push_back({"gaussiank" + suffix, "gaussiank", false, 2, type});
     list.push_back({"redsync" + suffix, "redsync", false, 2, type});
+    list.push_back({"dgc" + suffix, "dgc", false, 3, type});
+    list.push_back({"dgc-faithful" + suffix, "dgc", true, 2, type});
     list.push_back({"cltk" + suffix, "cltk", false, 3, type});
   }
   return list;

@@ -99,6 +99,7 @@ TEST_CASE("the C API lists the presets in the table's order") {
     CHECK(sparsecollPreset(row.name, &params) == sparsecollSuccess);
     CHECK(params.selector == row.selector);
     CHECK(params.collective == row.collective);
+    CHECK(params.momentum == row.momentum);
     CHECK(params.density == 0);
     ++i;
   }
