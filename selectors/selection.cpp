@@ -135,10 +135,16 @@ void Selection::observe(Stream stream) {
 }
 
 Status Selection::setDensity(double density) {
+  SC_TRY(const DensityPlan plan, planDensity(density, 0));
+  adopt(plan);
+  return {};
+}
+
+Result<DensityPlan> Selection::planDensity(double density, uint64_t k) const {
   SelectionRequest request = request_;
   request.density = density;
-  request.k = 0;
-  request.selectNothing = density == 0;
+  request.k = k;
+  request.selectNothing = density == 0 && k == 0;
   SC_TRY(SelectionPlan plan, planFunction_(request));
   if (wantedOf(request).now > mostWanted_ || plan.capacity > plan_.capacity)
     return invalid("density {} was not planned for, the most are {} entries", density, mostWanted_);
@@ -147,8 +153,14 @@ Status Selection::setDensity(double density) {
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     plan.windows[w].slots = plan_.windows[w].slots;
     plan.windows[w].room = plan_.windows[w].room;
-    kernels_.copy(&control()->windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), {});
   }
+  return DensityPlan{std::move(plan), density, k};
+}
+
+void Selection::adopt(const DensityPlan& density) {
+  const SelectionPlan& plan = density.plan;
+  for (size_t w = 0; w < plan.windows.size(); ++w)
+    kernels_.copy(&control()->windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), {});
   kernels_.copy(&control()->k, &plan.k, sizeof plan.k, {});
   if (plan.before == nullptr && plan.afterSample == nullptr &&
       plan.afterCut == nullptr) {  // no rule moves the threshold, so it follows the plan
@@ -156,9 +168,10 @@ Status Selection::setDensity(double density) {
       kernels_.copy(&control()->windows[w].key, &plan.windows[w].key, sizeof(uint64_t), {});
     kernels_.copy(&control()->threshold, &plan.threshold, sizeof plan.threshold, {});
   }
-  request_ = request;
-  plan_ = std::move(plan);
-  return {};
+  request_.density = density.density;
+  request_.k = density.k;
+  request_.selectNothing = density.density == 0 && density.k == 0;
+  plan_ = plan;
 }
 
 void Selection::save(Writer& to) const {

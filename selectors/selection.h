@@ -80,6 +80,13 @@ struct SelectionInput {
   Momentum momentum = {};
 };
 
+// Another density for a selection, worked out ahead of the step that changes to it.
+struct DensityPlan {
+  SelectionPlan plan;
+  double density = 0;
+  uint64_t k = 0;
+};
+
 class Selection {
  public:
   static Result<std::unique_ptr<Selection>> make(PlanFunction plan, const SelectionRequest& request, Kernels& kernels,
@@ -96,6 +103,10 @@ class Selection {
   void observe(Stream stream);
 
   Status setDensity(double density);
+  // The same in two halves. One of density and k, or neither to select nothing. Errors: InvalidArgument (no memory was
+  // planned for it).
+  Result<DensityPlan> planDensity(double density, uint64_t k) const;
+  void adopt(const DensityPlan& density);  // needs no memory
   void reset();
 
   void save(Writer& to) const;

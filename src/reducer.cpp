@@ -31,6 +31,10 @@ std::vector<Agreed> agreedFieldsOf(const ReducerSpec& spec) {
     segments = segments * 31 + hashOf("segment", parts);
   }
   fields.push_back({"segments", segments});
+  std::vector<Agreed> scheduled;
+  for (const double density : spec.densitySchedule) scheduled.push_back({"density", std::bit_cast<uint64_t>(density)});
+  fields.push_back({"densitySchedule", hashOf("schedule", scheduled)});
+  fields.push_back({"scheduleSteps", spec.scheduleSteps});
   fields.push_back({"maxDensity", std::bit_cast<uint64_t>(spec.maxDensity)});
   fields.push_back({"transactional", spec.transactional ? 1u : 0u});
   return fields;
@@ -94,6 +98,9 @@ Status Reducer::allocate() {
   if (spec_.dense()) return {};
   Kernels& kernels = comm_->kernels();
   SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
+  SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
+                                          spec_.params.k));
+  schedule_.follow(*selection_);
   CollectiveSetup setup;
   setup.n = spec_.n;
   setup.accumulateType = spec_.accumulateType;
@@ -227,6 +234,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   step_ = {};
   outLeftResidual_ = false;
+  schedule_.follow(*selection_);
   const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};
   Operation operation;
   operation.plan = hashOf("step", parts);
@@ -393,6 +401,9 @@ Status Reducer::setDensity(double density) {
   if (!(density >= 0 && density <= 1)) return invalid("density is {}", density);
   if (density == 0 && !spec_.has(SPARSECOLL_SELECT_NOTHING))
     return invalid("density is 0 (SPARSECOLL_SELECT_NOTHING allows it)");
+  if (const uint64_t steps = schedule_.stepsLeft(*selection_); steps != 0)
+    return fail(sparsecollInvalidUsage, "the schedule sets the density of {} more steps", steps);
+  schedule_.follow(*selection_);  // else the next step would still take what comes after the schedule
   return selection_->setDensity(density);
 }
 
@@ -409,7 +420,10 @@ Status Reducer::giveBack(const void* out, Stream stream) {
 }
 
 Status Reducer::reset(Stream stream) {
-  if (selection_ != nullptr) selection_->reset();
+  if (selection_ != nullptr) {
+    selection_->reset();
+    schedule_.follow(*selection_);
+  }
   if (spec_.keepsResidual()) comm_->kernels().fillZero(residual(), accBytes(), stream);
   shape_.reset(stream);
   lastOut_ = nullptr;

@@ -13,6 +13,7 @@
 #include "core/status.h"
 #include "selectors/selection.h"
 #include "src/communicator.h"
+#include "src/density_schedule.h"
 #include "src/input_shape.h"
 #include "src/methods.h"
 
@@ -28,6 +29,8 @@ struct ReducerSpec {
   const CollectiveRow* collective = nullptr;
   std::vector<sparsecollSegment_t> segments;
   double maxDensity = 0;
+  std::vector<double> densitySchedule;
+  uint64_t scheduleSteps = 0;
   bool transactional = false;
   void* buffer = nullptr;  // residual in the caller's memory
   const char* reason = "";
@@ -104,6 +107,7 @@ class Reducer {
   uint64_t plan_ = 0;                           // hash of what the ranks agreed on
   uint64_t turn_ = 0;
   std::unique_ptr<Selection> selection_;
+  DensitySchedule schedule_;
   std::unique_ptr<Collective> collective_;
   Buffer acc_;           // residual, one or two of them, unless the caller owns it
   InputShape shape_;     // clipping, momentum, a fading residual

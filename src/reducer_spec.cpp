@@ -1,4 +1,5 @@
 // From the caller's structs to a ReducerSpec.
+#include <algorithm>
 #include <cstring>
 
 #include "core/limits.h"
@@ -13,6 +14,7 @@ namespace {
 // Until measured costs decide: below these sizes, and above this density, sparse cannot win.
 constexpr uint64_t kDenseBelow = 65536;
 constexpr double kDenseAbove = 0.25;
+constexpr uint64_t kMostScheduled = 1024;
 
 Status readSegments(const sparsecollReducerConfig_t& config, ReducerSpec& spec) {
   if (config.segments == nullptr) {
@@ -44,6 +46,26 @@ Status readSegments(const sparsecollReducerConfig_t& config, ReducerSpec& spec) 
 double densityOf(const ReducerSpec& spec) {
   if (spec.params.k == 0) return spec.params.density;
   return static_cast<double>(std::min(spec.params.k, spec.n)) / static_cast<double>(spec.n);
+}
+
+Status readSchedule(const sparsecollReducerConfig_t& config, ReducerSpec& spec) {
+  if ((config.densitySchedule == nullptr) != (config.densityScheduleCount == 0) ||
+      (config.densitySchedule == nullptr) != (config.scheduleSteps == 0))
+    return invalid("config.densitySchedule, densityScheduleCount and scheduleSteps belong together");
+  if (config.densitySchedule == nullptr) return {};
+  if (config.densityScheduleCount > kMostScheduled)
+    return unsupported("config.densityScheduleCount is {}, at most {}", config.densityScheduleCount, kMostScheduled);
+  SC_TRY(checkedMul(config.densityScheduleCount, config.scheduleSteps));
+  spec.densitySchedule.assign(config.densitySchedule, config.densitySchedule + config.densityScheduleCount);
+  spec.scheduleSteps = config.scheduleSteps;
+  for (size_t s = 0; s < spec.densitySchedule.size(); ++s)
+    if (!(spec.densitySchedule[s] > 0 && spec.densitySchedule[s] <= 1))
+      return invalid("config.densitySchedule[{}] is {}", s, spec.densitySchedule[s]);
+  const double most = *std::max_element(spec.densitySchedule.begin(), spec.densitySchedule.end());
+  if (spec.maxDensity != 0 && spec.maxDensity < most)
+    return invalid("config.maxDensity {} is below the schedule's {}", spec.maxDensity, most);
+  if (spec.maxDensity == 0) spec.maxDensity = most;
+  return {};
 }
 
 Status resolveCollective(ReducerSpec& spec) {
@@ -105,6 +127,12 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   spec.transactional = config.transactional != 0;
   spec.maxDensity = config.maxDensity;
   spec.buffer = config.buffer;
+  SC_TRY(readSchedule(config, spec));
+  if (spec.dense() && spec.scheduleSteps != 0) {
+    if (!autoResolved) return unsupported("the dense collective has no density to schedule");
+    spec.densitySchedule.clear();
+    spec.scheduleSteps = 0;
+  }
   if (!spec.keepsResidual() && (spec.buffer != nullptr || spec.transactional)) {
     // Whoever leaves the collective to us does not know that the choice needs no residual.
     if (!autoResolved) return invalid("config.buffer or transactional for a method without a residual");

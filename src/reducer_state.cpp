@@ -145,6 +145,7 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   if (selection_ != nullptr) {
     Reader selectionReader(selectionPart);
     SC_TRY(selection_->load(selectionReader));
+    schedule_.follow(*selection_);
   }
   for (void* const vector : vectors) {
     if (vector == nullptr) continue;

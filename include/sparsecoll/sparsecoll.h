@@ -286,11 +286,16 @@ typedef struct {
   const sparsecollSegment_t* segments; /* tensors in order, lengths add up to n; NULL: one segment. If any has a rule
                                           (density or dense), every segment is selected from on its own */
   uint64_t segmentCount;
-  double maxDensity;      /* capacity to plan for (warm-up schedules); default: the method's density */
+  double maxDensity;      /* capacity to plan for (SetDensity); default: the largest of the method's and the schedule's */
   void* buffer;           /* residual in the caller's memory: n elements of accumulateType (2n when transactional), read at
                              create, so zero it first; survives Destroy. Default: library-owned, zeroed */
   int32_t accumulateType; /* sparsecollDataType_t; default: Float64 for Float64 gradients, else Float32 */
   int32_t transactional;  /* 1: two residual buffers; a failed or non-finite step leaves the residual exactly as it was */
+  const double* densitySchedule; /* warm-up: densities in (0, 1] of the first steps after create and Reset, scheduleSteps
+                                    steps each; then the method's. The same on all ranks. NULL: none (Lin et al. 2018:
+                                    0.25, 0.0625, 0.015625, 0.004, an epoch each, before 0.001) */
+  uint64_t densityScheduleCount; /* densities */
+  uint64_t scheduleSteps;        /* > 0 with a schedule; counted are steps that got as far as their exchange */
 } sparsecollReducerConfig_t;
 
 /* Counters of a reducer or a communicator on this rank. Times are nanoseconds, sizes bytes, last*: the latest step. */
@@ -322,7 +327,7 @@ typedef struct {
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   int32_t selector, collective; /* after Auto was resolved */
-  uint64_t n, k;                /* k: entries requested, see densityScope */
+  uint64_t n, k;                /* k: entries requested, see densityIsGlobal; with a schedule those of the latest step */
   uint64_t capacity;            /* most entries this rank sends in a step */
   uint64_t workspaceBytes;      /* all memory the reducer holds, residual included unless caller-owned */
   uint64_t memoryBoundBytes;    /* the method's declared bound, see docs/algorithms */
@@ -468,7 +473,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
                                                              sparsecollVector_t* out, sparsecollStream_t stream);
 
 /* Changes the density for the next steps, on every rank before the same step (a step with different densities is a
-   Mismatch). At most the reducer's maxDensity. Errors: InvalidArgument, Unsupported. */
+   Mismatch). At most the reducer's maxDensity. Errors: InvalidArgument, InvalidUsage (the schedule has not ended),
+   Unsupported. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
 /* The trainer does not apply the last step's sum: adds this rank's share of out (what Run wrote) back, its non-finite

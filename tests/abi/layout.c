@@ -210,7 +210,7 @@ FIELD(sparsecollVector_t, flags, 48, 4);
 FIELD(sparsecollVector_t, reserved0, 52, 4);
 FIELD(sparsecollVector_t, reserved, 56, 64);
 
-SIZE(sparsecollReducerConfig_t, 56);
+SIZE(sparsecollReducerConfig_t, 80);
 FIELD(sparsecollReducerConfig_t, structSize, 0, 8);
 FIELD(sparsecollReducerConfig_t, magic, 8, 4);
 FIELD(sparsecollReducerConfig_t, headerVersion, 12, 4);
@@ -220,6 +220,9 @@ FIELD(sparsecollReducerConfig_t, maxDensity, 32, 8);
 FIELD(sparsecollReducerConfig_t, buffer, 40, 8);
 FIELD(sparsecollReducerConfig_t, accumulateType, 48, 4);
 FIELD(sparsecollReducerConfig_t, transactional, 52, 4);
+FIELD(sparsecollReducerConfig_t, densitySchedule, 56, 8);
+FIELD(sparsecollReducerConfig_t, densityScheduleCount, 64, 8);
+FIELD(sparsecollReducerConfig_t, scheduleSteps, 72, 8);
 
 SIZE(sparsecollStats_t, 216);
 FIELD(sparsecollStats_t, structSize, 0, 8);

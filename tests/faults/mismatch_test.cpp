@@ -35,6 +35,8 @@ struct Row {
 const sparsecollSegment_t kHalves[] = {{250, 0, 0, 0}, {250, 0, 0, 0}};
 const sparsecollSegment_t kRuled[] = {{250, 0, 1, 0}, {250, 0, 0, 0}};
 
+const double kWarmUp[] = {0.2};
+
 const Row kRows[] = {
     {"n", [](Wish& w) { w.n = kLength + 1; }},
     {"n", [](Wish& w) { w.n = 1; }},
@@ -72,6 +74,12 @@ const Row kRows[] = {
        w.config.segmentCount = 2;
      }},
     {"maxDensity", [](Wish& w) { w.config.maxDensity = 0.5; }},
+    {"densitySchedule",
+     [](Wish& w) {
+       w.config.densitySchedule = kWarmUp;
+       w.config.densityScheduleCount = 1;
+       w.config.scheduleSteps = 5;
+     }},
     {"transactional", [](Wish& w) { w.config.transactional = 1; }},
 };
 
@@ -161,7 +169,9 @@ TEST_CASE("AllReduce: every field of params, n and type") {
     for (const Row& row : kRows) {
       Wish other;
       row.change(other);
-      if (other.config.segments != nullptr || other.config.maxDensity != 0 || other.config.transactional != 0) continue;
+      if (other.config.densitySchedule != nullptr || other.config.segments != nullptr || other.config.maxDensity != 0 ||
+          other.config.transactional != 0)
+        continue;
       if (other.params.flags == SPARSECOLL_NO_RESIDUAL) continue;                   // AllReduce never keeps one
       if (other.params.momentum != 0 || other.params.residualDecay != 0) continue;  // nor takes these
       CAPTURE(count, row.field);

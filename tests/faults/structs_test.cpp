@@ -261,6 +261,10 @@ const sparsecollSegment_t kNegative[] = {{kLength, -0.5, 0, 0}};
 const sparsecollSegment_t kDense2[] = {{kLength, 0, 2, 0}};
 const sparsecollSegment_t kReserved[] = {{kLength, 0, 0, 1}};
 
+const double kWarmUp[] = {0.5, 0.2};
+const double kNotADensity[] = {0.5, 1.5};
+const double kZeroDensity[] = {0.5, 0};
+
 const FieldRow<sparsecollReducerConfig_t> kReducers[] = {
     REDUCER(segmentCount = 1, kBad),
     REDUCER(segments = kOne, kBad),
@@ -287,6 +291,17 @@ const FieldRow<sparsecollReducerConfig_t> kReducers[] = {
     REDUCER(transactional = -1, kBad),
     REDUCER(transactional = 2, kBad),
     REDUCER(transactional = 1, kGood),
+    REDUCER(densitySchedule = kWarmUp, kBad),
+    REDUCER(densityScheduleCount = 2, kBad),
+    REDUCER(scheduleSteps = 2, kBad),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = 2, kBad),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = 2; c.scheduleSteps = 10, kGood),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = 2; c.scheduleSteps = ~0ull, kBad),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = ~0ull; c.scheduleSteps = 1, kNotYet),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = 2; c.scheduleSteps = 1; c.maxDensity = 0.4, kBad),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = 2; c.scheduleSteps = 1; c.maxDensity = 0.5, kGood),
+    REDUCER(densitySchedule = kNotADensity; c.densityScheduleCount = 2; c.scheduleSteps = 1, kBad),
+    REDUCER(densitySchedule = kZeroDensity; c.densityScheduleCount = 2; c.scheduleSteps = 1, kBad),
     REDUCER(buffer = reinterpret_cast<void*>(0x1002), kBad),
 };
 

@@ -22,6 +22,7 @@ struct Row {
   double density;
   double momentum = 0;
   double clipNorm = 0;
+  bool scheduled = false;
 };
 
 constexpr Row kRows[] = {
@@ -52,6 +53,8 @@ constexpr Row kRows[] = {
     {"dgc faithful transactional", "dgc", true, 0, true, 2, sparsecollFloat64, 0.001},
     {"topka momentum clipped", "topka", false, 0, false, 3, sparsecollFloat32, 0.01, 0.9, 1},
     {"micro nesterov transactional", "micro", false, SPARSECOLL_NESTEROV, true, 2, sparsecollFloat64, 0.01, 0.9},
+    {"dgc scheduled", "dgc", false, 0, false, 2, sparsecollFloat32, 0.001, 0, 0, true},
+    {"topka scheduled", "topka", false, 0, false, 2, sparsecollFloat64, 0.01, 0, 0, true},
     {"micro 16 ranks", "micro", false, 0, false, 16, sparsecollFloat32, 0.02},
 };
 
@@ -69,6 +72,11 @@ sparsecollParams_t paramsOf(const Row& row) {
 sparsecollReducerConfig_t configOf(const Row& row) {
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   config.transactional = row.transactional ? 1 : 0;
+  static constexpr double kSchedule[] = {0.05, 0.04, 0.03, 0.02};
+  if (!row.scheduled) return config;
+  config.densitySchedule = kSchedule;
+  config.densityScheduleCount = 4;
+  config.scheduleSteps = 1;
   return config;
 }
 
