@@ -161,6 +161,7 @@ struct CombineArgs {
   sparsecollDataType_t outType = sparsecollFloat32;
   uint64_t n = 0;
   Finish finish;
+  bool overContributors = false;     // kAdd: sums are divided by the number of lists that have the entry, then finished
   bool accumulate = false;           // out += instead of out =
   uint64_t* touchedLines = nullptr;  // not nullptr: out is preserved between steps; bit i: 16 elements from 16 i on
   const Control* control = nullptr;  // poison: these indices get a quiet NaN
@@ -172,7 +173,8 @@ struct MergeArgs {
   sparsecollDataType_t accumulateType = sparsecollFloat32;
   uint64_t n = 0;
   Finish finish;
-  uint32_t indexBytes = 4;  // of the lists and of outIndices
+  bool overContributors = false;  // kAdd: sums are divided by the number of lists that have the entry, then finished
+  uint32_t indexBytes = 4;        // of the lists and of outIndices
   void* outIndices = nullptr;
   void* outValues = nullptr;
   sparsecollDataType_t outType = sparsecollFloat32;

@@ -28,9 +28,9 @@ constexpr SelectorRow kSelectors[] = {
 };
 
 constexpr CollectiveRow kCollectives[] = {
-    {sparsecollCollDense, "dense", nullptr},
-    {sparsecollCollAllGather, "allgather", makeAllGather},
-    {sparsecollCollIndexUnion, "index_union", makeIndexUnion},
+    {sparsecollCollDense, "dense", nullptr, Contributors::kAll},
+    {sparsecollCollAllGather, "allgather", makeAllGather, Contributors::kLists},
+    {sparsecollCollIndexUnion, "index_union", makeIndexUnion, Contributors::kAll},
 };
 
 constexpr PresetRow kPresets[] = {

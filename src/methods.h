@@ -27,10 +27,18 @@ struct SelectorRow {
   MemoryBound faithfulBound;
 };
 
+// Whose values are in an entry of the sum.
+enum class Contributors {
+  kUnknown,  // more than one rank's values may have been added up on the way
+  kLists,    // the ranks' whose lists have it
+  kAll,      // every rank's
+};
+
 struct CollectiveRow {
   sparsecollColl_t id;
   const char* name;
   CollectiveMaker make;  // nullptr: the engine's dense all-reduce, without a selection
+  Contributors contributors = Contributors::kUnknown;
 };
 
 struct PresetRow {

@@ -110,6 +110,8 @@ Result<sparsecollParams_t> readParams(const sparsecollParams_t* user) {
     return invalid("SPARSECOLL_ACCUMULATE and SPARSECOLL_OUT_PRESERVED exclude each other");
   if (params.momentum == 0 && (has(params, SPARSECOLL_MOMENTUM_KEPT) || has(params, SPARSECOLL_NESTEROV)))
     return invalid("SPARSECOLL_MOMENTUM_KEPT and SPARSECOLL_NESTEROV need params.momentum");
+  if (params.op != sparsecollAvg && has(params, SPARSECOLL_AVERAGE_CONTRIBUTORS))
+    return invalid("SPARSECOLL_AVERAGE_CONTRIBUTORS needs params.op to be an average");
   params.wire = sparsecollWireSame;
   if (params.distribution == sparsecollDistributionDefault) params.distribution = sparsecollDistributionPareto;
   if (params.selector == sparsecollSelectDefault) params.selector = sparsecollSelectTopK;

@@ -17,7 +17,8 @@ struct Agreed {
 };
 
 inline constexpr uint32_t kKnownFlags = SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED | SPARSECOLL_SELECT_NOTHING |
-                                        SPARSECOLL_NO_RESIDUAL | SPARSECOLL_MOMENTUM_KEPT | SPARSECOLL_NESTEROV;
+                                        SPARSECOLL_NO_RESIDUAL | SPARSECOLL_MOMENTUM_KEPT | SPARSECOLL_NESTEROV |
+                                        SPARSECOLL_AVERAGE_CONTRIBUTORS;
 
 // Checks every field on its own and fills in defaults (scales of 1, the default selector, index and wire types).
 Result<sparsecollParams_t> readParams(const sparsecollParams_t* user);

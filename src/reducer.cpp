@@ -147,7 +147,8 @@ Status Reducer::checkAgainstResidual(const void* vector, uint64_t bytes) const {
 }
 
 Finish Reducer::finishScale() const {
-  return {spec_.params.op == sparsecollAvg ? static_cast<double>(comm_->ranks()) : 1.0, spec_.params.outputScale};
+  const bool overRanks = spec_.params.op == sparsecollAvg && !spec_.countsContributors();
+  return {overRanks ? static_cast<double>(comm_->ranks()) : 1.0, spec_.params.outputScale};
 }
 
 Status Reducer::run(const void* gradient, void* out, Stream stream) {
@@ -283,6 +284,7 @@ Status Reducer::finishDense(const Delivered& delivered, void* out, Stream stream
   args.outType = spec_.type;
   args.n = spec_.n;
   args.finish = finishScale();
+  args.overContributors = spec_.countsContributors();
   args.accumulate = spec_.has(SPARSECOLL_ACCUMULATE);
   args.touchedLines = spec_.has(SPARSECOLL_OUT_PRESERVED) ? touchedLines_.as<uint64_t>() : nullptr;
   args.control = selection_->control();
@@ -297,6 +299,7 @@ Status Reducer::finishSparse(const Delivered& delivered, void* out, Stream strea
   args.accumulateType = spec_.accumulateType;
   args.n = spec_.n;
   args.finish = finishScale();
+  args.overContributors = spec_.countsContributors();
   args.outIndices = vector.indices;
   args.outValues = vector.values;
   args.outType = spec_.type;
@@ -410,6 +413,7 @@ Status Reducer::setDensity(double density) {
 Status Reducer::giveBack(const void* out, Stream stream) {
   if (out == nullptr) return invalid("out is NULL");
   if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
+  if (spec_.countsContributors()) return unsupported("giving back what was averaged over contributors");
   SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
   if (!outLeftResidual_) return {};
   outLeftResidual_ = false;

@@ -37,6 +37,9 @@ struct ReducerSpec {
 
   bool dense() const { return collective->make == nullptr; }
   bool has(uint32_t flag) const { return (params.flags & flag) != 0; }
+  bool countsContributors() const {
+    return has(SPARSECOLL_AVERAGE_CONTRIBUTORS) && collective->contributors == Contributors::kLists;
+  }
   bool keepsResidual() const { return !dense() && !has(SPARSECOLL_NO_RESIDUAL); }
 };
 

@@ -113,6 +113,8 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   const bool autoResolved = spec.params.collective == sparsecollCollAuto;
   SC_TRY(resolveCollective(spec));
   SC_TRY(checkInputShape(spec));
+  if (spec.has(SPARSECOLL_AVERAGE_CONTRIBUTORS) && spec.collective->contributors == Contributors::kUnknown)
+    return unsupported("collective {} cannot tell how many ranks are in an entry", spec.collective->name);
 
   if (config.accumulateType != 0 && !isElementType(config.accumulateType))
     return invalid("config.accumulateType is {}", config.accumulateType);

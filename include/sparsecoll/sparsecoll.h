@@ -229,6 +229,10 @@ typedef struct {
 #define SPARSECOLL_NO_RESIDUAL 32u    /* no error feedback: what is not sent is lost (for ablations) */
 #define SPARSECOLL_MOMENTUM_KEPT 64u  /* with momentum: velocity stays where an entry was sent (no factor masking) */
 #define SPARSECOLL_NESTEROV 128u      /* with momentum: the residual gets input + momentum * velocity */
+/* With sparsecollAvg: every entry of out is divided by the number of ranks whose values are in it instead of by nRanks,
+   which is another number with AllGather only. Unsupported with collectives that cannot know it. Rules out GiveBack where
+   it is another number. */
+#define SPARSECOLL_AVERAGE_CONTRIBUTORS 256u
 
 /* A method: everything a preset fills. Extended at its tail only. */
 typedef struct {
@@ -478,7 +482,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
 /* The trainer does not apply the last step's sum: adds this rank's share of out (what Run wrote) back, its non-finite
-   entries left out; velocity is left alone. Nothing to do after a step that failed or was rolled back. Call it on every rank. */
+   entries left out; velocity is left alone. Nothing to do after a step that failed or was rolled back. Call it on every
+   rank. Errors: InvalidArgument, Unsupported (no residual, or out was averaged over contributors). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out,
                                                             sparsecollStream_t stream);
 

@@ -176,7 +176,10 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(flags = 4, kBad),
     PARAM(flags = 64, kBad),   // SPARSECOLL_MOMENTUM_KEPT without momentum
     PARAM(flags = 128, kBad),  // SPARSECOLL_NESTEROV without momentum
+    PARAM(flags = 256, kBad),  // SPARSECOLL_AVERAGE_CONTRIBUTORS without an average
     PARAM(flags = 512, kBad),
+    PARAM(flags = SPARSECOLL_AVERAGE_CONTRIBUTORS; p.op = sparsecollAvg, kGood),
+    PARAM(flags = SPARSECOLL_AVERAGE_CONTRIBUTORS; p.op = sparsecollAvg; p.collective = sparsecollCollDense, kGood),
     PARAM(flags = 0x80000000u, kBad),
     PARAM(flags = SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED, kBad),
     PARAM(flags = SPARSECOLL_SELECT_NOTHING, kBad),
@@ -369,7 +372,8 @@ TEST_CASE("the text names the field that is wrong") {
       REQUIRE(create(ranks, &params) == kBad);
       const bool conflict = params.flags == (SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED) ||
                             params.flags == SPARSECOLL_SELECT_NOTHING || params.flags == SPARSECOLL_MOMENTUM_KEPT ||
-                            params.flags == SPARSECOLL_NESTEROV;  // then both are named instead
+                            params.flags == SPARSECOLL_NESTEROV ||
+                            params.flags == SPARSECOLL_AVERAGE_CONTRIBUTORS;  // then both are named instead
       if (!conflict) CHECK_THAT(sparsecollGetLastError(), Catch::Contains(std::string("params.") + field));
     }
 }

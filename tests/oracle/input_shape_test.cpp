@@ -198,3 +198,23 @@ TEST_CASE("Auto chooses no dense collective for what dense cannot do, and one-sh
   CHECK(sparsecollSelect(group.gradients[0].data(), 100, sparsecollFloat32, &params, picked.view(), group.ranks()[0],
                          nullptr) == sparsecollUnsupported);
 }
+
+TEST_CASE("an average over contributors cannot be given back") {
+  sparsecollParams_t params = preset("topka", 0.5);
+  params.op = sparsecollAvg;
+  params.flags = SPARSECOLL_AVERAGE_CONTRIBUTORS;
+  Group group(2, 4, sparsecollFloat32, params);
+  const double gradients[2][4] = {{4, 3, 0, 1}, {0, 5, 6, 1}};
+  for (size_t r = 0; r < 2; ++r)
+    for (size_t i = 0; i < 4; ++i) group.gradients[r].set(i, gradients[r][i]);
+  REQUIRE(group.step() == all(2, sparsecollSuccess));
+  const double wanted[] = {4, 4, 6, 0};  // one rank's, both ranks', one rank's, nobody's
+  for (size_t i = 0; i < 4; ++i) CHECK(group.outs[0][i] == wanted[i]);
+  CHECK(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), nullptr) == sparsecollUnsupported);
+  params.collective = sparsecollCollIndexUnion;  // every rank is in every entry of the union
+  Group united(2, 4, sparsecollFloat32, params);
+  for (size_t r = 0; r < 2; ++r) united.gradients[r] = group.gradients[r];
+  REQUIRE(united.step() == all(2, sparsecollSuccess));
+  CHECK(united.outs[0][0] == 2);
+  CHECK(sparsecollReducerGiveBack(united.reducer(0), united.outs[0].data(), nullptr) == sparsecollSuccess);
+}

@@ -108,6 +108,7 @@ class CaseRun {
     method.inputScale = case_.params.inputScale;
     method.outputScale = case_.params.outputScale;
     method.average = case_.params.op == sparsecollAvg;
+    method.overContributors = case_.has(SPARSECOLL_AVERAGE_CONTRIBUTORS);
     method.momentum = case_.params.momentum;
     method.nesterov = case_.has(SPARSECOLL_NESTEROV);
     method.masks = !case_.has(SPARSECOLL_MOMENTUM_KEPT);

@@ -87,6 +87,7 @@ void RandomCase::drawForm(Random& random) {
 }
 
 void RandomCase::drawShape(Random& random) {
+  if (params.op == sparsecollAvg && random.chance(0.3)) params.flags |= SPARSECOLL_AVERAGE_CONTRIBUTORS;
   if (preset == "dense") return;
   if (random.chance(0.1)) params.clipNorm = std::pow(10.0, 4 * random.real() - 2);
   if (has(SPARSECOLL_NO_RESIDUAL)) return;

@@ -83,7 +83,12 @@ double Reference::fma(double a, double b, double c) const {
 }
 
 double Reference::finished(uint64_t i) const {
-  const double mean = method_.average ? round(sum_[i] / static_cast<double>(method_.ranks)) : sum_[i];
+  auto ranks = static_cast<double>(method_.ranks);
+  if (method_.overContributors && method_.collective == sparsecollCollAllGather)
+    ranks = static_cast<double>(std::count_if(sent_.begin(), sent_.end(), [i](const std::vector<uint64_t>& list) {
+      return std::binary_search(list.begin(), list.end(), i);
+    }));
+  const double mean = method_.average ? round(sum_[i] / ranks) : sum_[i];
   return round(mean * round(method_.outputScale));
 }
 

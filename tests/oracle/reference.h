@@ -22,6 +22,7 @@ struct Method {
   double inputScale = 1;
   double outputScale = 1;
   bool average = false;
+  bool overContributors = false;  // averages are over the ranks whose values are in an entry
   double momentum = 0;
   bool nesterov = false;
   bool masks = true;  // velocity is cleared where an entry left the residual

@@ -44,6 +44,8 @@ inline std::vector<Scenario> scenarios() {
     list.push_back({"topka-accumulate" + suffix, "topka", false, 3, type, 20011, 0.01, SPARSECOLL_ACCUMULATE});
     list.push_back({"topka-nan" + suffix, "topka", false, 4, type, 9001, 0.01, 0, 4, true});
     list.push_back({"micro-nan" + suffix, "micro", false, 4, type, 9001, 0.01, 0, 4, true});
+    list.push_back(
+        {"topka-contributors" + suffix, "topka", false, 4, type, 20011, 0.3, SPARSECOLL_AVERAGE_CONTRIBUTORS});
     list.push_back({"topka-momentum" + suffix, "topka", false, 3, type, 20011, 0.01, 0, 6, true, 0.9});
     list.push_back(
         {"micro-nesterov" + suffix, "micro", false, 3, type, 20011, 0.01, SPARSECOLL_NESTEROV, 6, false, 0.7, 2});

@@ -1,10 +1,10 @@
 // The tables of methods are consistent with each other and with what the C API tells.
 #include "src/methods.h"
 
-#include "tests/support/catch.h"
 #include <cstring>
 #include <set>
 #include <string>
+#include "tests/support/catch.h"
 
 #include "core/numeric.h"
 
@@ -68,6 +68,13 @@ TEST_CASE("only dense runs without a maker") {
     CAPTURE(row.name);
     CHECK((row.make == nullptr) == (row.id == sparsecollCollDense));
   }
+}
+
+TEST_CASE("contributors are counted in lists that hold one rank's values only") {
+  CHECK((*findCollective(sparsecollCollDense))->contributors == Contributors::kAll);
+  CHECK((*findCollective(sparsecollCollAllGather))->contributors == Contributors::kLists);
+  CHECK((*findCollective(sparsecollCollIndexUnion))->contributors == Contributors::kAll);
+  CHECK(CollectiveRow{sparsecollCollAuto, "new", nullptr}.contributors == Contributors::kUnknown);
 }
 
 TEST_CASE("every selector plans within what it may") {
