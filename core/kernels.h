@@ -100,6 +100,21 @@ struct ListPart {
   const uint64_t* highAt = nullptr;
 };
 
+// What else may happen between the gradient and acc. Where one of these is asked for, the pass needs in and out, and
+//   velocityOut = momentum * velocityIn + scale * gradient       a rounded product, then one fused multiply-add
+//   step        = velocityOut; Nesterov: momentum * velocityOut + scale * gradient, in the same way
+//   acc         = decay * in + step                              a rounded product, then a sum
+// Without momentum step is scale * gradient, added with one fused multiply-add.
+struct Momentum {
+  const void* velocityIn = nullptr;  // accumulate type; nullptr: no momentum
+  void* velocityOut = nullptr;       // may equal velocityIn
+  double factor = 0;
+  bool nesterov = false;
+  double decay = 1;
+
+  bool none() const { return velocityIn == nullptr && decay == 1; }
+};
+
 // acc = in + scale * gradient over all n, written to out; what reaches a window's key becomes a candidate of it.
 struct PassArgs {
   const void* gradient = nullptr;
@@ -112,6 +127,7 @@ struct PassArgs {
   Control* control = nullptr;
   uint32_t* candidateIndices = nullptr;
   void* candidateValues = nullptr;
+  Momentum momentum = {};
 };
 
 // The candidates of windows cut to their limits (exactly, or at most): largest magnitudes, ties to the lowest index,
@@ -170,6 +186,7 @@ struct CombineArgs {
   sparsecollDataType_t outType = sparsecollFloat32;
   uint64_t n = 0;
   Finish finish;
+  bool overContributors = false;     // kAdd: sums are divided by the number of lists that have the entry, then finished
   bool accumulate = false;           // out += instead of out =
   uint64_t* touchedLines = nullptr;  // not nullptr: out is preserved between steps; bit i: 16 elements from 16 i on
   const Control* control = nullptr;  // poison: these indices get a quiet NaN
@@ -181,7 +198,8 @@ struct MergeArgs {
   sparsecollDataType_t accumulateType = sparsecollFloat32;
   uint64_t n = 0;
   Finish finish;
-  uint32_t indexBytes = 4;  // of the lists and of outIndices
+  bool overContributors = false;  // kAdd: sums are divided by the number of lists that have the entry, then finished
+  uint32_t indexBytes = 4;        // of the lists and of outIndices
   void* outIndices = nullptr;
   void* outValues = nullptr;
   sparsecollDataType_t outType = sparsecollFloat32;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "host/finish_vector.h"
+#include "host/momentum_vector.h"
 #include "host/pass_vector.h"
 
 namespace sparsecoll::host {
@@ -171,6 +172,10 @@ const Isa kAvx2 = {
     squareLanesDouble,
     widen,
     narrow,
+    momentumVector<Float8Lanes, float>,
+    momentumVector<Float8Lanes, Half>,
+    momentumVector<Float8Lanes, Bfloat>,
+    momentumVector<Double4Lanes, double>,
 };
 
 }  // namespace sparsecoll::host

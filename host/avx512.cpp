@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "host/finish_vector.h"
+#include "host/momentum_vector.h"
 #include "host/pass_vector.h"
 
 namespace sparsecoll::host {
@@ -136,6 +137,10 @@ const Isa kAvx512 = {
     squareLanesDouble,
     widen,
     narrow,
+    momentumVector<Float16Lanes, float>,
+    momentumVector<Float16Lanes, Half>,
+    momentumVector<Float16Lanes, Bfloat>,
+    momentumVector<Double8Lanes, double>,
 };
 
 }  // namespace sparsecoll::host

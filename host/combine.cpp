@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "host/contributors.h"
 #include "host/store.h"
 #include "host/tiles.h"
 
@@ -26,6 +27,7 @@ class Combiner {
         factors_(factorsOf<A>(args.finish)),
         walker_(args.lists, args.mode) {
     std::memset(tile_, 0, sizeof tile_);
+    if (args.overContributors) contributors_.clear();
     stream_ = mayStream(args.out, args.n * sizeof(T));
   }
 
@@ -42,8 +44,18 @@ class Combiner {
  private:
   // Every element of out is written.
   void sumAll(uint64_t low, uint64_t length) {
-    walker_.gatherTile(low, length, tile_, [](uint64_t) {});
+    gather(low, length, [](uint64_t) {});
     writeAll(low, length);
+  }
+
+  template <class Mark>
+  void gather(uint64_t low, uint64_t length, Mark mark) {
+    if (!args_.overContributors) return walker_.gatherTile(low, length, tile_, mark);
+    walker_.gatherTile(low, length, tile_, [&](uint64_t offset) {
+      mark(offset);
+      contributors_.note(offset);
+    });
+    contributors_.divide(tile_, length);
   }
 
   void writeAll(uint64_t low, uint64_t length) {
@@ -63,7 +75,7 @@ class Combiner {
   // Only lines with entries, and those with old ones, are written.
   void sumLines(uint64_t low, uint64_t length) {
     uint64_t touched[kMapWords<A>] = {};
-    walker_.gatherTile(low, length, tile_, [&touched](uint64_t offset) {
+    gather(low, length, [&touched](uint64_t offset) {
       touched[offset / kLineElements / 64] |= uint64_t{1} << (offset / kLineElements % 64);
     });
     if (args_.accumulate) {
@@ -120,6 +132,7 @@ class Combiner {
   FinishFactors<A> factors_;
   TileWalker<A, uint32_t> walker_;
   bool stream_ = false;
+  ContributorCounts<A> contributors_;
   alignas(64) A tile_[kTileElements<A>];
   alignas(64) A finished_[kTileElements<A>];
   alignas(64) T narrow_[kSame ? 1 : kTileElements<A>];

@@ -15,6 +15,7 @@
 #include "host/dense.h"
 #include "host/merge.h"
 #include "host/merge_cut.h"
+#include "host/momentum.h"
 #include "host/settle.h"
 #include "host/statistics.h"
 
@@ -29,7 +30,7 @@ constexpr uint32_t kSumBlock = 2048;  // entries whose sum stays in the first-le
 template <class A, class T>
 class Pass {
  public:
-  Pass(const PassArgs& args, const Isa& isa) : args_(args), isa_(isa), function_(passFor<T>(isa)) {
+  Pass(const PassArgs& args, const Isa& isa) : args_(args), isa_(isa) {
     span_.gradient = args.gradient;
     span_.in = static_cast<const A*>(args.in);
     span_.out = static_cast<A*>(args.out);
@@ -52,7 +53,7 @@ class Pass {
       span_.indices = args_.candidateIndices + window.firstSlot;
       span_.values = static_cast<A*>(args_.candidateValues) + window.firstSlot;
       span_.room = window.slots;
-      window.found = function_(span_);
+      window.found = runSpan();
       done = window.end;
     }
     between(done, args_.n);
@@ -86,15 +87,18 @@ class Pass {
     span_.indices = indices;
     span_.values = values;
     span_.room = kRoom;
-    const uint64_t found = function_(span_);
+    const uint64_t found = runSpan();
     NonFinite& seen = args_.control->nonFinite;
     for (uint64_t i = 0; i < found; ++i, ++seen.count)
       if (seen.count < kMaxNonFiniteIndices && i < kRoom) seen.indices[seen.count] = indices[i];
   }
 
+  uint64_t runSpan() const {
+    return args_.momentum.none() ? passFor<T>(isa_)(span_) : passTiles<T>(args_, span_, isa_);
+  }
+
   const PassArgs& args_;
   const Isa& isa_;
-  PassFunction<A> function_;
   PassSpan<A> span_;
 };
 
@@ -138,7 +142,7 @@ class HostKernels final : public Kernels {
     std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));
   }
 
-  void sample(const PassArgs& args, Stream) override { host::sample(args); }
+  void sample(const PassArgs& args, Stream) override { host::sample(args, isa_); }
   void pass(const PassArgs& args, Stream) override {
     withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });
   }

@@ -24,6 +24,21 @@ struct PassSpan {
   uint64_t room = 0;  // entries beyond it are counted, not stored
 };
 
+// The formulas of core/kernels.h's Momentum for n elements.
+template <class A>
+struct MomentumSpan {
+  const void* gradient = nullptr;
+  const A* in = nullptr;
+  A* out = nullptr;               // may equal in
+  const A* velocityIn = nullptr;  // nullptr: no momentum
+  A* velocityOut = nullptr;       // may equal velocityIn
+  uint64_t n = 0;
+  A scale = 1;
+  A factor = 0;
+  A decay = 1;
+  bool nesterov = false;
+};
+
 // How a sum is finished: x * factor, or x / factor where divide is set, then * scale; NaN becomes the canonical one.
 template <class A>
 struct FinishFactors {
@@ -59,6 +74,9 @@ struct DenseSpan {
 template <class A>
 using PassFunction = uint64_t (*)(const PassSpan<A>& span);
 
+template <class A>
+using MomentumFunction = void (*)(const MomentumSpan<A>& span);
+
 struct Isa {
   const char* name;
   bool (*supported)();
@@ -75,6 +93,10 @@ struct Isa {
   void (*squareLanesDouble)(const double* x, uint64_t rows, double* lanes);
   void (*widenHalf)(const Half* from, float* to, uint64_t n);
   void (*narrowHalf)(const float* from, Half* to, uint64_t n);
+  MomentumFunction<float> momentumFloat;
+  MomentumFunction<float> momentumHalf;
+  MomentumFunction<float> momentumBfloat;
+  MomentumFunction<double> momentumDouble;
 };
 
 template <class T>
@@ -87,6 +109,18 @@ PassFunction<typename Element<T>::Accumulate> passFor(const Isa& isa) {
     return isa.passBfloat;
   else
     return isa.passFloat;
+}
+
+template <class T>
+MomentumFunction<typename Element<T>::Accumulate> momentumFor(const Isa& isa) {
+  if constexpr (std::is_same_v<T, double>)
+    return isa.momentumDouble;
+  else if constexpr (std::is_same_v<T, Half>)
+    return isa.momentumHalf;
+  else if constexpr (std::is_same_v<T, Bfloat>)
+    return isa.momentumBfloat;
+  else
+    return isa.momentumFloat;
 }
 
 extern const Isa kScalar;

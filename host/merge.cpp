@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "host/contributors.h"
 #include "host/store.h"
 #include "host/tiles.h"
 
@@ -18,6 +19,7 @@ class Merger {
       : args_(args), isa_(isa), factors_(factorsOf<A>(args.finish)), walker_(args.lists, args.mode) {
     std::memset(tile_, 0, sizeof tile_);
     std::memset(map_, 0, sizeof map_);
+    if (args.overContributors) contributors_.clear();
   }
 
   Status run() {
@@ -30,8 +32,7 @@ class Merger {
       if (written_ != 0 && tileLow < low) break;  // out of order: finished() names the list
       low = tileLow;
       const uint64_t length = std::min(kTileElements<A>, args_.n - low);
-      walker_.gatherTile(low, length, tile_,
-                         [this](uint64_t offset) { map_[offset / 64] |= uint64_t{1} << (offset % 64); });
+      gather(low, length);
       poisonTile(low, length);
       emitTile(low, length);
       low += kTileElements<A>;
@@ -44,6 +45,16 @@ class Merger {
   }
 
  private:
+  void gather(uint64_t low, uint64_t length) {
+    const auto mark = [this](uint64_t offset) { map_[offset / 64] |= uint64_t{1} << (offset % 64); };
+    if (!args_.overContributors) return walker_.gatherTile(low, length, tile_, mark);
+    walker_.gatherTile(low, length, tile_, [&](uint64_t offset) {
+      mark(offset);
+      contributors_.note(offset);
+    });
+    contributors_.divide(tile_, length);
+  }
+
   void emitTile(uint64_t low, uint64_t length) {
     // The touched values in order, then finished and converted together.
     uint64_t count = 0;
@@ -95,6 +106,7 @@ class Merger {
   TileWalker<A, Index> walker_;
   std::span<const uint32_t> poison_;
   uint64_t written_ = 0;
+  ContributorCounts<A> contributors_;
   uint64_t map_[kTileElements<A> / 64];
   alignas(64) A tile_[kTileElements<A>];
   alignas(64) A sums_[kTileElements<A>];

@@ -1,5 +1,7 @@
 #include "host/scalar.h"
 
+#include "host/momentum_scalar.h"
+
 namespace sparsecoll::host {
 
 namespace {
@@ -17,6 +19,11 @@ void finish(const FinishTile<A>& args) {
 template <class A>
 bool denseSum(const DenseSpan<A>& args) {
   return denseSumScalar(args, 0);
+}
+
+template <class T>
+void momentum(const MomentumSpan<typename Element<T>::Accumulate>& span) {
+  momentumScalar<T>(span, 0);
 }
 
 void widen(const Half* from, float* to, uint64_t n) {
@@ -44,6 +51,10 @@ const Isa kScalar = {
     squareLanesScalar<double>,
     widen,
     narrow,
+    momentum<float>,
+    momentum<Half>,
+    momentum<Bfloat>,
+    momentum<double>,
 };
 
 }  // namespace sparsecoll::host

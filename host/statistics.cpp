@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/random.h"
+#include "host/momentum.h"
 #include "host/store.h"
 
 namespace sparsecoll::host {
@@ -16,8 +17,10 @@ class Sampler {
   using A = typename Element<T>::Accumulate;
 
  public:
-  Sampler(const PassArgs& args, uint32_t* counts)
-      : gradient_(static_cast<const T*>(args.gradient)),
+  Sampler(const PassArgs& args, uint32_t* counts, const Isa& isa)
+      : args_(args),
+        isa_(isa),
+        gradient_(static_cast<const T*>(args.gradient)),
         in_(static_cast<const A*>(args.in)),
         scale_(static_cast<A>(args.scale)),
         counts_(counts) {}
@@ -45,6 +48,18 @@ class Sampler {
  private:
   void run(uint64_t at, uint64_t length) {
     A acc[kSampleRun] = {};
+    accumulate(at, length, acc);
+    uint32_t* const counts = counts_;
+    for (uint64_t i = 0; i < length; ++i) ++counts[Magnitude<float>::of(static_cast<float>(acc[i])) >> 18];
+    counted_ += length;
+  }
+
+  void accumulate(uint64_t at, uint64_t length, A* acc) const {
+    if (!args_.momentum.none()) {
+      A velocity[kSampleRun];  // only the pass moves the velocity itself
+      momentumFor<T>(isa_)(momentumSpan<T>(args_, at, length, acc, velocity));
+      return;
+    }
     if (in_ != nullptr) std::copy_n(in_ + at, length, acc);
     // 1 * x + y rounds once either way; without fused multiply-adds in the instruction set only the sum is quick.
     if (scale_ == 1) {
@@ -53,11 +68,10 @@ class Sampler {
       for (uint64_t i = 0; i < length; ++i)
         acc[i] = fusedMultiplyAdd(scale_, static_cast<A>(Element<T>::load(gradient_[at + i])), acc[i]);
     }
-    uint32_t* const counts = counts_;
-    for (uint64_t i = 0; i < length; ++i) ++counts[Magnitude<float>::of(static_cast<float>(acc[i])) >> 18];
-    counted_ += length;
   }
 
+  const PassArgs& args_;
+  const Isa& isa_;
   const T* gradient_;
   const A* in_;
   A scale_;
@@ -89,7 +103,7 @@ double tileSquares(const A* x, uint64_t n, const Isa& isa) {
 template double tileSquares(const float* x, uint64_t n, const Isa& isa);
 template double tileSquares(const double* x, uint64_t n, const Isa& isa);
 
-void sample(const PassArgs& args) {
+void sample(const PassArgs& args, const Isa& isa) {
   Control& control = *args.control;
   std::fill_n(control.histogram, kHistogramBins, 0u);
   uint64_t length = 0;
@@ -97,7 +111,7 @@ void sample(const PassArgs& args) {
   const uint64_t stride = std::max<uint64_t>(1, length / kSampleElements);
   const uint64_t seed = mixBits(control.iteration);
   control.sampled = withElement(args.gradientType, [&]<class T>(T) {
-    Sampler<T> sampler(args, control.histogram);
+    Sampler<T> sampler(args, control.histogram, isa);
     for (uint32_t w = 0; w < control.windowCount; ++w)
       sampler.count(control.windows[w].begin, control.windows[w].end, stride, seed);
     return sampler.counted();

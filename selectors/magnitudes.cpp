@@ -22,7 +22,7 @@ double shareAbove(uint32_t bin, double magnitude) {
 
 }  // namespace
 
-Magnitudes::Magnitudes(const Control& control) : counts_(control.histogram) {
+Magnitudes::Magnitudes(const uint32_t* counts) : counts_(counts) {
   uint64_t total = counts_[0];
   bool any = false;
   for (uint32_t bin = 1; bin < kFiniteBins; ++bin) {
@@ -91,18 +91,31 @@ double Magnitudes::meanLn() const {
   return nonZeros() > 0 ? sum / nonZeros() : 0;
 }
 
-double Magnitudes::meanOfDraws(uint64_t draws, uint64_t seed) const {
-  if (total_ == 0) return 0;
+template <class Do>
+void Magnitudes::draw(uint64_t draws, uint64_t seed, Do withBin) const {
   std::array<uint64_t, kFiniteBins> upTo;  // entries in this bin and those below it
   uint64_t count = 0;
   for (uint32_t bin = 0; bin < kFiniteBins; ++bin) upTo[bin] = count += counts_[bin];
-  double sum = 0;
-  for (uint64_t draw = 0; draw < draws; ++draw) {
-    const uint64_t at = mixBits(seed + draw) % count;
-    const auto bin = static_cast<uint32_t>(std::upper_bound(upTo.begin(), upTo.end(), at) - upTo.begin());
-    if (bin != 0) sum += 0.5 * (lowerEnd(bin) + lowerEnd(bin + 1));
+  for (uint64_t i = 0; i < draws; ++i) {
+    const uint64_t at = mixBits(seed + i) % count;
+    withBin(static_cast<uint32_t>(std::upper_bound(upTo.begin(), upTo.end(), at) - upTo.begin()));
   }
+}
+
+double Magnitudes::meanOfDraws(uint64_t draws, uint64_t seed) const {
+  if (total_ == 0) return 0;
+  double sum = 0;
+  draw(draws, seed, [&sum](uint32_t bin) {
+    if (bin != 0) sum += 0.5 * (lowerEnd(bin) + lowerEnd(bin + 1));
+  });
   return sum / static_cast<double>(draws);
+}
+
+double Magnitudes::quantileOfDraws(uint64_t draws, double entries, uint64_t seed) const {
+  if (total_ == 0) return 0;
+  std::array<uint32_t, kFiniteBins> drawn{};
+  draw(draws, seed, [&drawn](uint32_t bin) { ++drawn[bin]; });
+  return Magnitudes(drawn.data()).quantile(entries);
 }
 
 }  // namespace sparsecoll

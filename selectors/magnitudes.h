@@ -11,7 +11,7 @@ namespace sparsecoll {
 class Magnitudes {
  public:
   // The finite entries of the control block's sample.
-  explicit Magnitudes(const Control& control);
+  explicit Magnitudes(const Control& control) : Magnitudes(control.histogram) {}
 
   double total() const { return total_; }  // sampled entries, zeros included
   double nonZeros() const { return total_ - static_cast<double>(counts_[0]); }
@@ -33,8 +33,14 @@ class Magnitudes {
   double meanLn() const;
   // Mean of so many entries drawn at random, with replacement.
   double meanOfDraws(uint64_t draws, uint64_t seed) const;
+  // The magnitude that this many of so many drawn entries reach.
+  double quantileOfDraws(uint64_t draws, double entries, uint64_t seed) const;
 
  private:
+  explicit Magnitudes(const uint32_t* counts);
+  template <class Do>
+  void draw(uint64_t draws, uint64_t seed, Do withBin) const;
+
   const uint32_t* counts_;
   double total_ = 0;
   uint32_t first_ = 1;  // bins from first_ to below end_ may have entries, and bin 0 has the zeros

@@ -156,10 +156,12 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   pass.control = control();
   pass.candidateIndices = candidateIndices_.as<uint32_t>();
   pass.candidateValues = candidateValues_.as<>();
+  pass.momentum = input.momentum;
   if (plan_.before != nullptr) kernels_.apply(*plan_.before, control(), stream);
   if (plan_.samples) kernels_.sample(pass, stream);
   if (plan_.afterSample != nullptr) kernels_.apply(*plan_.afterSample, control(), stream);
   kernels_.pass(pass, stream);
+  if (plan_.afterPass != nullptr) kernels_.apply(*plan_.afterPass, control(), stream);
 
   // Without a residual the gradient is acc. Only a cut with arrivals writes to it, and only where there is a residual.
   cut_.acc = input.out != nullptr ? input.out : const_cast<void*>(input.gradient);
@@ -194,10 +196,16 @@ Status Selection::observe(std::span<const ListView> delivered, Stream stream) {
 }
 
 Status Selection::setDensity(double density) {
+  SC_TRY(const DensityPlan plan, planDensity(density, 0));
+  adopt(plan);
+  return {};
+}
+
+Result<DensityPlan> Selection::planDensity(double density, uint64_t k) const {
   SelectionRequest request = request_;
   request.density = density;
-  request.k = 0;
-  request.selectNothing = density == 0;
+  request.k = k;
+  request.selectNothing = density == 0 && k == 0;
   SC_TRY(SelectionPlan plan, planFunction_(request));
   if (wantedOf(request).now > mostWanted_ || plan.capacity > plan_.capacity)
     return invalid("density {} was not planned for, the most are {} entries", density, mostWanted_);
@@ -208,8 +216,14 @@ Status Selection::setDensity(double density) {
     if (plan.windows[w].lazy) continue;  // its limit is set in every step
     plan.windows[w].slots = plan_.windows[w].slots;
     plan.windows[w].room = plan_.windows[w].room;
-    kernels_.copy(&control()->windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), {});
   }
+  return DensityPlan{std::move(plan), density, k};
+}
+
+void Selection::adopt(const DensityPlan& density) {
+  const SelectionPlan& plan = density.plan;
+  for (size_t w = 0; w < plan.windows.size(); ++w)
+    kernels_.copy(&control()->windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), {});
   kernels_.copy(&control()->k, &plan.k, sizeof plan.k, {});
   if (plan.before == nullptr && plan.afterSample == nullptr &&
       plan.afterCut == nullptr) {  // no rule moves the threshold, so it follows the plan
@@ -217,9 +231,10 @@ Status Selection::setDensity(double density) {
       kernels_.copy(&control()->windows[w].key, &plan.windows[w].key, sizeof(uint64_t), {});
     kernels_.copy(&control()->threshold, &plan.threshold, sizeof plan.threshold, {});
   }
-  request_ = request;
-  plan_ = std::move(plan);
-  return {};
+  request_.density = density.density;
+  request_.k = density.k;
+  request_.selectNothing = density.density == 0 && density.k == 0;
+  plan_ = plan;
 }
 
 void Selection::save(Writer& to) const {

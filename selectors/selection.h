@@ -68,6 +68,7 @@ struct SelectionPlan {
   bool samples = false;                 // the step starts with a histogram of a sample of acc
   const Rule* before = nullptr;         // may set windows from the iteration
   const Rule* afterSample = nullptr;    // the histogram is there
+  const Rule* afterPass = nullptr;      // the windows' candidates are counted
   const Rule* afterSurvey = nullptr;    // the ranks' rows are there
   const Rule* afterCut = nullptr;       // this rank's own counts are known
   const Rule* afterExchange = nullptr;  // the ranks' counts and thresholds are known
@@ -94,6 +95,14 @@ struct SelectionInput {
   const void* in = nullptr;  // residual before; nullptr: none
   void* out = nullptr;       // acc; nullptr: the gradient is acc
   double scale = 1;
+  Momentum momentum = {};
+};
+
+// Another density for a selection, worked out ahead of the step that changes to it.
+struct DensityPlan {
+  SelectionPlan plan;
+  double density = 0;
+  uint64_t k = 0;
 };
 
 class Selection {
@@ -121,6 +130,10 @@ class Selection {
   Status observe(std::span<const ListView> delivered, Stream stream);
 
   Status setDensity(double density);
+  // The same in two halves. One of density and k, or neither to select nothing. Errors: InvalidArgument (no memory was
+  // planned for it).
+  Result<DensityPlan> planDensity(double density, uint64_t k) const;
+  void adopt(const DensityPlan& density);  // needs no memory
   void reset();
 
   void save(Writer& to) const;

@@ -15,6 +15,7 @@ Result<SelectionPlan> planSidco(const SelectionRequest& request);
 Result<SelectionPlan> planSage(const SelectionRequest& request);
 Result<SelectionPlan> planGaussian(const SelectionRequest& request);
 Result<SelectionPlan> planRedSync(const SelectionRequest& request);
+Result<SelectionPlan> planSampled(const SelectionRequest& request);
 Result<SelectionPlan> planLeaderTopK(const SelectionRequest& request);
 
 }  // namespace sparsecoll

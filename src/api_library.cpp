@@ -101,6 +101,7 @@ sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params
     filled.distribution = preset->distribution;
     filled.teams = preset->teams;
     filled.teamGather = preset->teamGather;
+    filled.momentum = preset->momentum;
     return writeStruct(params, filled, "params");
   });
 }

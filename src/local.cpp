@@ -53,6 +53,7 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
   SC_TRY(checkDensity(params));
   if (params.selector != sparsecollSelectTopK && params.selector != sparsecollSelectThreshold)
     return unsupported("selector {} needs the other ranks", params.selector);
+  if (shapesInput(params)) return unsupported("momentum, clipNorm or residualDecay outside of a reducer");
   SC_TRY(const SelectorRow* const selector, findSelector(params.selector));
   SelectionRequest request;
   request.n = n;

@@ -31,6 +31,7 @@ constexpr SelectorRow kSelectors[] = {
      {1, 20},
      {1, 20}},
     {sparsecollSelectDeft, "deft", planDeft, sparsecollCollIndexUnion, true, false, false, {1, 40}, {1, 40}},
+    {sparsecollSelectSampled, "sampled", planSampled, sparsecollCollAllGather, false, false, false, {1, 16}, {1, 16}},
     {sparsecollSelectSidco, "sidco", planSidco, sparsecollCollAllGather, false, false, false, {1, 16}, {1, 200}},
     {sparsecollSelectSage, "sage", planSage, sparsecollCollIndexUnion, false, false, false, {1, 40}, {1, 400}},
     {sparsecollSelectGaussian,
@@ -55,15 +56,15 @@ constexpr SelectorRow kSelectors[] = {
 };
 
 constexpr CollectiveRow kCollectives[] = {
-    {sparsecollCollDense, "dense", nullptr, false},
-    {sparsecollCollAllGather, "allgather", makeAllGather, false},
-    {sparsecollCollIndexUnion, "index_union", makeIndexUnion, false},
-    {sparsecollCollSparDL, "spardl", makeSparDL, true},
-    {sparsecollCollGTopk, "gtopk", makeGTopK, false},
-    {sparsecollCollOkTopk, "ok_topk", makeOkTopk, false, true},
-    {sparsecollCollSparCML, "sparcml", makeRecursiveDoubling, false},
-    {sparsecollCollSplitGather, "split_gather", makeSplitGather, false},
-    {sparsecollCollTopkDSA, "topkdsa", makeTopkDSA, false},
+    {sparsecollCollDense, "dense", nullptr, Contributors::kAll},
+    {sparsecollCollAllGather, "allgather", makeAllGather, Contributors::kLists},
+    {sparsecollCollIndexUnion, "index_union", makeIndexUnion, Contributors::kAll},
+    {sparsecollCollSparDL, "spardl", makeSparDL, Contributors::kUnknown, true},
+    {sparsecollCollGTopk, "gtopk", makeGTopK, Contributors::kUnknown},
+    {sparsecollCollOkTopk, "ok_topk", makeOkTopk, Contributors::kUnknown, false, true},
+    {sparsecollCollSparCML, "sparcml", makeRecursiveDoubling, Contributors::kUnknown},
+    {sparsecollCollSplitGather, "split_gather", makeSplitGather, Contributors::kUnknown},
+    {sparsecollCollTopkDSA, "topkdsa", makeTopkDSA, Contributors::kUnknown},
 };
 
 constexpr PresetRow kPresets[] = {
@@ -111,6 +112,9 @@ constexpr PresetRow kPresets[] = {
      "Zhao et al. 2024 (SparDL), arXiv:2304.00737", sparsecollDistributionDefault, 0, sparsecollTeamGatherRecursive},
     {"spardl-bsag", sparsecollSelectTopK, sparsecollCollSparDL, "in teams, which meet with adaptive shares",
      "Zhao et al. 2024 (SparDL), arXiv:2304.00737", sparsecollDistributionDefault, 0, sparsecollTeamGatherBruck},
+    {"dgc", sparsecollSelectSampled, sparsecollCollAllGather,
+     "threshold from a sample's quantile, momentum in front of the residual", "Lin et al. 2018 (DGC), arXiv:1712.01887",
+     sparsecollDistributionDefault, 0, sparsecollTeamGatherDefault, 0.9},
 };
 
 template <class Row>

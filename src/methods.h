@@ -28,11 +28,19 @@ struct SelectorRow {
   MemoryBound faithfulBound;
 };
 
+// Whose values are in an entry of the sum.
+enum class Contributors {
+  kUnknown,  // more than one rank's values may have been added up on the way
+  kLists,    // the ranks' whose lists have it
+  kAll,      // every rank's
+};
+
 struct CollectiveRow {
   sparsecollColl_t id;
   const char* name;
   CollectiveMaker make;  // nullptr: the engine's dense all-reduce, without a selection
-  bool blocks;           // selects from blocks that it cuts the vector into; needs a selector that can
+  Contributors contributors = Contributors::kUnknown;
+  bool blocks = false;   // selects from blocks that it cuts the vector into; needs a selector that can
   bool regions = false;  // keeps regions and a threshold of the sum
 };
 
@@ -45,6 +53,7 @@ struct PresetRow {
   sparsecollDistribution_t distribution = sparsecollDistributionDefault;
   int32_t teams = 0;
   sparsecollTeamGather_t teamGather = sparsecollTeamGatherDefault;
+  double momentum = 0;
 };
 
 std::span<const SelectorRow> selectorRows();

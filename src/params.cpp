@@ -27,6 +27,7 @@ struct Field {
 };
 
 constexpr double kHuge = std::numeric_limits<double>::max();
+constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon() / 2;
 
 #define SC_ENUM(field, low, high) \
   Field { #field, Kind::kEnum, offsetof(sparsecollParams_t, field), low, high, 0, 0 }
@@ -53,6 +54,9 @@ constexpr Field kFields[] = {
     SC_ENUM(teams, 0, kMaxRanks),
     SC_ENUM(teamGather, sparsecollTeamGatherDefault, sparsecollTeamGatherBruck),
     SC_ENUM(reserved0, 0, 0),
+    SC_REAL(momentum, 0, kBelowOne),
+    SC_REAL(clipNorm, 0, kHuge),
+    SC_REAL(residualDecay, 0, 1),
 };
 
 template <class T>
@@ -107,11 +111,16 @@ Result<sparsecollParams_t> readParams(const sparsecollParams_t* user) {
   if (params.wire > sparsecollWireSame) return unsupported("wire formats other than the accumulate type");
   if (has(params, SPARSECOLL_ACCUMULATE) && has(params, SPARSECOLL_OUT_PRESERVED))
     return invalid("SPARSECOLL_ACCUMULATE and SPARSECOLL_OUT_PRESERVED exclude each other");
+  if (params.momentum == 0 && (has(params, SPARSECOLL_MOMENTUM_KEPT) || has(params, SPARSECOLL_NESTEROV)))
+    return invalid("SPARSECOLL_MOMENTUM_KEPT and SPARSECOLL_NESTEROV need params.momentum");
+  if (params.op != sparsecollAvg && has(params, SPARSECOLL_AVERAGE_CONTRIBUTORS))
+    return invalid("SPARSECOLL_AVERAGE_CONTRIBUTORS needs params.op to be an average");
   params.wire = sparsecollWireSame;
   if (params.distribution == sparsecollDistributionDefault) params.distribution = sparsecollDistributionPareto;
   if (params.selector == sparsecollSelectDefault) params.selector = sparsecollSelectTopK;
   if (params.inputScale == 0) params.inputScale = 1;
   if (params.outputScale == 0) params.outputScale = 1;
+  if (params.residualDecay == 0) params.residualDecay = 1;
   return params;
 }
 
@@ -124,6 +133,9 @@ Status checkDensity(const sparsecollParams_t& params) {
     return invalid("SPARSECOLL_SELECT_NOTHING needs params.density and params.k to be 0");
   return {};
 }
+
+bool shapesResidual(const sparsecollParams_t& params) { return params.momentum != 0 || params.residualDecay != 1; }
+bool shapesInput(const sparsecollParams_t& params) { return params.clipNorm != 0 || shapesResidual(params); }
 
 std::vector<Agreed> agreedFields(const sparsecollParams_t& params) {
   std::vector<Agreed> fields;

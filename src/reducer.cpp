@@ -32,6 +32,10 @@ std::vector<Agreed> agreedFieldsOf(const ReducerSpec& spec) {
     segments = segments * 31 + hashOf("segment", parts);
   }
   fields.push_back({"segments", segments});
+  std::vector<Agreed> scheduled;
+  for (const double density : spec.densitySchedule) scheduled.push_back({"density", std::bit_cast<uint64_t>(density)});
+  fields.push_back({"densitySchedule", hashOf("schedule", scheduled)});
+  fields.push_back({"scheduleSteps", spec.scheduleSteps});
   fields.push_back({"maxDensity", std::bit_cast<uint64_t>(spec.maxDensity)});
   fields.push_back({"transactional", spec.transactional ? 1u : 0u});
   return fields;
@@ -118,6 +122,9 @@ Status Reducer::allocate() {
   if (spec_.dense()) return {};
   Kernels& kernels = comm_->kernels();
   SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
+  SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
+                                          spec_.params.k));
+  schedule_.follow(*selection_);
   CollectiveSetup setup;
   setup.n = spec_.n;
   setup.accumulateType = spec_.accumulateType;
@@ -138,6 +145,8 @@ Status Reducer::allocate() {
   if (spec_.buffer == nullptr) {
     SC_TRY(acc_, kernels.allocate(accBytes() * (spec_.transactional ? 2 : 1), budget_));
   }
+  SC_TRY(shape_, InputShape::make({spec_.params, spec_.n, spec_.accumulateType, comm_->ranks(), spec_.transactional},
+                                  kernels, budget_));
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
     SC_TRY(touchedLines_, kernels.allocate(touchedBytes(spec_.n), budget_));
   }
@@ -171,7 +180,8 @@ Status Reducer::checkAgainstResidual(const void* vector, uint64_t bytes) const {
 }
 
 Finish Reducer::finishScale() const {
-  return {spec_.params.op == sparsecollAvg ? static_cast<double>(comm_->ranks()) : 1.0, spec_.params.outputScale};
+  const bool overRanks = spec_.params.op == sparsecollAvg && !spec_.countsContributors();
+  return {overRanks ? static_cast<double>(comm_->ranks()) : 1.0, spec_.params.outputScale};
 }
 
 Status Reducer::run(const void* gradient, void* out, Stream stream) {
@@ -258,6 +268,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   step_ = {};
   outLeftResidual_ = false;
+  schedule_.follow(*selection_);
   const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};
   Operation operation;
   operation.plan = hashOf("step", parts);
@@ -278,6 +289,7 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   input.in = spec_.keepsResidual() ? accBuffer(current_) : nullptr;
   input.out = acc;
   input.scale = spec_.params.inputScale;
+  shape_.prepare(input, current_, spec_.transactional ? 1 - current_ : 0, stream);
   selection_->pass(input, stream);
   if (survey_) {
     SC_TRY(survey_->run({&operation, acc, selection_->control(), {}, stream}));
@@ -312,6 +324,7 @@ Status Reducer::finishDense(const Delivered& delivered, void* out, Stream stream
   args.outType = spec_.type;
   args.n = spec_.n;
   args.finish = finishScale();
+  args.overContributors = spec_.countsContributors();
   args.accumulate = spec_.has(SPARSECOLL_ACCUMULATE);
   args.touchedLines = spec_.has(SPARSECOLL_OUT_PRESERVED) ? touchedLines_.as<uint64_t>() : nullptr;
   args.control = selection_->control();
@@ -326,6 +339,7 @@ Status Reducer::finishSparse(const Delivered& delivered, void* out, Stream strea
   args.accumulateType = spec_.accumulateType;
   args.n = spec_.n;
   args.finish = finishScale();
+  args.overContributors = spec_.countsContributors();
   args.outIndices = vector.indices;
   args.outValues = vector.values;
   args.outType = spec_.type;
@@ -348,16 +362,27 @@ void Reducer::commit(const Delivered& delivered, Stream stream) {
   void* const acc = accBuffer(next);
   // A step that ends with NonFinite delivers nothing, so nothing leaves either.
   const bool keepAll = nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError;
-  if (!keepAll && delivered.settles) {
-    kernels.settle({acc, spec_.accumulateType, spec_.n, delivered.lists[0], delivered.sent, delivered.dropped,
-                    delivered.lossy ? &step_.entriesLost : nullptr},
-                   stream);
-  } else if (!keepAll) {
-    for (const ListView& list : delivered.sent) kernels.zeroAt(acc, spec_.accumulateType, spec_.n, list, stream);
-  }
+  if (!keepAll) leaveResidual(next, delivered, stream);
   kernels.clearNonFinite(acc, spec_.accumulateType, spec_.n, control, stream);
+  shape_.clearNonFinite(next, control, stream);
   current_ = next;
   outLeftResidual_ = !keepAll;
+}
+
+void Reducer::leaveResidual(int which, const Delivered& delivered, Stream stream) {
+  Kernels& kernels = comm_->kernels();
+  void* const acc = accBuffer(which);
+  if (delivered.settles) {
+    SettleArgs args{acc, spec_.accumulateType, spec_.n, delivered.lists[0], delivered.sent, delivered.dropped};
+    if (delivered.lossy) args.lost = &step_.entriesLost;
+    kernels.settle(args, stream);
+    shape_.mask(which, delivered.sent, delivered.lists[0], stream);
+    return;
+  }
+  for (const ListView& list : delivered.sent) {
+    kernels.zeroAt(acc, spec_.accumulateType, spec_.n, list, stream);
+    shape_.mask(which, list, stream);
+  }
 }
 
 void Reducer::countStep(const Operation& operation, const Status& status) {
@@ -417,7 +442,7 @@ sparsecollReducerInfo_t Reducer::info() const {
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
   const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
   const uint64_t most = selection_->mostEntries();
-  const uint64_t elements = bound.perLength * spec_.n + (spec_.transactional ? spec_.n : 0) +
+  const uint64_t elements = bound.perLength * spec_.n + (spec_.transactional ? spec_.n : 0) + shape_.elements() +
                             bound.perEntry * std::max<uint64_t>(most, 1) * ranks + spec_.n / 256;
   info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + kFixedBytes + ranks * kFixedBytesPerRank +
                           spec_.segments.size() * 2 * kFixedBytesPerRank;
@@ -429,12 +454,16 @@ Status Reducer::setDensity(double density) {
   if (!(density >= 0 && density <= 1)) return invalid("density is {}", density);
   if (density == 0 && !spec_.has(SPARSECOLL_SELECT_NOTHING))
     return invalid("density is 0 (SPARSECOLL_SELECT_NOTHING allows it)");
+  if (const uint64_t steps = schedule_.stepsLeft(*selection_); steps != 0)
+    return fail(sparsecollInvalidUsage, "the schedule sets the density of {} more steps", steps);
+  schedule_.follow(*selection_);  // else the next step would still take what comes after the schedule
   return selection_->setDensity(density);
 }
 
 Status Reducer::giveBack(const void* out, Stream stream) {
   if (out == nullptr) return invalid("out is NULL");
   if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
+  if (spec_.countsContributors()) return unsupported("giving back what was averaged over contributors");
   SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
   if (!outLeftResidual_) return {};
   outLeftResidual_ = false;
@@ -445,8 +474,12 @@ Status Reducer::giveBack(const void* out, Stream stream) {
 }
 
 Status Reducer::reset(Stream stream) {
-  if (selection_ != nullptr) selection_->reset();
+  if (selection_ != nullptr) {
+    selection_->reset();
+    schedule_.follow(*selection_);
+  }
   if (spec_.keepsResidual()) comm_->kernels().fillZero(residual(), accBytes(), stream);
+  shape_.reset(stream);
   lastOut_ = nullptr;
   outLeftResidual_ = false;
   return {};

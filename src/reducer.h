@@ -2,6 +2,7 @@
 //   selection (one fused pass) -> collective -> sum into out -> residual commit.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,8 @@
 #include "core/status.h"
 #include "selectors/selection.h"
 #include "src/communicator.h"
+#include "src/density_schedule.h"
+#include "src/input_shape.h"
 #include "src/methods.h"
 
 namespace sparsecoll {
@@ -28,18 +31,26 @@ struct ReducerSpec {
   const CollectiveRow* collective = nullptr;
   std::vector<sparsecollSegment_t> segments;
   double maxDensity = 0;
+  std::vector<double> densitySchedule;
+  uint64_t scheduleSteps = 0;
   bool transactional = false;
   void* buffer = nullptr;  // residual in the caller's memory
   const char* reason = "";
 
   bool dense() const { return collective->make == nullptr; }
   bool has(uint32_t flag) const { return (params.flags & flag) != 0; }
+  bool countsContributors() const {
+    return has(SPARSECOLL_AVERAGE_CONTRIBUTORS) && collective->contributors == Contributors::kLists;
+  }
   bool keepsResidual() const { return !dense() && !has(SPARSECOLL_NO_RESIDUAL); }
 };
 
 // Errors: InvalidArgument, Unsupported.
 Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollParams_t* params,
                                     const sparsecollReducerConfig_t* config);
+
+// Whether what the spec asks for between gradient and residual can be had. Errors: InvalidArgument, Unsupported.
+Status checkInputShape(const ReducerSpec& spec);
 
 // Whether a reducer of this spec could run on the two.
 Status checkVectors(const ReducerSpec& spec, const void* gradient, const void* out);
@@ -82,6 +93,7 @@ class Reducer {
   Status finishDense(const Delivered& delivered, void* out, Stream stream);
   Status finishSparse(const Delivered& delivered, void* out, Stream stream);
   void commit(const Delivered& delivered, Stream stream);
+  void leaveResidual(int which, const Delivered& delivered, Stream stream);
   void prepareOut(void* out, Stream stream);
   Finish finishScale() const;
   void countStep(const Operation& operation, const Status& status);
@@ -90,7 +102,9 @@ class Reducer {
   uint64_t sparseNeed() const;
   void* accBuffer(int which) const;
   uint64_t accBytes() const { return spec_.n * elementBytes(spec_.accumulateType); }
+  std::array<void*, 2> stateVectors() const;  // what Export saves whole; nullptr where there is none
   Status restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge);
+  void takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge);
 
   const std::shared_ptr<Communicator> comm_;
   ReducerSpec spec_;
@@ -99,8 +113,10 @@ class Reducer {
   uint64_t turn_ = 0;
   std::unique_ptr<Selection> selection_;
   std::optional<Survey> survey_;
+  DensitySchedule schedule_;
   std::unique_ptr<Collective> collective_;
   Buffer acc_;           // residual, one or two of them, unless the caller owns it
+  InputShape shape_;     // clipping, momentum, a fading residual
   Buffer touchedLines_;  // OUT_PRESERVED: where the last sum lies in out
   int current_ = 0;      // transactional: the buffer that holds the committed residual
   void* lastOut_ = nullptr;

@@ -1,4 +1,5 @@
 // From the caller's structs to a ReducerSpec.
+#include <algorithm>
 #include <cstring>
 
 #include "core/limits.h"
@@ -13,6 +14,7 @@ namespace {
 // Until measured costs decide: below these sizes, and above this density, sparse cannot win.
 constexpr uint64_t kDenseBelow = 65536;
 constexpr double kDenseAbove = 0.25;
+constexpr uint64_t kMostScheduled = 1024;
 
 Status readSegments(const sparsecollReducerConfig_t& config, ReducerSpec& spec) {
   if (config.segments == nullptr) {
@@ -48,13 +50,36 @@ double densityOf(const ReducerSpec& spec) {
   return static_cast<double>(std::min(spec.params.k, spec.n)) / static_cast<double>(spec.n);
 }
 
+Status readSchedule(const sparsecollReducerConfig_t& config, ReducerSpec& spec) {
+  if ((config.densitySchedule == nullptr) != (config.densityScheduleCount == 0) ||
+      (config.densitySchedule == nullptr) != (config.scheduleSteps == 0))
+    return invalid("config.densitySchedule, densityScheduleCount and scheduleSteps belong together");
+  if (config.densitySchedule == nullptr) return {};
+  if (config.densityScheduleCount > kMostScheduled)
+    return unsupported("config.densityScheduleCount is {}, at most {}", config.densityScheduleCount, kMostScheduled);
+  SC_TRY(checkedMul(config.densityScheduleCount, config.scheduleSteps));
+  spec.densitySchedule.assign(config.densitySchedule, config.densitySchedule + config.densityScheduleCount);
+  spec.scheduleSteps = config.scheduleSteps;
+  for (size_t s = 0; s < spec.densitySchedule.size(); ++s)
+    if (!(spec.densitySchedule[s] > 0 && spec.densitySchedule[s] <= 1))
+      return invalid("config.densitySchedule[{}] is {}", s, spec.densitySchedule[s]);
+  const double most = *std::max_element(spec.densitySchedule.begin(), spec.densitySchedule.end());
+  if (spec.maxDensity != 0 && spec.maxDensity < most)
+    return invalid("config.maxDensity {} is below the schedule's {}", spec.maxDensity, most);
+  if (spec.maxDensity == 0) spec.maxDensity = most;
+  return {};
+}
+
 Status resolveCollective(ReducerSpec& spec) {
   int32_t id = spec.params.collective;
   if (id == sparsecollCollAuto) {
     const bool nothing = spec.has(SPARSECOLL_SELECT_NOTHING);
-    const bool dense = !nothing && (spec.n < kDenseBelow || densityOf(spec) > kDenseAbove);
+    const bool dense = !nothing && !shapesInput(spec.params) && (spec.n < kDenseBelow || densityOf(spec) > kDenseAbove);
     id = dense ? sparsecollCollDense : spec.selector->collective;
-    spec.reason = dense ? "auto: dense below 65536 elements or above density 0.25" : "auto: the selector's collective";
+    spec.reason = dense ? "auto: dense below 65536 elements or above density 0.25"
+                  : shapesInput(spec.params)
+                      ? "auto: the selector's collective; dense has no momentum, clipping or fading residual"
+                      : "auto: the selector's collective";
   } else {
     spec.reason = "as asked";
   }
@@ -66,6 +91,14 @@ Status resolveCollective(ReducerSpec& spec) {
 }
 
 }  // namespace
+
+Status checkInputShape(const ReducerSpec& spec) {
+  if (spec.dense() && shapesInput(spec.params))
+    return unsupported("momentum, clipNorm or residualDecay with the dense collective");
+  if (shapesResidual(spec.params) && !spec.keepsResidual())
+    return invalid("params.momentum or params.residualDecay for a method without a residual");
+  return {};
+}
 
 Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollParams_t* params,
                                     const sparsecollReducerConfig_t* userConfig) {
@@ -83,6 +116,9 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   if (spec.params.collective != sparsecollCollDense) SC_TRY(checkDensity(spec.params));
   const bool autoResolved = spec.params.collective == sparsecollCollAuto;
   SC_TRY(resolveCollective(spec));
+  SC_TRY(checkInputShape(spec));
+  if (spec.has(SPARSECOLL_AVERAGE_CONTRIBUTORS) && spec.collective->contributors == Contributors::kUnknown)
+    return unsupported("collective {} cannot tell how many ranks are in an entry", spec.collective->name);
 
   if (config.accumulateType != 0 && !isElementType(config.accumulateType))
     return invalid("config.accumulateType is {}", config.accumulateType);
@@ -97,6 +133,12 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   spec.transactional = config.transactional != 0;
   spec.maxDensity = config.maxDensity;
   spec.buffer = config.buffer;
+  SC_TRY(readSchedule(config, spec));
+  if (spec.dense() && spec.scheduleSteps != 0) {
+    if (!autoResolved) return unsupported("the dense collective has no density to schedule");
+    spec.densitySchedule.clear();
+    spec.scheduleSteps = 0;
+  }
   if (!spec.keepsResidual() && (spec.buffer != nullptr || spec.transactional)) {
     // Whoever leaves the collective to us does not know that the choice needs no residual.
     if (!autoResolved) return invalid("config.buffer or transactional for a method without a residual");

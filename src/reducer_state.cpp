@@ -1,5 +1,5 @@
-// Checkpoints. A blob is little-endian: magic, version, method, shape, selection state, residual, CRC-32C of all before
-// it.
+// Checkpoints. A blob is little-endian: magic, version, method, shape, selection state, residual, velocity where
+// momentum keeps one, CRC-32C of all before it.
 #include <algorithm>
 #include <cstring>
 
@@ -12,12 +12,13 @@ namespace sparsecoll {
 namespace {
 
 constexpr uint32_t kMagic = 0x31425053;  // "SPB1"
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 
 struct BlobHead {
   uint32_t selector, collective, faithful, accumulateType;
   uint64_t n;
   uint32_t ranks, rank;
+  uint32_t velocity;  // 1: the blob has one
 };
 
 BlobHead headOf(const ReducerSpec& spec, int ranks, int rank) {
@@ -27,7 +28,8 @@ BlobHead headOf(const ReducerSpec& spec, int ranks, int rank) {
           static_cast<uint32_t>(spec.accumulateType),
           spec.n,
           static_cast<uint32_t>(ranks),
-          static_cast<uint32_t>(rank)};
+          static_cast<uint32_t>(rank),
+          spec.params.momentum != 0 ? 1u : 0u};
 }
 
 void writeHead(Writer& to, const BlobHead& head) {
@@ -40,6 +42,7 @@ void writeHead(Writer& to, const BlobHead& head) {
   to.write(head.n);
   to.write(head.ranks);
   to.write(head.rank);
+  to.write(head.velocity);
 }
 
 Result<BlobHead> readHead(Reader& from) {
@@ -55,6 +58,7 @@ Result<BlobHead> readHead(Reader& from) {
   SC_TRY(head.n, from.read<uint64_t>());
   SC_TRY(head.ranks, from.read<uint32_t>());
   SC_TRY(head.rank, from.read<uint32_t>());
+  SC_TRY(head.velocity, from.read<uint32_t>());
   return head;
 }
 
@@ -90,18 +94,24 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room) {
   Writer writer;
   writeHead(writer, headOf(spec_, comm_->ranks(), comm_->rank()));
   if (selection_ != nullptr) selection_->save(writer);
-  const uint64_t residualBytes = spec_.keepsResidual() ? accBytes() : 0;
-  const uint64_t need = writer.bytes().size() + residualBytes + sizeof(uint32_t);
+  uint64_t need = writer.bytes().size() + sizeof(uint32_t);
+  for (const void* const vector : stateVectors()) need += vector != nullptr ? accBytes() : 0;
   if (blob == nullptr) return need;
   if (room < need) return fail(sparsecollCapacity, "the state has {} bytes, the buffer {}", need, room);
-  auto* const to = static_cast<std::byte*>(blob);
-  std::memcpy(to, writer.bytes().data(), writer.bytes().size());
-  comm_->kernels().copy(to + writer.bytes().size(), residual(), residualBytes, {});
-  const uint64_t body = need - sizeof(uint32_t);
-  const uint32_t sum = crc32c({to, body});
-  std::memcpy(to + body, &sum, sizeof sum);
+  auto* const begin = static_cast<std::byte*>(blob);
+  std::memcpy(begin, writer.bytes().data(), writer.bytes().size());
+  std::byte* to = begin + writer.bytes().size();
+  for (const void* const vector : stateVectors()) {
+    if (vector == nullptr) continue;
+    comm_->kernels().copy(to, vector, accBytes(), {});
+    to += accBytes();
+  }
+  const uint32_t sum = crc32c({begin, to});
+  std::memcpy(to, &sum, sizeof sum);
   return need;
 }
+
+std::array<void*, 2> Reducer::stateVectors() const { return {residual(), shape_.velocity(current_)}; }
 
 Status Reducer::importState(std::span<const std::byte> blob) { return restore(blob, false, false); }
 
@@ -119,35 +129,43 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   SC_TRY(sameField("faithful", head.faithful, here.faithful));
   SC_TRY(sameField("accumulate type", head.accumulateType, here.accumulateType));
   SC_TRY(sameField("n", head.n, here.n));
+  SC_TRY(sameField("velocity", head.velocity, here.velocity));
   if (!anyRank) {
     SC_TRY(sameField("ranks", head.ranks, here.ranks));
     SC_TRY(sameField("rank", head.rank, here.rank));
   }
-  const uint64_t residualBytes = spec_.keepsResidual() ? accBytes() : 0;
-  if (reader.left() < residualBytes) return fail(sparsecollCorrupted, "the state is too short for its residual");
-  const auto selectionBytes = reader.left() - residualBytes;
+  const std::array<void*, 2> vectors = stateVectors();
+  uint64_t vectorBytes = 0;
+  for (const void* const vector : vectors) vectorBytes += vector != nullptr ? accBytes() : 0;
+  if (reader.left() < vectorBytes) return fail(sparsecollCorrupted, "the state is too short for its residual");
+  const auto selectionBytes = reader.left() - vectorBytes;
   SC_TRY(const auto selectionPart, reader.take(selectionBytes));
-  SC_TRY(const auto residualPart, reader.take(residualBytes));
-  SC_TRY(checkFinite(residualPart, spec_.accumulateType));
+  SC_TRY(auto vectorPart, reader.take(vectorBytes));
+  SC_TRY(checkFinite(vectorPart, spec_.accumulateType));
   if (selection_ != nullptr) {
     Reader selectionReader(selectionPart);
     SC_TRY(selection_->load(selectionReader));
+    schedule_.follow(*selection_);
   }
-  if (residualBytes == 0) return {};
-  if (!sumMerge) {
-    comm_->kernels().copy(residual(), residualPart.data(), residualBytes, {});
-    return {};
-  }
-  // The blob's residual may lie at any address; add it a piece at a time through an aligned buffer.
-  alignas(64) std::byte piece[32 * 1024];
-  const uint64_t element = elementBytes(spec_.accumulateType);
-  for (uint64_t at = 0; at < residualBytes; at += sizeof piece) {
-    const uint64_t length = std::min<uint64_t>(sizeof piece, residualBytes - at);
-    std::memcpy(piece, residualPart.data() + at, length);
-    comm_->kernels().addFinite(static_cast<std::byte*>(residual()) + at, spec_.accumulateType, piece,
-                               spec_.accumulateType, length / element, 1, {});
+  for (void* const vector : vectors) {
+    if (vector == nullptr) continue;
+    takeOver(vector, vectorPart.first(accBytes()), sumMerge);
+    vectorPart = vectorPart.subspan(accBytes());
   }
   return {};
+}
+
+void Reducer::takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge) {
+  if (!sumMerge) return comm_->kernels().copy(vector, saved.data(), saved.size(), {});
+  // What was saved may lie at any address; add it a piece at a time through an aligned buffer.
+  alignas(64) std::byte piece[32 * 1024];
+  const uint64_t element = elementBytes(spec_.accumulateType);
+  for (uint64_t at = 0; at < saved.size(); at += sizeof piece) {
+    const uint64_t length = std::min<uint64_t>(sizeof piece, saved.size() - at);
+    std::memcpy(piece, saved.data() + at, length);
+    comm_->kernels().addFinite(static_cast<std::byte*>(vector) + at, spec_.accumulateType, piece, spec_.accumulateType,
+                               length / element, 1, {});
+  }
 }
 
 }  // namespace sparsecoll

@@ -52,6 +52,7 @@ sparsecollParams_t Method::params() const {
   params.op = op;
   params.flags = flags;
   if (!isDense(params)) params.density = density;
+  if (!momentum || (flags & SPARSECOLL_NO_RESIDUAL) != 0) params.momentum = 0;
   if (params.selector == sparsecollSelectThreshold) params.threshold = threshold;
   return params;
 }

@@ -25,6 +25,7 @@ struct Method {
   sparsecollRedOp_t op = sparsecollSum;
   uint32_t flags = 0;
   double threshold = 0;
+  bool momentum = true;  // where the preset has it
 
   sparsecollParams_t params() const;
 };

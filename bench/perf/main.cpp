@@ -90,7 +90,8 @@ class Benchmark {
     if (ring > 0) row.wirePercent = 100 * static_cast<double>(row.timing.sentBytes) / ring;
     row.denseGBps = bytes / row.timing.total * 1e-3;
     if (!options_.against.empty() && denseTotal_) row.speedup = *denseTotal_ / row.timing.total;
-    row.roofline = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags()) * shape.n) /
+    const bool momentum = what.method.params().momentum != 0;
+    row.roofline = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags(), momentum) * shape.n) /
                    roofline.bytesPerSecond * 1e6;
     report_.add(row);
   }

@@ -73,11 +73,11 @@ Roofline measureRoofline(uint64_t n, Team& team) {
   return best;
 }
 
-uint64_t localBytes(const ElementType& type, bool dense, uint32_t flags) {
+uint64_t localBytes(const ElementType& type, bool dense, uint32_t flags, bool momentum) {
   if (dense) return 2 * type.bytes;
   const uint64_t residual = type.accumulateBytes * ((flags & SPARSECOLL_NO_RESIDUAL) != 0 ? 1 : 2);
   const uint64_t out = (flags & SPARSECOLL_OUT_PRESERVED) != 0 ? 0 : type.bytes;
-  return type.bytes + residual + out;
+  return type.bytes + residual + (momentum ? 2 * type.accumulateBytes : 0) + out;
 }
 
 }  // namespace bench

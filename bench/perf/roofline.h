@@ -16,9 +16,9 @@ struct Roofline {
 // The best of several loops over n floats a rank.
 Roofline measureRoofline(uint64_t n, Team& team);
 
-// Bytes an element that a step cannot do without: read the gradient, read and write the residual, write the sum; where
-// the sum is preserved between steps, writing its few entries counts for nothing. Dense: read the gradient, write the
-// sum.
-uint64_t localBytes(const ElementType& type, bool dense, uint32_t flags);
+// Bytes an element that a step cannot do without: read the gradient, read and write the residual, and the velocity
+// where there is momentum, write the sum; where the sum is preserved between steps, writing its few entries counts for
+// nothing. Dense: read the gradient, write the sum.
+uint64_t localBytes(const ElementType& type, bool dense, uint32_t flags, bool momentum = false);
 
 }  // namespace bench

@@ -22,7 +22,12 @@ sparsecollParams_t methodParams(const std::string& preset, const Options& option
   if (isDense(params)) return params;
   params.density = options.density;
   params.k = 0;
-  if (!options.errorFeedback) params.flags |= SPARSECOLL_NO_RESIDUAL;
+  if (options.errorFeedback) {
+    if (params.momentum != 0) params.momentum = options.momentum;
+  } else {
+    params.flags |= SPARSECOLL_NO_RESIDUAL;
+    params.momentum = 0;
+  }
   return params;
 }
 

@@ -16,7 +16,7 @@ namespace examples {
 /// Throws std::runtime_error with the library's explanation unless result is Success. Same thread as the call.
 void check(sparsecollResult_t result, const char* what);
 
-/// The named method with the density, seed and flags of the options. Errors: std::runtime_error (unknown preset).
+/// The named method with the density, seed, flags and, where it has one, the momentum of the options. Errors: std::runtime_error (unknown preset).
 sparsecollParams_t methodParams(const std::string& preset, const Options& options);
 
 /// Whether the method sends the whole gradient, so that density and error feedback mean nothing to it.

@@ -190,7 +190,8 @@ void Training::runRank(size_t rank) {
   std::vector<float> images(options_.batchSize * kImagePixels);
   std::vector<int64_t> labels(options_.batchSize);
   std::unique_ptr<TrainingBatches> batches;
-  SgdStep sgd{0.0f, static_cast<float>(options_.momentum), static_cast<float>(options_.weightDecay)};
+  const double momentum = params_.momentum != 0 ? 0 : options_.momentum;  // not twice
+  SgdStep sgd{0.0f, static_cast<float>(momentum), static_cast<float>(options_.weightDecay)};
   const size_t tail = std::max<size_t>(1, schedule_.steps / 10);
 
   for (size_t step = 0; step < schedule_.steps; ++step) {

@@ -4,7 +4,8 @@
    Valid C99 and C++11; includes no CUDA, NCCL or MPI header.
 
    The formula of one step on each rank:
-       acc      = residual + inputScale * gradient            (one fused multiply-add per entry)
+       acc      = residual + inputScale * gradient            (one fused multiply-add per entry; with clipNorm, momentum
+                                                              or residualDecay see sparsecollParams_t)
        selected = entries of acc that the selector picks
        out[i]   = outputScale * sum over ranks of what was sent for i, added in rank order
                   (divided by the number of ranks for sparsecollAvg)
@@ -237,6 +238,12 @@ typedef struct {
 #define SPARSECOLL_OUT_PRESERVED 8u   /* out is the same pointer every step and only this library writes it */
 #define SPARSECOLL_SELECT_NOTHING 16u /* density = k = 0 on purpose */
 #define SPARSECOLL_NO_RESIDUAL 32u    /* no error feedback: what is not sent is lost (for ablations) */
+#define SPARSECOLL_MOMENTUM_KEPT 64u  /* with momentum: velocity stays where an entry was sent (no factor masking) */
+#define SPARSECOLL_NESTEROV 128u      /* with momentum: the residual gets input + momentum * velocity */
+/* With sparsecollAvg: every entry of out is divided by the number of ranks whose values are in it instead of by nRanks,
+   which is another number with AllGather only. Unsupported with collectives that cannot know it. Rules out GiveBack where
+   it is another number. */
+#define SPARSECOLL_AVERAGE_CONTRIBUTORS 256u
 
 /* A method: everything a preset fills. Extended at its tail only. */
 typedef struct {
@@ -258,6 +265,13 @@ typedef struct {
   int32_t teams;        /* SparDL: groups of ranks, a divisor of their number; 0: chosen by cost, see docs/algorithms */
   int32_t teamGather;   /* sparsecollTeamGather_t, for SparDL */
   int32_t reserved0;
+  /* What happens to the gradient on the way into the residual, in the order scale, clip, momentum, accumulate. Needs a
+     reducer: the dense collective and Select take none of the three, AllReduce and SPARSECOLL_NO_RESIDUAL only clipNorm. */
+  double momentum;      /* [0, 1): velocity = momentum * velocity + input is accumulated in place of the input; 0: none
+                           (Lin et al. 2018: momentum correction). Velocity is cleared where an entry left the residual */
+  double clipNorm;      /* this rank's scaled gradient is scaled down to an L2 norm of clipNorm / sqrt(nRanks); 0: never.
+                           A norm that is NaN or Inf clips nothing */
+  double residualDecay; /* (0, 1]: the residual is multiplied by it before each step, and what that takes is lost; 0 means 1 */
 } sparsecollParams_t;
 
 /* One tensor of the flat gradient, for per-tensor rules. */
@@ -289,11 +303,16 @@ typedef struct {
   const sparsecollSegment_t* segments; /* tensors in order, lengths add up to n; NULL: one segment. If any has a rule
                                           (density or dense), every segment is selected from on its own */
   uint64_t segmentCount;
-  double maxDensity;      /* capacity to plan for (warm-up schedules); default: the method's density */
+  double maxDensity;      /* capacity to plan for (SetDensity); default: the largest of the method's and the schedule's */
   void* buffer;           /* residual in the caller's memory: n elements of accumulateType (2n when transactional), read at
                              create, so zero it first; survives Destroy. Default: library-owned, zeroed */
   int32_t accumulateType; /* sparsecollDataType_t; default: Float64 for Float64 gradients, else Float32 */
   int32_t transactional;  /* 1: two residual buffers; a failed or non-finite step leaves the residual exactly as it was */
+  const double* densitySchedule; /* warm-up: densities in (0, 1] of the first steps after create and Reset, scheduleSteps
+                                    steps each; then the method's. The same on all ranks. NULL: none (Lin et al. 2018:
+                                    0.25, 0.0625, 0.015625, 0.004, an epoch each, before 0.001) */
+  uint64_t densityScheduleCount; /* densities */
+  uint64_t scheduleSteps;        /* > 0 with a schedule; counted are steps that got as far as their exchange */
 } sparsecollReducerConfig_t;
 
 /* Counters of a reducer or a communicator on this rank. Times are nanoseconds, sizes bytes, last*: the latest step. */
@@ -326,7 +345,7 @@ typedef struct {
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   int32_t selector, collective; /* after Auto was resolved */
-  uint64_t n, k;                /* k: entries requested, see densityScope */
+  uint64_t n, k;                /* k: entries requested, see densityIsGlobal; with a schedule those of the latest step */
   uint64_t capacity;            /* most entries this rank sends in a step */
   uint64_t workspaceBytes;      /* all memory the reducer holds, residual included unless caller-owned */
   uint64_t memoryBoundBytes;    /* the method's declared bound, see docs/algorithms */
@@ -444,7 +463,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t*
 /* ---- reducers: a published method ready to run in a training loop --------------------------------------------------
    Agreed once between the ranks, then without allocation. State: residual, thresholds, iteration. */
 
-/* Fills params with a published method by name ("dense", "topka", "threshold", "micro"), density still to be set.
+/* Fills params with a published method by name ("dense", "topka", "micro", "dgc", ...), density still to be set.
    Errors: InvalidArgument (unknown name; GetLastError lists the known ones). Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params);
 
@@ -472,17 +491,19 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
                                                              sparsecollVector_t* out, sparsecollStream_t stream);
 
 /* Changes the density for the next steps, on every rank before the same step (a step with different densities is a
-   Mismatch). At most the reducer's maxDensity. Errors: InvalidArgument, Unsupported. */
+   Mismatch). At most the reducer's maxDensity. Errors: InvalidArgument, InvalidUsage (the schedule has not ended),
+   Unsupported. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
 /* The trainer does not apply the last step's sum: adds this rank's share of out (what Run wrote) back, its non-finite
-   entries left out. Nothing to do after a step that failed or was rolled back. Call it on every rank. */
+   entries left out; velocity is left alone. Nothing to do after a step that failed or was rolled back. Call it on every
+   rank. Errors: InvalidArgument, Unsupported (no residual, or out was averaged over contributors). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out,
                                                             sparsecollStream_t stream);
 
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats);
 
-/* residual = 0, thresholds and iteration as after create. Call it on every rank. */
+/* residual = velocity = 0, thresholds and iteration as after create. Call it on every rank. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream);
 
 /* dense += residual (n elements of the reducer's type). What rounding leaves over stays in the residual, which is 0 where
@@ -495,7 +516,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t red
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer_t reducer, void** data, uint64_t* n,
                                                                sparsecollDataType_t* type);
 
-/* Writes the state (residual, thresholds, iteration) as a checksummed blob. *bytes: in the space at blob, out the size.
+/* Writes the state (residual, velocity, thresholds, iteration) as a checksummed blob. *bytes: in the space at blob, out the size.
    blob NULL: only the size. Errors: Capacity (*bytes is the need). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
                                                           sparsecollStream_t stream);
@@ -506,8 +527,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t re
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                           sparsecollStream_t stream);
 
-/* After a change of the number of ranks: takes over a blob of any rank, adding its residual to this reducer's (sumMerge
-   = 1) or replacing it (0). Thresholds and iteration are the blob's. Errors: as Import. */
+/* After a change of the number of ranks: takes over a blob of any rank, adding its residual and velocity to this reducer's
+   (sumMerge = 1) or replacing them (0). Thresholds and iteration are the blob's. Errors: as Import. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int sumMerge, sparsecollStream_t stream);
 

@@ -24,6 +24,9 @@ VALUE(SPARSECOLL_ACCUMULATE, 2);
 VALUE(SPARSECOLL_OUT_PRESERVED, 8);
 VALUE(SPARSECOLL_SELECT_NOTHING, 16);
 VALUE(SPARSECOLL_NO_RESIDUAL, 32);
+VALUE(SPARSECOLL_MOMENTUM_KEPT, 64);
+VALUE(SPARSECOLL_NESTEROV, 128);
+VALUE(SPARSECOLL_AVERAGE_CONTRIBUTORS, 256);
 VALUE(SPARSECOLL_SORTED, 1);
 
 /* sparsecollResult_t */
@@ -177,7 +180,7 @@ FIELD(sparsecollConfig_t, name, 48, 8);
 FIELD(sparsecollConfig_t, logFn, 56, 8);
 FIELD(sparsecollConfig_t, logUser, 64, 8);
 
-SIZE(sparsecollParams_t, 112);
+SIZE(sparsecollParams_t, 136);
 FIELD(sparsecollParams_t, structSize, 0, 8);
 FIELD(sparsecollParams_t, magic, 8, 4);
 FIELD(sparsecollParams_t, headerVersion, 12, 4);
@@ -198,6 +201,9 @@ FIELD(sparsecollParams_t, distribution, 96, 4);
 FIELD(sparsecollParams_t, teams, 100, 4);
 FIELD(sparsecollParams_t, teamGather, 104, 4);
 FIELD(sparsecollParams_t, reserved0, 108, 4);
+FIELD(sparsecollParams_t, momentum, 112, 8);
+FIELD(sparsecollParams_t, clipNorm, 120, 8);
+FIELD(sparsecollParams_t, residualDecay, 128, 8);
 
 SIZE(sparsecollSegment_t, 24);
 FIELD(sparsecollSegment_t, length, 0, 8);
@@ -217,7 +223,7 @@ FIELD(sparsecollVector_t, flags, 48, 4);
 FIELD(sparsecollVector_t, reserved0, 52, 4);
 FIELD(sparsecollVector_t, reserved, 56, 64);
 
-SIZE(sparsecollReducerConfig_t, 56);
+SIZE(sparsecollReducerConfig_t, 80);
 FIELD(sparsecollReducerConfig_t, structSize, 0, 8);
 FIELD(sparsecollReducerConfig_t, magic, 8, 4);
 FIELD(sparsecollReducerConfig_t, headerVersion, 12, 4);
@@ -227,6 +233,9 @@ FIELD(sparsecollReducerConfig_t, maxDensity, 32, 8);
 FIELD(sparsecollReducerConfig_t, buffer, 40, 8);
 FIELD(sparsecollReducerConfig_t, accumulateType, 48, 4);
 FIELD(sparsecollReducerConfig_t, transactional, 52, 4);
+FIELD(sparsecollReducerConfig_t, densitySchedule, 56, 8);
+FIELD(sparsecollReducerConfig_t, densityScheduleCount, 64, 8);
+FIELD(sparsecollReducerConfig_t, scheduleSteps, 72, 8);
 
 SIZE(sparsecollStats_t, 224);
 FIELD(sparsecollStats_t, structSize, 0, 8);

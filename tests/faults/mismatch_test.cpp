@@ -35,6 +35,8 @@ struct Row {
 const sparsecollSegment_t kHalves[] = {{250, 0, 0, 0}, {250, 0, 0, 0}};
 const sparsecollSegment_t kRuled[] = {{250, 0, 1, 0}, {250, 0, 0, 0}};
 
+const double kWarmUp[] = {0.2};
+
 const Row kRows[] = {
     {"n", [](Wish& w) { w.n = kLength + 1; }},
     {"n", [](Wish& w) { w.n = 1; }},
@@ -56,6 +58,9 @@ const Row kRows[] = {
     {"threshold", [](Wish& w) { w.params.threshold = 0.1; }},
     {"inputScale", [](Wish& w) { w.params.inputScale = 2; }},
     {"outputScale", [](Wish& w) { w.params.outputScale = 0.5; }},
+    {"momentum", [](Wish& w) { w.params.momentum = 0.9; }},
+    {"clipNorm", [](Wish& w) { w.params.clipNorm = 1; }},
+    {"residualDecay", [](Wish& w) { w.params.residualDecay = 0.5; }},
     {"seed", [](Wish& w) { w.params.seed = 1; }},
     {"tag", [](Wish& w) { w.params.tag = 77; }},
     {"segments",
@@ -69,6 +74,12 @@ const Row kRows[] = {
        w.config.segmentCount = 2;
      }},
     {"maxDensity", [](Wish& w) { w.config.maxDensity = 0.5; }},
+    {"densitySchedule",
+     [](Wish& w) {
+       w.config.densitySchedule = kWarmUp;
+       w.config.densityScheduleCount = 1;
+       w.config.scheduleSteps = 5;
+     }},
     {"transactional", [](Wish& w) { w.config.transactional = 1; }},
 };
 
@@ -158,8 +169,11 @@ TEST_CASE("AllReduce: every field of params, n and type") {
     for (const Row& row : kRows) {
       Wish other;
       row.change(other);
-      if (other.config.segments != nullptr || other.config.maxDensity != 0 || other.config.transactional != 0) continue;
-      if (other.params.flags == SPARSECOLL_NO_RESIDUAL) continue;  // AllReduce never keeps one
+      if (other.config.densitySchedule != nullptr || other.config.segments != nullptr || other.config.maxDensity != 0 ||
+          other.config.transactional != 0)
+        continue;
+      if (other.params.flags == SPARSECOLL_NO_RESIDUAL) continue;                   // AllReduce never keeps one
+      if (other.params.momentum != 0 || other.params.residualDecay != 0) continue;  // nor takes these
       CAPTURE(count, row.field);
       const Results results = onEach(ranks, [&](int rank, sparsecollComm_t comm) {
         const Wish wish = rank == count - 1 ? other : Wish{};

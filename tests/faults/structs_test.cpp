@@ -145,7 +145,7 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(selector = 255, kBad),
     PARAM(selector = 0x7fffffff, kBad),
     PARAM(selector = sparsecollSelectDefault, kGood),
-    PARAM(selector = sparsecollSelectSampled, kNotYet),
+    PARAM(selector = sparsecollSelectSampled, kGood),
     PARAM(teams = -1, kBad),
     PARAM(teams = 1025, kBad),
     PARAM(teams = 3, kGood),  // matters to SparDL only
@@ -180,7 +180,12 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(wire = sparsecollWireF8e5m2, kNotYet),
     PARAM(flags = 1, kBad),
     PARAM(flags = 4, kBad),
-    PARAM(flags = 64, kBad),
+    PARAM(flags = 64, kBad),   // SPARSECOLL_MOMENTUM_KEPT without momentum
+    PARAM(flags = 128, kBad),  // SPARSECOLL_NESTEROV without momentum
+    PARAM(flags = 256, kBad),  // SPARSECOLL_AVERAGE_CONTRIBUTORS without an average
+    PARAM(flags = 512, kBad),
+    PARAM(flags = SPARSECOLL_AVERAGE_CONTRIBUTORS; p.op = sparsecollAvg, kGood),
+    PARAM(flags = SPARSECOLL_AVERAGE_CONTRIBUTORS; p.op = sparsecollAvg; p.collective = sparsecollCollDense, kGood),
     PARAM(flags = 0x80000000u, kBad),
     PARAM(flags = SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED, kBad),
     PARAM(flags = SPARSECOLL_SELECT_NOTHING, kBad),
@@ -207,6 +212,28 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(outputScale = std::nan(""), kBad),
     PARAM(outputScale = HUGE_VAL, kBad),
     PARAM(outputScale = 1e-3, kGood),
+    PARAM(momentum = -0.1, kBad),
+    PARAM(momentum = 1, kBad),
+    PARAM(momentum = std::nan(""), kBad),
+    PARAM(momentum = HUGE_VAL, kBad),
+    PARAM(momentum = 0.9, kGood),
+    PARAM(momentum = 0.9; p.flags = SPARSECOLL_MOMENTUM_KEPT | SPARSECOLL_NESTEROV, kGood),
+    PARAM(momentum = 0.9; p.flags = SPARSECOLL_NO_RESIDUAL, kBad),
+    PARAM(momentum = 0.9; p.collective = sparsecollCollDense, kNotYet),
+    PARAM(momentum = 0.9; p.collective = sparsecollCollAuto, kGood),
+    PARAM(clipNorm = -1, kBad),
+    PARAM(clipNorm = std::nan(""), kBad),
+    PARAM(clipNorm = HUGE_VAL, kBad),
+    PARAM(clipNorm = 1e-300, kGood),
+    PARAM(clipNorm = 1; p.flags = SPARSECOLL_NO_RESIDUAL, kGood),
+    PARAM(clipNorm = 1; p.collective = sparsecollCollDense, kNotYet),
+    PARAM(residualDecay = -0.5, kBad),
+    PARAM(residualDecay = 1.001, kBad),
+    PARAM(residualDecay = std::nan(""), kBad),
+    PARAM(residualDecay = 0.5, kGood),
+    PARAM(residualDecay = 1; p.flags = SPARSECOLL_NO_RESIDUAL, kGood),
+    PARAM(residualDecay = 0.5; p.flags = SPARSECOLL_NO_RESIDUAL, kBad),
+    PARAM(residualDecay = 0.5; p.collective = sparsecollCollDense, kNotYet),
 };
 
 const FieldRow<sparsecollConfig_t> kConfigs[] = {
@@ -243,6 +270,10 @@ const sparsecollSegment_t kNegative[] = {{kLength, -0.5, 0, 0}};
 const sparsecollSegment_t kDense2[] = {{kLength, 0, 2, 0}};
 const sparsecollSegment_t kReserved[] = {{kLength, 0, 0, 1}};
 
+const double kWarmUp[] = {0.5, 0.2};
+const double kNotADensity[] = {0.5, 1.5};
+const double kZeroDensity[] = {0.5, 0};
+
 const FieldRow<sparsecollReducerConfig_t> kReducers[] = {
     REDUCER(segmentCount = 1, kBad),
     REDUCER(segments = kOne, kBad),
@@ -269,6 +300,17 @@ const FieldRow<sparsecollReducerConfig_t> kReducers[] = {
     REDUCER(transactional = -1, kBad),
     REDUCER(transactional = 2, kBad),
     REDUCER(transactional = 1, kGood),
+    REDUCER(densitySchedule = kWarmUp, kBad),
+    REDUCER(densityScheduleCount = 2, kBad),
+    REDUCER(scheduleSteps = 2, kBad),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = 2, kBad),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = 2; c.scheduleSteps = 10, kGood),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = 2; c.scheduleSteps = ~0ull, kBad),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = ~0ull; c.scheduleSteps = 1, kNotYet),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = 2; c.scheduleSteps = 1; c.maxDensity = 0.4, kBad),
+    REDUCER(densitySchedule = kWarmUp; c.densityScheduleCount = 2; c.scheduleSteps = 1; c.maxDensity = 0.5, kGood),
+    REDUCER(densitySchedule = kNotADensity; c.densityScheduleCount = 2; c.scheduleSteps = 1, kBad),
+    REDUCER(densitySchedule = kZeroDensity; c.densityScheduleCount = 2; c.scheduleSteps = 1, kBad),
     REDUCER(buffer = reinterpret_cast<void*>(0x1002), kBad),
 };
 
@@ -327,7 +369,7 @@ TEST_CASE("every field of params") {
 TEST_CASE("the text names the field that is wrong") {
   const Ranks ranks(1);
   for (const char* const field : {"selector", "collective", "faithful", "op", "wire", "flags", "density", "threshold",
-                                  "inputScale", "outputScale"})
+                                  "inputScale", "outputScale", "momentum", "clipNorm", "residualDecay"})
     for (const auto& row : kParams) {
       if (row.expected != kBad || std::string(row.name).find(std::string(field) + " = ") != 0) continue;
       CAPTURE(row.name);
@@ -335,7 +377,9 @@ TEST_CASE("the text names the field that is wrong") {
       row.set(params);
       REQUIRE(create(ranks, &params) == kBad);
       const bool conflict = params.flags == (SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED) ||
-                            params.flags == SPARSECOLL_SELECT_NOTHING;  // then both are named instead
+                            params.flags == SPARSECOLL_SELECT_NOTHING || params.flags == SPARSECOLL_MOMENTUM_KEPT ||
+                            params.flags == SPARSECOLL_NESTEROV ||
+                            params.flags == SPARSECOLL_AVERAGE_CONTRIBUTORS;  // then both are named instead
       if (!conflict) CHECK_THAT(sparsecollGetLastError(), Catch::Contains(std::string("params.") + field));
     }
 }

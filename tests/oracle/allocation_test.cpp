@@ -20,6 +20,9 @@ struct Row {
   int ranks;
   sparsecollDataType_t type;
   double density;
+  double momentum = 0;
+  double clipNorm = 0;
+  bool scheduled = false;
 };
 
 constexpr Row kRows[] = {
@@ -46,6 +49,12 @@ constexpr Row kRows[] = {
     {"gaussiank", "gaussiank", false, 0, false, 3, sparsecollFloat32, 0.01},
     {"redsync faithful", "redsync", true, 0, false, 2, sparsecollFloat32, 0.01},
     {"cltk", "cltk", false, 0, false, 4, sparsecollFloat32, 0.01},
+    {"dgc", "dgc", false, 0, false, 4, sparsecollFloat32, 0.01},
+    {"dgc faithful transactional", "dgc", true, 0, true, 2, sparsecollFloat64, 0.001},
+    {"topka momentum clipped", "topka", false, 0, false, 3, sparsecollFloat32, 0.01, 0.9, 1},
+    {"micro nesterov transactional", "micro", false, SPARSECOLL_NESTEROV, true, 2, sparsecollFloat64, 0.01, 0.9},
+    {"dgc scheduled", "dgc", false, 0, false, 2, sparsecollFloat32, 0.001, 0, 0, true},
+    {"topka scheduled", "topka", false, 0, false, 2, sparsecollFloat64, 0.01, 0, 0, true},
     {"micro 16 ranks", "micro", false, 0, false, 16, sparsecollFloat32, 0.02},
 };
 
@@ -55,12 +64,19 @@ sparsecollParams_t paramsOf(const Row& row) {
   sparsecollParams_t params = preset(row.preset, row.density);
   params.faithful = row.faithful ? 1 : 0;
   params.flags = row.flags;
+  if (row.momentum != 0) params.momentum = row.momentum;
+  params.clipNorm = row.clipNorm;
   return params;
 }
 
 sparsecollReducerConfig_t configOf(const Row& row) {
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   config.transactional = row.transactional ? 1 : 0;
+  static constexpr double kSchedule[] = {0.05, 0.04, 0.03, 0.02};
+  if (!row.scheduled) return config;
+  config.densitySchedule = kSchedule;
+  config.densityScheduleCount = 4;
+  config.scheduleSteps = 1;
   return config;
 }
 

@@ -67,6 +67,7 @@ TEST_CASE("every preset conserves every entry, on any number of ranks") {
             CAPTURE(name, faithful, ranks, shape.n, shape.density, static_cast<int>(input));
             sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : shape.density);
             params.faithful = faithful;
+            params.momentum = 0;  // what goes in is the gradient
             Group group(ranks, shape.n, sparsecollFloat32, params);
             REQUIRE(group.created() == all(ranks, sparsecollSuccess));
             uint64_t lost = 0;
@@ -93,4 +94,43 @@ TEST_CASE("every preset conserves every entry, on any number of ranks") {
             CHECK(equal);
             CHECK(within);
           }
+}
+
+TEST_CASE("every preset with momentum conserves what its velocity puts in") {
+  for (const std::string& name : presets())
+    for (const int faithful : {0, 1})
+      for (const int ranks : {1, 3}) {
+        if (name == "dense") continue;
+        CAPTURE(name, faithful, ranks);
+        sparsecollParams_t params = preset(name.c_str(), 0.02);
+        params.faithful = faithful;
+        params.momentum = 0.5;
+        params.flags = SPARSECOLL_MOMENTUM_KEPT;  // so that nothing but the gradients moves the velocity
+        Group group(ranks, 5003, sparsecollFloat32, params);
+        REQUIRE(group.created() == all(ranks, sparsecollSuccess));
+        std::vector<std::vector<double>> velocity(static_cast<size_t>(ranks), std::vector<double>(5003));
+        uint64_t lost = 0;
+        for (uint64_t step = 0; step < 6; ++step) {
+          group.fillIntegers(step);
+          std::vector<double> sum(5003);
+          for (int rank = 0; rank < ranks; ++rank) {
+            const auto r = static_cast<size_t>(rank);
+            const Elements residual = group.residual(rank);
+            for (size_t i = 0; i < sum.size(); ++i) {
+              velocity[r][i] = 0.5 * velocity[r][i] + group.gradients[r][i];
+              sum[i] += residual[i] + velocity[r][i];
+            }
+          }
+          REQUIRE(group.step() == all(ranks, sparsecollSuccess));
+          for (int rank = 0; rank < ranks; ++rank) {
+            const Elements residual = group.residual(rank);
+            for (size_t i = 0; i < sum.size(); ++i) sum[i] -= residual[i];
+          }
+          for (size_t i = 0; i < sum.size(); ++i) lost += sum[i] != group.outs[0][i] ? 1 : 0;
+          CHECK(group.outsEqual());
+        }
+        uint64_t admitted = 0;
+        for (int rank = 0; rank < ranks; ++rank) admitted += group.stats(rank).entriesLost;
+        CHECK((lost == 0 || admitted != 0));
+      }
 }

@@ -83,6 +83,19 @@ void RandomCase::drawForm(Random& random) {
   transactional = preset != "dense" && !has(SPARSECOLL_NO_RESIDUAL) && random.chance(0.2);
   sparseOut = preset != "dense" && !inPlace && !has(SPARSECOLL_ACCUMULATE) && random.chance(0.12);
   numbers = random.pick(kNumbers);
+  drawShape(random);
+}
+
+void RandomCase::drawShape(Random& random) {
+  if (params.op == sparsecollAvg && random.chance(0.3)) params.flags |= SPARSECOLL_AVERAGE_CONTRIBUTORS;
+  if (preset == "dense") return;
+  if (random.chance(0.1)) params.clipNorm = std::pow(10.0, 4 * random.real() - 2);
+  if (has(SPARSECOLL_NO_RESIDUAL)) return;
+  if (random.chance(0.15)) params.residualDecay = random.chance(0.5) ? 0.5 : 0.5 + random.real() / 2;
+  if (!random.chance(0.2)) return;
+  params.momentum = random.chance(0.5) ? 0.5 : random.real();
+  if (random.chance(0.3)) params.flags |= SPARSECOLL_NESTEROV;
+  if (random.chance(0.3)) params.flags |= SPARSECOLL_MOMENTUM_KEPT;
 }
 
 Elements RandomCase::gradient(int rank, int step) const {
@@ -125,6 +138,7 @@ std::string RandomCase::text() const {
      << params.collective << ", P " << ranks << ", n " << n << " " << nameOf(type) << ", density " << params.density
      << ", k " << params.k << ", maxDensity " << maxDensity << ", threshold " << params.threshold << ", op "
      << params.op << ", flags " << params.flags << ", scales " << params.inputScale << " " << params.outputScale
+     << ", momentum " << params.momentum << ", clipNorm " << params.clipNorm << ", decay " << params.residualDecay
      << (inPlace ? ", in place" : "") << (transactional ? ", transactional" : "") << (sparseOut ? ", sparse out" : "")
      << ", " << steps << " steps of " << kNames[static_cast<int>(numbers)];
   return to.str();

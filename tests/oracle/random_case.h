@@ -36,6 +36,7 @@ struct RandomCase {
   void drawMethod(Random& random);
   void drawDensity(Random& random);
   void drawForm(Random& random);
+  void drawShape(Random& random);
 };
 
 }  // namespace sparsecoll::test

@@ -9,23 +9,14 @@ Reference::Reference(const Method& method)
     : method_(method),
       acc_(method.ranks, std::vector<double>(method.n)),
       residual_(method.ranks, std::vector<double>(method.n)),
+      velocity_(method.ranks, std::vector<double>(method.n)),
+      input_(method.ranks, std::vector<double>(method.n)),
       sent_(method.ranks) {}
 
 void Reference::step(const std::vector<Elements>& gradients, double threshold) {
-  const bool isDouble = method_.type == sparsecollFloat64;
-  const double scale = round(method_.inputScale);
   overflowed_.assign(method_.ranks, false);
   for (size_t r = 0; r < method_.ranks; ++r) {
-    for (uint64_t i = 0; i < method_.n; ++i) {
-      const double before = method_.residual ? residual_[r][i] : 0;
-      const double gradient = gradients[r][i];
-      if (method_.dense())
-        acc_[r][i] = round(gradient * scale);
-      else
-        acc_[r][i] = isDouble ? std::fma(scale, gradient, before)
-                              : static_cast<double>(std::fmaf(static_cast<float>(scale), static_cast<float>(gradient),
-                                                              static_cast<float>(before)));
-    }
+    accumulate(r, gradients[r]);
     sent_[r] = select(r, threshold);
   }
   touched_.assign(method_.n, false);
@@ -43,13 +34,61 @@ void Reference::step(const std::vector<Elements>& gradients, double threshold) {
     for (uint64_t i = 0; i < method_.n; ++i) {
       if (leaves[i]) sum_[i] = round(sum_[i] + acc_[r][i]);
       residual_[r][i] = leaves[i] ? 0 : acc_[r][i];
+      if (leaves[i] && method_.masks) velocity_[r][i] = 0;
     }
   }
   ++iteration_;
 }
 
+void Reference::accumulate(size_t rank, const Elements& gradient) {
+  const double scale = round(clippedScale(gradient));
+  const double momentum = round(method_.momentum);
+  for (uint64_t i = 0; i < method_.n; ++i) {
+    const double g = gradient[i];
+    const double before = method_.residual ? round(round(method_.decay) * residual_[rank][i]) : 0;
+    double& velocity = velocity_[rank][i];
+    if (method_.dense()) {
+      acc_[rank][i] = round(g * scale);
+    } else if (momentum == 0) {
+      acc_[rank][i] = fma(scale, g, before);
+      input_[rank][i] = scale * g;
+    } else {
+      velocity = fma(scale, g, round(momentum * velocity));
+      input_[rank][i] = method_.nesterov ? fma(scale, g, round(momentum * velocity)) : velocity;
+      acc_[rank][i] = round(before + input_[rank][i]);
+    }
+  }
+}
+
+double Reference::clippedScale(const Elements& gradient) const {
+  if (method_.clipNorm == 0) return method_.inputScale;
+  // The library's order: 32 lanes in tiles of 8192, a tree over the lanes, tiles one after the other.
+  double squares = 0;
+  for (uint64_t tile = 0; tile < method_.n; tile += 8192) {
+    double lanes[32] = {};
+    for (uint64_t i = tile; i < std::min(tile + 8192, method_.n); ++i)
+      lanes[(i - tile) % 32] = std::fma(gradient[i], gradient[i], lanes[(i - tile) % 32]);
+    for (int half = 16; half != 0; half /= 2)
+      for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    squares += lanes[0];
+  }
+  const double most = method_.clipNorm / std::sqrt(static_cast<double>(method_.ranks));
+  const double norm = std::sqrt(squares) * std::abs(method_.inputScale);
+  return method_.inputScale * (std::isfinite(norm) && norm > most ? most / norm : 1);
+}
+
+double Reference::fma(double a, double b, double c) const {
+  if (method_.type == sparsecollFloat64) return std::fma(a, b, c);
+  return static_cast<double>(std::fmaf(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
+}
+
 double Reference::finished(uint64_t i) const {
-  const double mean = method_.average ? round(sum_[i] / static_cast<double>(method_.ranks)) : sum_[i];
+  auto ranks = static_cast<double>(method_.ranks);
+  if (method_.overContributors && method_.collective == sparsecollCollAllGather)
+    ranks = static_cast<double>(std::count_if(sent_.begin(), sent_.end(), [i](const std::vector<uint64_t>& list) {
+      return std::binary_search(list.begin(), list.end(), i);
+    }));
+  const double mean = method_.average ? round(sum_[i] / ranks) : sum_[i];
   return round(mean * round(method_.outputScale));
 }
 

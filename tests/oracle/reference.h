@@ -23,6 +23,12 @@ struct Method {
   double inputScale = 1;
   double outputScale = 1;
   bool average = false;
+  bool overContributors = false;  // averages are over the ranks whose values are in an entry
+  double momentum = 0;
+  bool nesterov = false;
+  bool masks = true;  // velocity is cleared where an entry left the residual
+  double clipNorm = 0;
+  double decay = 1;
 
   bool dense() const { return collective == sparsecollCollDense; }
   bool unites() const { return collective == sparsecollCollIndexUnion; }
@@ -37,6 +43,8 @@ class Reference {
 
   const std::vector<double>& acc(size_t rank) const { return acc_[rank]; }
   const std::vector<double>& residual(size_t rank) const { return residual_[rank]; }
+  // What the step added to the faded residual: the scaled and clipped gradient, through the velocity if there is one.
+  const std::vector<double>& input(size_t rank) const { return input_[rank]; }
   const std::vector<uint64_t>& sent(size_t rank) const { return sent_[rank]; }  // increasing indices
   const std::vector<double>& sum() const { return sum_; }                       // before op and outputScale
   const std::vector<bool>& touched() const { return touched_; }                 // indices that somebody sent
@@ -48,6 +56,9 @@ class Reference {
   double round(double x) const { return roundTo(accumulateType(method_.type), x); }
 
  private:
+  void accumulate(size_t rank, const Elements& gradient);
+  double clippedScale(const Elements& gradient) const;
+  double fma(double a, double b, double c) const;
   std::vector<uint64_t> select(size_t rank, double threshold);
   std::vector<uint64_t> selectMicro(size_t rank, double threshold);
   // The entries of [begin, end) with the largest magnitudes, at most count of them and none below least.
@@ -56,7 +67,7 @@ class Reference {
   Method method_;
   uint64_t iteration_ = 0;
   std::vector<bool> overflowed_;
-  std::vector<std::vector<double>> acc_, residual_;
+  std::vector<std::vector<double>> acc_, residual_, velocity_, input_;
   std::vector<std::vector<uint64_t>> sent_;
   std::vector<double> sum_;
   std::vector<bool> touched_;

@@ -19,6 +19,9 @@ struct Scenario {
   uint32_t flags = 0;
   int steps = 6;
   bool poison = false;  // one NaN and one Inf on the way
+  double momentum = 0;
+  double clipNorm = 0;
+  double residualDecay = 1;
 };
 
 inline void hashBytes(uint64_t& hash, const void* data, size_t bytes) {  // FNV-1a
@@ -41,6 +44,12 @@ inline std::vector<Scenario> scenarios() {
     list.push_back({"topka-accumulate" + suffix, "topka", false, 3, type, 20011, 0.01, SPARSECOLL_ACCUMULATE});
     list.push_back({"topka-nan" + suffix, "topka", false, 4, type, 9001, 0.01, 0, 4, true});
     list.push_back({"micro-nan" + suffix, "micro", false, 4, type, 9001, 0.01, 0, 4, true});
+    list.push_back(
+        {"topka-contributors" + suffix, "topka", false, 4, type, 20011, 0.3, SPARSECOLL_AVERAGE_CONTRIBUTORS});
+    list.push_back({"topka-momentum" + suffix, "topka", false, 3, type, 20011, 0.01, 0, 6, true, 0.9});
+    list.push_back(
+        {"micro-nesterov" + suffix, "micro", false, 3, type, 20011, 0.01, SPARSECOLL_NESTEROV, 6, false, 0.7, 2});
+    list.push_back({"topka-fading" + suffix, "topka", false, 2, type, 20011, 0.01, 0, 6, false, 0, 0.5, 0.9});
     if (type != sparsecollFloat32 && type != sparsecollBfloat16) continue;  // the same samplers for the others
     list.push_back({"sage" + suffix, "sage", false, 3, type});
     list.push_back({"sage-faithful" + suffix, "sage", true, 3, type, 20011, 0.05});
@@ -49,6 +58,8 @@ inline std::vector<Scenario> scenarios() {
     list.push_back({"sidco-p-faithful" + suffix, "sidco-p", true, 2, type});
     list.push_back({"gaussiank" + suffix, "gaussiank", false, 2, type});
     list.push_back({"redsync" + suffix, "redsync", false, 2, type});
+    list.push_back({"dgc" + suffix, "dgc", false, 3, type});
+    list.push_back({"dgc-faithful" + suffix, "dgc", true, 2, type});
     list.push_back({"cltk" + suffix, "cltk", false, 3, type});
   }
   return list;
@@ -67,6 +78,9 @@ inline Hashes runScenario(const Scenario& scenario) {
   params.flags = scenario.flags;
   params.op = sparsecollAvg;
   params.inputScale = 0.3;
+  if (scenario.momentum != 0) params.momentum = scenario.momentum;
+  params.clipNorm = scenario.clipNorm;
+  params.residualDecay = scenario.residualDecay;
   Group group(scenario.ranks, scenario.n, scenario.type, params);
   Hashes hashes;
   hashes.outs.assign(static_cast<size_t>(scenario.ranks), 0xcbf29ce484222325ull);

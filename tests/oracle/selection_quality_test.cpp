@@ -44,8 +44,8 @@ struct Row {
   const char* preset;
   double band;  // of a step's density
 };
-constexpr Row kRows[] = {{"topka", 0},      {"cltk", 0},      {"sage", 0.1},      {"sidco-e", 0.2},
-                         {"sidco-gp", 0.2}, {"sidco-p", 0.2}, {"gaussiank", 0.1}, {"redsync", 0.1}};
+constexpr Row kRows[] = {{"topka", 0},     {"cltk", 0},        {"sage", 0.1},    {"sidco-e", 0.2}, {"sidco-gp", 0.2},
+                         {"sidco-p", 0.2}, {"gaussiank", 0.1}, {"redsync", 0.1}, {"dgc", 0.1}};
 
 // Gradients of many steps from a few numbers: each step starts to read them elsewhere.
 class Stream {

@@ -11,18 +11,21 @@ struct MethodRow {
   const char* preset;
   bool faithful;
   bool transactional;
+  double momentum = 0;
 };
-constexpr MethodRow kMethods[] = {{"topka", false, false}, {"topka", false, true}, {"threshold", false, false},
-                                  {"micro", false, false}, {"micro", false, true}, {"micro", true, false},
-                                  {"dense", false, false}, {"sage", false, true}, {"sage", true, false},
-                                  {"sidco-gp", false, false}, {"sidco-p", true, false}, {"gaussiank", false, false},
-                                  {"redsync", false, false}, {"cltk", false, true}};
+constexpr MethodRow kMethods[] = {{"topka", false, false},     {"topka", false, true},   {"threshold", false, false},
+                                  {"micro", false, false},     {"micro", false, true},   {"micro", true, false},
+                                  {"dense", false, false},     {"sage", false, true},    {"sage", true, false},
+                                  {"sidco-gp", false, false},  {"sidco-p", true, false}, {"gaussiank", false, false},
+                                  {"redsync", false, false},   {"cltk", false, true},    {"topka", false, false, 0.9},
+                                  {"micro", false, true, 0.5}, {"dgc", false, false},    {"dgc", true, true}};
 
 using Blob = std::vector<std::byte>;
 
 sparsecollParams_t paramsOf(const MethodRow& row, double density = 0.05) {
   sparsecollParams_t params = preset(row.preset, std::string(row.preset) == "dense" ? 0 : density);
   params.faithful = row.faithful ? 1 : 0;
+  if (row.momentum != 0) params.momentum = row.momentum;
   return params;
 }
 
@@ -158,6 +161,7 @@ TEST_CASE("another reducer's blob is refused and changes nothing") {
   const Other others[] = {
       {"n", topk, 2, 0, 41, sparsecollFloat32},
       {"method", {"threshold", false, false}, 2, 0, 40, sparsecollFloat32},
+      {"velocity", {"topka", false, false, 0.9}, 2, 0, 40, sparsecollFloat32},
       {"accumulate type", topk, 2, 0, 40, sparsecollFloat64},
       {"ranks", topk, 3, 0, 40, sparsecollFloat32},
       {"rank", topk, 2, 1, 40, sparsecollFloat32},
@@ -177,6 +181,8 @@ TEST_CASE("another reducer's blob is refused and changes nothing") {
   Group faithful(2, 40, sparsecollFloat32, paramsOf({"micro", true, false}));
   Group plain(2, 40, sparsecollFloat32, paramsOf({"micro", false, false}));
   CHECK(import(plain.reducer(0), exported(faithful.reducer(0))) == sparsecollInvalidArgument);
+  Group moving(2, 40, sparsecollFloat32, paramsOf({"topka", false, false, 0.9}));
+  CHECK(import(moving.reducer(0), before) == sparsecollInvalidArgument);
 }
 
 TEST_CASE("ImportFrom replaces or adds, after a change of the number of ranks") {

@@ -105,6 +105,7 @@ TEST_CASE("zeros are counted, what is not finite is not") {
   CHECK(none.excess(1).count == 0);
   CHECK(none.meanLn() == 0);
   CHECK(none.meanOfDraws(10, 0) == 0);
+  CHECK(none.quantileOfDraws(10, 1, 0) == 0);
 }
 
 TEST_CASE("the sample is one of residual + scale * gradient, elsewhere in every step") {

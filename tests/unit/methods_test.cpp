@@ -1,10 +1,10 @@
 // The tables of methods are consistent with each other and with what the C API tells.
 #include "src/methods.h"
 
-#include "tests/support/catch.h"
 #include <cstring>
 #include <set>
 #include <string>
+#include "tests/support/catch.h"
 
 #include "core/numeric.h"
 
@@ -70,6 +70,13 @@ TEST_CASE("only dense runs without a maker") {
   }
 }
 
+TEST_CASE("contributors are counted in lists that hold one rank's values only") {
+  CHECK((*findCollective(sparsecollCollDense))->contributors == Contributors::kAll);
+  CHECK((*findCollective(sparsecollCollAllGather))->contributors == Contributors::kLists);
+  CHECK((*findCollective(sparsecollCollIndexUnion))->contributors == Contributors::kAll);
+  CHECK(CollectiveRow{sparsecollCollAuto, "new", nullptr}.contributors == Contributors::kUnknown);
+}
+
 TEST_CASE("every selector plans within what it may") {
   for (const SelectorRow& row : selectorRows())
     for (const bool faithful : {false, true}) {
@@ -99,6 +106,7 @@ TEST_CASE("the C API lists the presets in the table's order") {
     CHECK(sparsecollPreset(row.name, &params) == sparsecollSuccess);
     CHECK(params.selector == row.selector);
     CHECK(params.collective == row.collective);
+    CHECK(params.momentum == row.momentum);
     CHECK(params.density == 0);
     ++i;
   }

@@ -1,0 +1,66 @@
+#include "src/input_shape.h"
+
+#include <cmath>
+
+namespace sparsecoll {
+
+Result<InputShape> InputShape::make(const InputShapeSetup& setup, Kernels& kernels,
+                                    const std::shared_ptr<MemoryBudget>& budget) {
+  const sparsecollParams_t& params = setup.params;
+  InputShape shape;
+  shape.kernels_ = &kernels;
+  shape.n_ = setup.n;
+  shape.type_ = setup.accumulateType;
+  shape.momentum_ = params.momentum;
+  shape.decay_ = params.residualDecay;
+  // P independent gradients of this norm add up to one of clipNorm.
+  shape.mostNorm_ = params.clipNorm / std::sqrt(static_cast<double>(setup.ranks));
+  shape.nesterov_ = (params.flags & SPARSECOLL_NESTEROV) != 0;
+  shape.masks_ = (params.flags & SPARSECOLL_MOMENTUM_KEPT) == 0;
+  shape.transactional_ = setup.transactional;
+  if (shape.keepsVelocity()) {
+    SC_TRY(shape.velocity_, kernels.allocate(shape.elements() * elementBytes(shape.type_), budget));
+  }
+  return shape;
+}
+
+void* InputShape::velocity(int which) const {
+  if (!keepsVelocity()) return nullptr;
+  return velocity_.as<>() + static_cast<uint64_t>(which) * n_ * elementBytes(type_);
+}
+
+// Scaling twice is scaling once with the product, so clipping costs one more reading of the gradient and no writing.
+double InputShape::clipFactor(const SelectionInput& input, Stream stream) const {
+  const uint64_t bounds[] = {0, n_};
+  double squares = 0;
+  kernels_->segmentSquares(input.gradient, input.gradientType, bounds, &squares, stream);
+  const double norm = std::sqrt(squares) * std::abs(input.scale);
+  return isFinite(norm) && norm > mostNorm_ ? mostNorm_ / norm : 1;
+}
+
+void InputShape::prepare(SelectionInput& input, int from, int to, Stream stream) const {
+  if (mostNorm_ > 0) input.scale *= clipFactor(input, stream);
+  input.momentum.velocityIn = velocity(from);
+  input.momentum.velocityOut = velocity(to);
+  input.momentum.factor = momentum_;
+  input.momentum.nesterov = nesterov_;
+  input.momentum.decay = decay_;
+}
+
+void InputShape::mask(int which, const ListView& list, Stream stream) const {
+  if (keepsVelocity() && masks_) kernels_->zeroAt(velocity(which), type_, n_, list, stream);
+}
+
+void InputShape::mask(int which, std::span<const ListView> sent, const ListView& sum, Stream stream) const {
+  if (keepsVelocity() && masks_) kernels_->settle({velocity(which), type_, n_, sum, sent, {}}, stream);
+}
+
+void InputShape::clearNonFinite(int which, const Control* control, Stream stream) const {
+  if (keepsVelocity()) kernels_->clearNonFinite(velocity(which), type_, n_, control, stream);
+}
+
+void InputShape::reset(Stream stream) const {
+  if (keepsVelocity()) kernels_->fillZero(velocity_.as<>(), velocity_.bytes(), stream);
+}
+
+}  // namespace sparsecoll
