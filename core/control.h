@@ -92,6 +92,7 @@ struct Control {
   uint64_t overflows;  // windows of this step that held more than they could send
   uint64_t fallbacks;  // windows of this step for which exact selection had to read the vector again
   uint32_t rank, ranks;
+  uint64_t seed;  // of what this rank draws
   uint64_t n;
   uint32_t anyNonFinite;  // some rank's header carried the flag in this step
   uint32_t windowCount;

@@ -290,6 +290,9 @@ class Kernels {
   // This rank's row of control->survey: how many candidates of the first window reach each of control->rungs, and 1 if
   // the list of candidates is not complete.
   virtual void countRungs(const CutArgs& args, Stream stream) = 0;
+  // control->k entries of acc without regard to their magnitudes: one drawn out of each of k equal stretches, by
+  // control->seed and the iteration.
+  virtual void draw(const CutArgs& args, Stream stream) = 0;
   // Adds to control->selected and candidates, which a pass clears.
   virtual void cut(const CutArgs& args, Stream stream) = 0;
   virtual void apply(const Rule& rule, Control* control, Stream stream) = 0;
@@ -311,6 +314,11 @@ class Kernels {
   // The parts one behind the other, packed.
   virtual Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to,
                              Stream stream) = 0;
+  // A list whose entry j lies in chunk j / *perChunk, to and from a frame with 16-bit indices inside the chunks.
+  virtual void packChunks(const ListView& list, uint64_t chunk, std::byte* frame, const FrameLayout& layout,
+                          sparsecollDataType_t type, Stream stream) = 0;
+  virtual Status unpackChunks(const std::byte* frame, const FrameLayout& layout, uint64_t chunk,
+                              const uint64_t* perChunk, sparsecollDataType_t type, const List& to, Stream stream) = 0;
   virtual void settle(const SettleArgs& args, Stream stream) = 0;
   // Indices strictly increase and are below n.
   virtual Status checkOrder(const ListView& list, uint64_t n, Stream stream) = 0;

@@ -39,6 +39,7 @@ struct Operation {
   uint32_t round = 0;  // advanced by round()
   uint64_t sentBytes = 0;
   uint64_t receivedBytes = 0;
+  uint64_t sentMessages = 0;
   Deadline deadline = Deadline::in(0);
 };
 

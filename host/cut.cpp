@@ -128,7 +128,8 @@ struct Cutter {
         window.kept != 0 && (window.kept == source.count || (window.exact == 0 && window.kept == passed));
     Descent<Key> descent;
     Key highest = 0;
-    if (everything || source.count == 0)
+    const bool few = source.count <= kGatherMost;
+    if (everything || few)
       for (uint64_t i = 0; i < source.count; ++i) highest = std::max(highest, keyAt(i));
     else
       highest = descent.start(keyAt, source.count, low);
@@ -137,6 +138,7 @@ struct Cutter {
     if (window.kept == 0 || window.keptForced != 0) return {~Key{0}, 0};
     if (everything && window.exact == 0) return {static_cast<Key>(std::max(window.key, window.least)), source.count};
     if (everything) return {low, source.count};
+    if (few) return descent.findAmongFew(keyAt, source.count, window.kept, highest);
     return descent.find(keyAt, source.count, window.kept);
   }
 

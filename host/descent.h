@@ -40,6 +40,12 @@ class Descent {
     high_ = highest;
     shift_ = kShift;
     return highest;
+  }  // Of few keys, without start: none above highest.
+  template <class KeyAt>
+  Boundary<Key> findAmongFew(const KeyAt& keyAt, uint64_t count, uint64_t need, Key highest) {
+    low_ = 0;
+    high_ = highest;
+    return finish(keyAt, count, need);
   }
 
   // To be called after start. The need-th largest key.

@@ -10,6 +10,7 @@
 
 #include "core/limits.h"
 #include "core/memory.h"
+#include "host/chunks.h"
 #include "host/combine.h"
 #include "host/cut.h"
 #include "host/dense.h"
@@ -146,6 +147,7 @@ class HostKernels final : public Kernels {
   void pass(const PassArgs& args, Stream) override {
     withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });
   }
+  void draw(const CutArgs& args, Stream) override { host::draw(args); }
   void countRungs(const CutArgs& args, Stream) override { host::countRungs(args); }
   void cut(const CutArgs& args, Stream) override { host::cut(args, isa_); }
   void apply(const Rule& rule, Control* control, Stream) override { rule.onHost(*control); }
@@ -227,6 +229,14 @@ class HostKernels final : public Kernels {
   Status join(const JoinArgs& args, Stream) override { return host::join(args); }
   Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to, Stream) override {
     return host::concatenate(parts, type, to);
+  }
+  void packChunks(const ListView& list, uint64_t chunk, std::byte* frame, const FrameLayout& layout,
+                  sparsecollDataType_t type, Stream) override {
+    host::packChunks(list, chunk, frame, layout, type);
+  }
+  Status unpackChunks(const std::byte* frame, const FrameLayout& layout, uint64_t chunk, const uint64_t* perChunk,
+                      sparsecollDataType_t type, const List& to, Stream) override {
+    return host::unpackChunks(frame, layout, chunk, *perChunk, type, to);
   }
   void settle(const SettleArgs& args, Stream) override { host::settle(args); }
   Status checkOrder(const ListView& list, uint64_t n, Stream) override { return host::checkOrder(list, n); }

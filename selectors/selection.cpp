@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/random.h"
 namespace sparsecoll {
 
 namespace {
@@ -105,6 +106,7 @@ void Selection::reset() {
   fresh.n = request_.n;
   fresh.windowCount = static_cast<uint32_t>(plan_.windows.size());
   fresh.teams = request_.teams;
+  fresh.seed = mixBits(mixBits(request_.seed) + fresh.rank);
   fresh.isDouble = request_.accumulateType == sparsecollFloat64 ? 1 : 0;
   fresh.surveyLength = plan_.surveyLength;
   fresh.measuresNorms = plan_.survey == SurveyKind::kNorms ? 1 : 0;
@@ -179,7 +181,7 @@ void Selection::afterSurvey(Stream stream) {
 void Selection::cut(const List& target, Stream stream) {
   CutArgs args = cut_;
   args.target = target;
-  kernels_.cut(args, stream);
+  plan_.draws ? kernels_.draw(args, stream) : kernels_.cut(args, stream);
   afterCut(stream);
 }
 

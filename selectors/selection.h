@@ -30,6 +30,8 @@ struct SelectionRequest {
   uint32_t blocks = 0;    // not 0: SparDL's blocks, each a unit of its own
   uint32_t arrivals = 0;  // lists that may be added to a block before it is selected from
   uint32_t teams = 1;
+  uint64_t chunk = 4096;                          // elements; ChunkTopK
+  uint64_t seed = 0;                              // of the methods that draw
   bool regions = false;                           // the collective keeps regions and a threshold of the sum (Ok-Topk)
   std::span<const sparsecollSegment_t> segments;  // lengths add up to n; empty: one unit
 };
@@ -63,6 +65,8 @@ struct SelectionPlan {
   uint64_t lazySlots = 0;    // shared by the lazy windows
   uint64_t blockLength = 0;  // ExDyna
   uint32_t blocks = 0;
+  uint64_t chunk = 0;  // all windows but the last have this length; 0: they do not
+  bool draws = false;  // entries are drawn, not cut from candidates
   SurveyKind survey = SurveyKind::kNone;
   uint32_t surveyLength = 0;
   bool samples = false;                 // the step starts with a histogram of a sample of acc
@@ -116,8 +120,8 @@ class Selection {
   Control* control() const { return control_.as<Control>(); }
 
   std::vector<uint64_t> unitRooms() const;
-
   uint64_t surveyLength() const { return plan_.surveyLength; }
+  uint64_t chunk() const { return plan_.chunk; }
 
   // A step: the fused pass; once the ranks have exchanged their rows of the survey, if there is one, a cut of the
   // candidates, here or by a collective that selects; then what rules make of the counts, own and of all ranks.

@@ -10,6 +10,8 @@ Result<SelectionPlan> planThreshold(const SelectionRequest& request);
 Result<SelectionPlan> planMicro(const SelectionRequest& request);
 Result<SelectionPlan> planExDyna(const SelectionRequest& request);
 Result<SelectionPlan> planDeft(const SelectionRequest& request);
+Result<SelectionPlan> planRandom(const SelectionRequest& request);
+Result<SelectionPlan> planChunkTopK(const SelectionRequest& request);
 Result<SelectionPlan> planReusedTopK(const SelectionRequest& request);
 Result<SelectionPlan> planSidco(const SelectionRequest& request);
 Result<SelectionPlan> planSage(const SelectionRequest& request);

@@ -58,23 +58,30 @@ void afterCut(Control& control) {
 
 constexpr Rule kAfterCut = {"topk", afterCut};
 
-// Room for guards that are somewhat too low. One large unit also gets room for a useful sample (see host/cut.cpp).
-uint64_t slotsFor(uint64_t limit, uint64_t length, bool alone) {
-  return std::min(length, 3 * limit + (alone ? 16384 : 256));
-}
+// Candidates beyond three times what a unit keeps, for guards that are somewhat too low. One large unit also gets room
+// for a useful sample (see host/cut.cpp).
+constexpr uint64_t kSpare = 256;
+constexpr uint64_t kSpareAlone = 16384;
+constexpr uint64_t kSpareInChunk = 64;
 
-WindowPlan windowFor(uint64_t begin, uint64_t end, uint64_t limit, uint64_t mostLimit, uint64_t infinity,
-                     bool alone = false) {
+WindowPlan windowFor(Range range, uint64_t limit, uint64_t mostLimit, uint64_t slots, uint64_t infinity) {
   WindowPlan window;
-  window.begin = begin;
-  window.end = end;
+  window.begin = range.begin;
+  window.end = range.end;
   window.limit = limit;
   window.room = mostLimit;
-  window.slots = slotsFor(mostLimit, end - begin, alone);
-  window.key = limit >= end - begin ? 0 : infinity;
+  window.slots = slots;
+  window.key = limit >= range.length() ? 0 : infinity;
   window.spread = kFirstSpread;
   return window;
 }
+
+// What is selected from as one: its elements, and the densities asked for now and at most.
+struct Unit {
+  Range range;
+  double now;
+  double most;
+};
 
 // Every segment is a unit of its own as soon as one of them has a rule.
 bool hasRules(std::span<const sparsecollSegment_t> segments) {
@@ -82,49 +89,81 @@ bool hasRules(std::span<const sparsecollSegment_t> segments) {
                      [](const sparsecollSegment_t& s) { return s.dense != 0 || s.density != 0; });
 }
 
-}  // namespace
+double densityOf(const SelectionRequest& request) {
+  if (request.k == 0) return request.density;
+  return static_cast<double>(std::min(request.k, request.n)) / static_cast<double>(request.n);
+}
 
-Result<SelectionPlan> planTopK(const SelectionRequest& request) {
-  const uint64_t infinity = infinityKey(request.accumulateType == sparsecollFloat64);
-  SelectionPlan plan;
-  plan.afterCut = &kAfterCut;
-  if (request.blocks != 0) {
-    const double whole = static_cast<double>(request.n);
-    const double now = request.k != 0 ? static_cast<double>(std::min(request.k, request.n)) / whole : request.density;
-    for (uint32_t b = 0; b < request.blocks; ++b) {
-      const Range block = blockOf(request.n, request.blocks, b);
-      const uint64_t limit = request.selectNothing ? 0 : entriesOf(now, block.length());
-      const uint64_t most = std::max(limit, entriesOf(request.maxDensity, block.length()));
-      WindowPlan window = windowFor(block.begin, block.end, limit, most, infinity);
-      window.slots = (3 + request.arrivals) * most + 256;
-      plan.windows.push_back(window);
-      plan.k += limit;
-      plan.capacity += most;
-    }
-    plan.mostEntries = plan.capacity;
-    return plan;
-  }
-  if (!hasRules(request.segments)) {
-    const Wanted wanted = wantedOf(request);
-    plan.windows.push_back(windowFor(0, request.n, wanted.now, wanted.most, infinity, true));
-    plan.k = wanted.now;
-    plan.capacity = plan.mostEntries = wanted.most;
-    return plan;
-  }
-  const double whole = static_cast<double>(request.n);
-  const double density = request.k != 0 ? static_cast<double>(request.k) / whole : request.density;
+std::vector<Unit> blockUnits(const SelectionRequest& request) {
+  const double density = densityOf(request);
+  std::vector<Unit> units;
+  for (uint32_t b = 0; b < request.blocks; ++b)
+    units.push_back({blockOf(request.n, request.blocks, b), density, std::max(density, request.maxDensity)});
+  return units;
+}
+
+std::vector<Unit> chunkUnits(const SelectionRequest& request) {
+  const double density = densityOf(request);
+  std::vector<Unit> units;
+  for (uint64_t begin = 0; begin < request.n; begin += request.chunk)
+    units.push_back(
+        {{begin, std::min(begin + request.chunk, request.n)}, density, std::max(density, request.maxDensity)});
+  return units;
+}
+
+std::vector<Unit> segmentUnits(const SelectionRequest& request) {
+  const double density = densityOf(request);
+  std::vector<Unit> units;
   uint64_t begin = 0;
   for (const sparsecollSegment_t& segment : request.segments) {
     const double now = segment.dense != 0 ? 1 : segment.density != 0 ? segment.density : density;
     const double most = segment.dense != 0 || segment.density != 0 ? now : std::max(now, request.maxDensity);
-    const uint64_t limit = request.selectNothing ? 0 : entriesOf(now, segment.length);
-    const uint64_t mostLimit = entriesOf(most, segment.length);
-    plan.windows.push_back(windowFor(begin, begin + segment.length, limit, mostLimit, infinity));
-    plan.k += limit;
-    plan.capacity += mostLimit;
+    units.push_back({{begin, begin + segment.length}, now, most});
     begin += segment.length;
   }
+  return units;
+}
+
+// spare: candidates of a unit beyond three times what it keeps; arrivals: lists that may be added to it.
+SelectionPlan planUnits(const SelectionRequest& request, const std::vector<Unit>& units, uint64_t spare,
+                        uint64_t arrivals = 0) {
+  const uint64_t infinity = infinityKey(request.accumulateType == sparsecollFloat64);
+  SelectionPlan plan;
+  plan.afterCut = &kAfterCut;
+  for (const Unit& unit : units) {
+    const uint64_t limit = request.selectNothing ? 0 : entriesOf(unit.now, unit.range.length());
+    const uint64_t most = entriesOf(unit.most, unit.range.length());
+    const uint64_t slots = (3 + arrivals) * most + spare;
+    plan.windows.push_back(
+        windowFor(unit.range, limit, most, arrivals != 0 ? slots : std::min(unit.range.length(), slots), infinity));
+    plan.k += limit;
+    plan.capacity += most;
+  }
   plan.mostEntries = plan.capacity;
+  return plan;
+}
+
+}  // namespace
+
+Result<SelectionPlan> planTopK(const SelectionRequest& request) {
+  if (request.blocks != 0) return planUnits(request, blockUnits(request), kSpare, request.arrivals);
+  if (hasRules(request.segments)) return planUnits(request, segmentUnits(request), kSpare);
+  const Wanted wanted = wantedOf(request);
+  SelectionPlan plan;
+  plan.afterCut = &kAfterCut;
+  plan.k = wanted.now;
+  plan.capacity = plan.mostEntries = wanted.most;
+  const uint64_t slots = std::min(request.n, 3 * wanted.most + kSpareAlone);
+  plan.windows.push_back(windowFor({0, request.n}, wanted.now, wanted.most, slots,
+                                   infinityKey(request.accumulateType == sparsecollFloat64)));
+  return plan;
+}
+
+// The top entries of every chunk of a fixed length, as DeMo (Peng et al. 2024, arXiv:2411.19870) and SparseLoCo (Sarfi
+// et al. 2025, arXiv:2508.15706) send them: indices fit 16 bits inside a chunk, and no part of the vector starves.
+Result<SelectionPlan> planChunkTopK(const SelectionRequest& request) {
+  SelectionPlan plan = planUnits(request, chunkUnits(request), kSpareInChunk);
+  plan.chunk = request.chunk;
   return plan;
 }
 

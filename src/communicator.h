@@ -49,8 +49,7 @@ class Communicator {
   Status operate(Operation& operation, Body body) {
     SC_TRY(alive());
     operation.sequence = ++sequence_;
-    operation.round = 0;
-    operation.sentBytes = operation.receivedBytes = 0;
+    operation.round = 0;    operation.sentBytes = operation.receivedBytes = operation.sentMessages = 0;
     operation.deadline = Deadline::in(config_.opTimeoutMs);
     Status status = transport_->begin(operation);
     try {

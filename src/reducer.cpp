@@ -108,6 +108,8 @@ SelectionRequest Reducer::selectionRequest() const {
   request.distribution = static_cast<sparsecollDistribution_t>(spec_.params.distribution);
   request.faithful = spec_.params.faithful != 0;
   request.selectNothing = spec_.has(SPARSECOLL_SELECT_NOTHING);
+  if (spec_.params.chunk != 0) request.chunk = static_cast<uint64_t>(spec_.params.chunk);
+  request.seed = spec_.params.seed;
   request.regions = spec_.collective->regions;
   if (spec_.collective->blocks) {
     request.teams = static_cast<uint32_t>(spec_.params.teams);
@@ -134,6 +136,7 @@ Status Reducer::allocate() {
   setup.unitRooms = rooms;
   setup.teams = spec_.params.teams;
   setup.teamGather = static_cast<sparsecollTeamGather_t>(spec_.params.teamGather);
+  setup.chunk = selection_->chunk();
   setup.faithful = spec_.params.faithful != 0;
   setup.kernels = &kernels;
   setup.transport = &comm_->transport();
@@ -390,6 +393,8 @@ void Reducer::countStep(const Operation& operation, const Status& status) {
   step_.opsCompleted = status.ok() ? 1 : 0;
   step_.bytesSent = step_.lastBytesSent = operation.sentBytes;
   step_.bytesReceived = operation.receivedBytes;
+  step_.lastRounds = operation.round;
+  step_.lastMessagesSent = operation.sentMessages;
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
   step_.bytesDense = 2 * (ranks - 1) * spec_.n * elementBytes(spec_.type) / ranks;
   step_.lastSequence = operation.sequence;

@@ -71,6 +71,7 @@ class ThreadsTransport final : public Transport {
 
   Status round(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream) override {
     SC_TRY(exchange(operation, out, in));
+    operation.sentMessages += out.size();
     for (const Outgoing& message : out) operation.sentBytes += message.layout.usedBytes(readHeader(message.frame));
     for (const Incoming& message : in) operation.receivedBytes += message.bytes;
     return {};

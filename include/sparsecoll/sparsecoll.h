@@ -259,12 +259,12 @@ typedef struct {
   double threshold;   /* Threshold: keep |acc| >= threshold; 0: 1 / (2 sqrt(k)) (Dutta et al. 2021). MiCRO: first threshold */
   double inputScale;  /* 0 means 1; 1 / lossScale keeps the residual in unscaled units */
   double outputScale; /* 0 means 1 */
-  uint64_t seed;
+  uint64_t seed;      /* Random: of what is drawn */
   uint64_t tag;       /* the caller's bucket id, shown in mismatch reports */
   int32_t distribution; /* sparsecollDistribution_t, for Sidco */
   int32_t teams;        /* SparDL: groups of ranks, a divisor of their number; 0: chosen by cost, see docs/algorithms */
   int32_t teamGather;   /* sparsecollTeamGather_t, for SparDL */
-  int32_t reserved0;
+  int32_t chunk;        /* ChunkTopK: elements of a chunk, up to 65536; 0: 4096. density counts in every chunk */
   /* What happens to the gradient on the way into the residual, in the order scale, clip, momentum, accumulate. Needs a
      reducer: the dense collective and Select take none of the three, AllReduce and SPARSECOLL_NO_RESIDUAL only clipNorm. */
   double momentum;      /* [0, 1): velocity = momentum * velocity + input is accumulated in place of the input; 0: none
@@ -339,6 +339,8 @@ typedef struct {
   int32_t lastCollective; /* sparsecollColl_t */
   int32_t reserved0;
   uint64_t entriesLost;   /* entries that a faithful method forgot on the way, as published (gTop-k); else 0 */
+  uint64_t lastRounds;    /* communication rounds of the latest step; in one a rank may talk to several peers */
+  uint64_t lastMessagesSent; /* frames that this rank sent in it */
 } sparsecollStats_t;
 
 /* What a reducer will run and why. */

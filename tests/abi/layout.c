@@ -200,7 +200,7 @@ FIELD(sparsecollParams_t, tag, 88, 8);
 FIELD(sparsecollParams_t, distribution, 96, 4);
 FIELD(sparsecollParams_t, teams, 100, 4);
 FIELD(sparsecollParams_t, teamGather, 104, 4);
-FIELD(sparsecollParams_t, reserved0, 108, 4);
+FIELD(sparsecollParams_t, chunk, 108, 4);
 FIELD(sparsecollParams_t, momentum, 112, 8);
 FIELD(sparsecollParams_t, clipNorm, 120, 8);
 FIELD(sparsecollParams_t, residualDecay, 128, 8);
@@ -237,7 +237,7 @@ FIELD(sparsecollReducerConfig_t, densitySchedule, 56, 8);
 FIELD(sparsecollReducerConfig_t, densityScheduleCount, 64, 8);
 FIELD(sparsecollReducerConfig_t, scheduleSteps, 72, 8);
 
-SIZE(sparsecollStats_t, 224);
+SIZE(sparsecollStats_t, 240);
 FIELD(sparsecollStats_t, structSize, 0, 8);
 FIELD(sparsecollStats_t, magic, 8, 4);
 FIELD(sparsecollStats_t, headerVersion, 12, 4);
@@ -268,6 +268,8 @@ FIELD(sparsecollStats_t, lastImbalance, 200, 8);
 FIELD(sparsecollStats_t, lastCollective, 208, 4);
 FIELD(sparsecollStats_t, reserved0, 212, 4);
 FIELD(sparsecollStats_t, entriesLost, 216, 8);
+FIELD(sparsecollStats_t, lastRounds, 224, 8);
+FIELD(sparsecollStats_t, lastMessagesSent, 232, 8);
 
 SIZE(sparsecollReducerInfo_t, 200);
 FIELD(sparsecollReducerInfo_t, structSize, 0, 8);

@@ -34,7 +34,7 @@ TEST_CASE("rows are found by their ids and nothing else is") {
   for (const SelectorRow& row : selectorRows()) CHECK(*findSelector(row.id) == &row);
   for (const CollectiveRow& row : collectiveRows()) CHECK(*findCollective(row.id) == &row);
   for (const PresetRow& row : presetRows()) CHECK(*findPreset(row.name) == &row);
-  for (const int32_t id : {-1, 0, int{sparsecollSelectChunkTopK}, 1000})
+  for (const int32_t id : {-1, 0, int{sparsecollSelectMaxEnum}, 1000})
     CHECK(findSelector(id).takeStatusOrOk().result() == sparsecollUnsupported);
   for (const int32_t id : {-1, 0, int{sparsecollCollHierarchical}, 1000})
     CHECK(findCollective(id).takeStatusOrOk().result() == sparsecollUnsupported);
