@@ -1,4 +1,6 @@
 // C shims: library calls and the state behind all of them.
+#include <cstddef>
+
 #include "host/isa.h"
 #include "src/build_info.h"
 #include "src/guard.h"
@@ -95,6 +97,10 @@ sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport
 sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params) {
   return guard("Preset", [&]() -> Status {
     SC_TRY(const PresetRow* const preset, findPreset(name));
+    SC_TRY(checkHead(params, "params"));
+    // Without a field that the caller's header did not have yet it would be another method.
+    if (preset->momentum != 0 && params->structSize < offsetof(sparsecollParams_t, clipNorm))
+      return unsupported("preset {} has momentum, which the caller's params have no room for", preset->name);
     sparsecollParams_t filled{};
     filled.selector = preset->selector;
     filled.collective = preset->collective;

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "collectives/spardl.h"
 #include "src/agreement.h"
 #include "src/entries.h"
 
@@ -15,46 +14,6 @@ namespace {
 uint64_t nowNs() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
-
-// One bit for 16 elements, in whole words a tile of the combining kernels.
-uint64_t touchedBytes(uint64_t n) { return alignUp((n + 1023) / 1024 * sizeof(uint64_t), 64); }
-
-std::vector<Agreed> agreedFieldsOf(const ReducerSpec& spec) {
-  std::vector<Agreed> fields = {{"n", spec.n}, {"type", static_cast<uint64_t>(spec.type)}};
-  const std::vector<Agreed> params = agreedFields(spec.params);
-  fields.insert(fields.end(), params.begin(), params.end());
-  uint64_t segments = spec.segments.size();
-  for (const sparsecollSegment_t& segment : spec.segments) {
-    const Agreed parts[] = {{"length", segment.length},
-                            {"density", std::bit_cast<uint64_t>(segment.density)},
-                            {"dense", static_cast<uint64_t>(segment.dense)}};
-    segments = segments * 31 + hashOf("segment", parts);
-  }
-  fields.push_back({"segments", segments});
-  std::vector<Agreed> scheduled;
-  for (const double density : spec.densitySchedule) scheduled.push_back({"density", std::bit_cast<uint64_t>(density)});
-  fields.push_back({"densitySchedule", hashOf("schedule", scheduled)});
-  fields.push_back({"scheduleSteps", spec.scheduleSteps});
-  fields.push_back({"maxDensity", std::bit_cast<uint64_t>(spec.maxDensity)});
-  fields.push_back({"transactional", spec.transactional ? 1u : 0u});
-  return fields;
-}
-
-// Only now is it known how many ranks there are.
-Status chooseTeams(ReducerSpec& spec, int ranks) {
-  sparsecollParams_t& params = spec.params;
-  if (!spec.collective->blocks) {
-    params.teams = 1;
-    return {};
-  }
-  auto gather = static_cast<sparsecollTeamGather_t>(params.teamGather);
-  if (gather == sparsecollTeamGatherDefault)
-    gather = (params.teams & (params.teams - 1)) == 0 ? sparsecollTeamGatherRecursive : sparsecollTeamGatherBruck;
-  const uint64_t k = params.k != 0 ? params.k : static_cast<uint64_t>(params.density * static_cast<double>(spec.n));
-  SC_TRY(params.teams, resolveTeams(ranks, params.teams, gather, k));
-  params.teamGather = gather;
-  return {};
 }
 
 }  // namespace
@@ -70,89 +29,6 @@ Status checkPair(const char* aName, const void* a, uint64_t aBytes, const char* 
   const auto second = reinterpret_cast<uintptr_t>(b);
   if (first == second && aBytes == bBytes) return {};
   if (first < second + bBytes && second < first + aBytes) return invalid("{} and {} overlap", aName, bName);
-  return {};
-}
-
-Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
-    : comm_(std::move(comm)),
-      spec_(std::move(spec)),
-      budget_(std::make_shared<MemoryBudget>(0, comm_->budget())),
-      total_(SPARSECOLL_INIT(sparsecollStats_t)) {}
-
-Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
-                                               ReducerSpec spec) {
-  SC_TRY(chooseTeams(spec, comm->ranks()));
-  std::vector<Agreed> fields = agreedFieldsOf(spec);
-  fields.reserve(fields.size() + 1);
-  SC_TRY(const Agreement agreement, agree(*comm, call, fields));
-  fields.push_back({"created", agreement.sequence});  // two alike reducers are still two
-  std::shared_ptr<Reducer> reducer;
-  SC_TRY(makeTogether(*comm, [&]() -> Status {
-    reducer.reset(new Reducer(comm, std::move(spec)));
-    reducer->plan_ = hashOf("reducer", fields);
-    return reducer->allocate();
-  }));
-  return reducer;
-}
-
-SelectionRequest Reducer::selectionRequest() const {
-  SelectionRequest request;
-  request.n = spec_.n;
-  request.accumulateType = spec_.accumulateType;
-  request.rank = comm_->rank();
-  request.ranks = comm_->ranks();
-  request.density = spec_.params.density;
-  request.k = spec_.params.k;
-  request.maxDensity = std::max(spec_.maxDensity, spec_.params.density);
-  request.threshold = spec_.params.threshold;
-  request.distribution = static_cast<sparsecollDistribution_t>(spec_.params.distribution);
-  request.faithful = spec_.params.faithful != 0;
-  request.selectNothing = spec_.has(SPARSECOLL_SELECT_NOTHING);
-  if (spec_.params.chunk != 0) request.chunk = static_cast<uint64_t>(spec_.params.chunk);
-  request.seed = spec_.params.seed;
-  request.regions = spec_.collective->regions;
-  if (spec_.collective->blocks) {
-    request.teams = static_cast<uint32_t>(spec_.params.teams);
-    request.blocks = static_cast<uint32_t>(request.ranks) / request.teams;
-    request.arrivals = ceilLog2(request.blocks);
-  }
-  request.segments = spec_.segments;
-  return request;
-}
-
-Status Reducer::allocate() {
-  if (spec_.dense()) return {};
-  Kernels& kernels = comm_->kernels();
-  SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
-  SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
-                                          spec_.params.k));
-  schedule_.follow(*selection_);
-  CollectiveSetup setup;
-  setup.n = spec_.n;
-  setup.accumulateType = spec_.accumulateType;
-  setup.capacity = selection_->capacity();
-  setup.mostEntries = selection_->mostEntries();
-  const std::vector<uint64_t> rooms = selection_->unitRooms();
-  setup.unitRooms = rooms;
-  setup.teams = spec_.params.teams;
-  setup.teamGather = static_cast<sparsecollTeamGather_t>(spec_.params.teamGather);
-  setup.chunk = selection_->chunk();
-  setup.faithful = spec_.params.faithful != 0;
-  setup.kernels = &kernels;
-  setup.transport = &comm_->transport();
-  setup.budget = budget_;
-  SC_TRY(collective_, spec_.collective->make(setup));
-  if (selection_->surveyLength() != 0) {
-    SC_TRY(survey_, Survey::make(setup, selection_->surveyLength()));
-  }
-  if (spec_.buffer == nullptr) {
-    SC_TRY(acc_, kernels.allocate(accBytes() * (spec_.transactional ? 2 : 1), budget_));
-  }
-  SC_TRY(shape_, InputShape::make({spec_.params, spec_.n, spec_.accumulateType, comm_->ranks(), spec_.transactional},
-                                  kernels, budget_));
-  if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
-    SC_TRY(touchedLines_, kernels.allocate(touchedBytes(spec_.n), budget_));
-  }
   return {};
 }
 
@@ -426,32 +302,6 @@ sparsecollStats_t Reducer::stats() const {
   now.workspaceBytes = budget_->inUse();
   now.workspacePeakBytes = budget_->peak();
   return now;
-}
-
-sparsecollReducerInfo_t Reducer::info() const {
-  // Tables, headers and windows that do not grow with n or k.
-  constexpr uint64_t kFixedBytes = 512 * 1024;
-  constexpr uint64_t kFixedBytesPerRank = 2048;
-  sparsecollReducerInfo_t info = SPARSECOLL_INIT(sparsecollReducerInfo_t);
-  info.selector = spec_.dense() ? sparsecollSelectDefault : spec_.selector->id;
-  info.collective = spec_.collective->id;
-  info.n = spec_.n;
-  info.k = spec_.dense() ? spec_.n : selection_->k();
-  info.capacity = spec_.dense() ? spec_.n : selection_->capacity();
-  info.workspaceBytes = budget_->inUse();
-  info.teams = spec_.params.teams;
-  info.densityIsGlobal = spec_.selector->densityIsGlobal && !spec_.dense() ? 1 : 0;
-  const size_t length = std::min(std::strlen(spec_.reason), sizeof info.reason - 1);
-  std::memcpy(info.reason, spec_.reason, length);
-  if (spec_.dense()) return info;
-  const auto ranks = static_cast<uint64_t>(comm_->ranks());
-  const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
-  const uint64_t most = selection_->mostEntries();
-  const uint64_t elements = bound.perLength * spec_.n + (spec_.transactional ? spec_.n : 0) + shape_.elements() +
-                            bound.perEntry * std::max<uint64_t>(most, 1) * ranks + spec_.n / 256;
-  info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + kFixedBytes + ranks * kFixedBytesPerRank +
-                          spec_.segments.size() * 2 * kFixedBytesPerRank;
-  return info;
 }
 
 Status Reducer::setDensity(double density) {

@@ -241,8 +241,8 @@ typedef struct {
 #define SPARSECOLL_MOMENTUM_KEPT 64u  /* with momentum: velocity stays where an entry was sent (no factor masking) */
 #define SPARSECOLL_NESTEROV 128u      /* with momentum: the residual gets input + momentum * velocity */
 /* With sparsecollAvg: every entry of out is divided by the number of ranks whose values are in it instead of by nRanks,
-   which is another number with AllGather only. Unsupported with collectives that cannot know it. Rules out GiveBack where
-   it is another number. */
+   which is another number with AllGather only; that rules out GiveBack. Unsupported with collectives that cannot know
+   it. */
 #define SPARSECOLL_AVERAGE_CONTRIBUTORS 256u
 
 /* A method: everything a preset fills. Extended at its tail only. */
@@ -271,7 +271,7 @@ typedef struct {
                            (Lin et al. 2018: momentum correction). Velocity is cleared where an entry left the residual */
   double clipNorm;      /* this rank's scaled gradient is scaled down to an L2 norm of clipNorm / sqrt(nRanks); 0: never.
                            A norm that is NaN or Inf clips nothing */
-  double residualDecay; /* (0, 1]: the residual is multiplied by it before each step, and what that takes is lost; 0 means 1 */
+  double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1 */
 } sparsecollParams_t;
 
 /* One tensor of the flat gradient, for per-tensor rules. */
@@ -466,7 +466,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t*
    Agreed once between the ranks, then without allocation. State: residual, thresholds, iteration. */
 
 /* Fills params with a published method by name ("dense", "topka", "micro", "dgc", ...), density still to be set.
-   Errors: InvalidArgument (unknown name; GetLastError lists the known ones). Any thread. */
+   Errors: InvalidArgument (unknown name; GetLastError lists the known ones), Unsupported (params of a caller's older
+   header have no room for the method's). Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params);
 
 /* The i-th preset's name, or NULL past the last. Static storage. Any thread. */
@@ -518,8 +519,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t red
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer_t reducer, void** data, uint64_t* n,
                                                                sparsecollDataType_t* type);
 
-/* Writes the state (residual, velocity, thresholds, iteration) as a checksummed blob. *bytes: in the space at blob, out the size.
-   blob NULL: only the size. Errors: Capacity (*bytes is the need). */
+/* Writes the state (residual, velocity, thresholds, iteration) as a checksummed blob. *bytes: in the space at blob,
+   out the size. blob NULL: only the size. Errors: Capacity (*bytes is the need). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
                                                           sparsecollStream_t stream);
 

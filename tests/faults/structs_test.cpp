@@ -356,6 +356,19 @@ TEST_CASE("heads of structs that go out") {
   checkOut<sparsecollFailure_t>("GetFailure", [&](auto* f) { return sparsecollCommGetFailure(comm, f); });
 }
 
+TEST_CASE("a preset whose fields an older header lacks is refused") {
+  constexpr size_t kBeforeMomentum = 104;
+  sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
+  params.structSize = kBeforeMomentum;
+  CHECK(sparsecollPreset("topka", &params) == sparsecollSuccess);
+  params.selector = 77;
+  CHECK(sparsecollPreset("dgc", &params) == sparsecollUnsupported);
+  CHECK(params.selector == 77);
+  params.structSize = kBeforeMomentum + 8;
+  CHECK(sparsecollPreset("dgc", &params) == sparsecollSuccess);
+  CHECK(params.momentum == 0.9);
+}
+
 TEST_CASE("every field of params") {
   const Ranks ranks(1);
   for (const auto& row : kParams) {
