@@ -357,7 +357,7 @@ TEST_CASE("heads of structs that go out") {
 }
 
 TEST_CASE("a preset whose fields an older header lacks is refused") {
-  constexpr size_t kBeforeMomentum = 104;
+  constexpr size_t kBeforeMomentum = offsetof(sparsecollParams_t, momentum);
   sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
   params.structSize = kBeforeMomentum;
   CHECK(sparsecollPreset("topka", &params) == sparsecollSuccess);
