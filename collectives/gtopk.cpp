@@ -61,8 +61,8 @@ class GTopK final : public Collective {
     for (Level& level : levels_) SC_TRY(climb(step, level, held));
     sum_ = viewOf(held);
     for (size_t l = levels_.size(); l-- > 0;) SC_TRY(descend(step, levels_[l], held));
-    kernels_.tally(sum_, nullptr, 0, step.control, step.stream);
     SC_TRY(relay_.end(step));
+    kernels_.tally(sum_, nullptr, 0, step.control, step.stream);
     sent_ = viewOf(own);
     return Delivered{{&sum_, 1}, Combine::kAdd, {&sent_, 1}, true, dropped_, faithful_};
   }

@@ -45,8 +45,9 @@ void judgeRegions(Control& control) {
 // After a step that gathered everything.
 bool takeThreshold(Control& control) {
   if (control.sumDue == 0) return false;
-  const uint64_t infinity = infinityKey(control.isDouble != 0);
-  control.sumThreshold = thresholdOfKey(std::min(control.sumKept, infinity - 1), control.isDouble != 0);
+  const bool isDouble = control.isDouble != 0;
+  if (control.sumKept >= infinityKey(isDouble)) return true;  // no number: the next step looks again
+  control.sumThreshold = thresholdOfKey(control.sumKept, isDouble);
   control.sumDue = 0;
   return true;
 }

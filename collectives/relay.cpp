@@ -37,11 +37,19 @@ Result<Relay> Relay::make(const CollectiveSetup& setup) {
 
 void Relay::begin(const CollectiveStep& step) {
   static constexpr Rule kBegin = {"relay-begin", [](Control& control) {
-                                    control.anyNonFinite = control.nonFinite.count != 0 ? 1 : 0;
+                                    control.anyNonFinite = 0;
                                     control.poisonCount = 0;
                                   }};
   kernels_->apply(kBegin, step.control, step.stream);
+  note(step);
   sealed_.clear();
+}
+
+void Relay::note(const CollectiveStep& step) {
+  static constexpr Rule kNote = {"relay-note", [](Control& control) {
+                                   if (control.nonFinite.count != 0) control.anyNonFinite = 1;
+                                 }};
+  kernels_->apply(kNote, step.control, step.stream);
 }
 
 // A frame that goes to several peers stays as it was when the first of them was told where it lies. What it says of NaN
@@ -74,6 +82,8 @@ Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* 
     return Status(failure);
   }
   ListView view = viewOf(round.frame_);
+  if (lists == kNoLists && *view.count != round.in_.capacity)
+    return failBy(round.from_, sparsecollCorrupted, "{} numbers instead of {}", *view.count, round.in_.capacity);
   view.parts = lists;
   for (view.part = 0; view.part < lists; ++view.part) SC_TRY(kernels_->checkOrder(view, n_, step.stream));
   return {};

@@ -39,6 +39,8 @@ class Relay {
   static Result<Relay> make(const CollectiveSetup& setup);
 
   void begin(const CollectiveStep& step);
+  // This rank has selected, and may have met NaN or Inf in that.
+  void note(const CollectiveStep& step);
   static constexpr uint32_t kNoLists = 0;
   // Every rank runs every round, also one in which it has nothing to say. What came is checked: `lists` lists of equal
   // length with indices in order and below n, or no lists but numbers.

@@ -60,8 +60,8 @@ class RecursiveDoubling final : public Collective {
       SC_TRY(relay_.exchange(step, back_, held));
       if (back_.receives()) sum_ = viewOf(back_.frame());
     }
-    kernels_.tally(sum_, nullptr, 0, step.control, step.stream);
     SC_TRY(relay_.end(step));
+    kernels_.tally(sum_, nullptr, 0, step.control, step.stream);
     return Delivered{{&sum_, 1}, Combine::kAdd, {&own_, 1}};
   }
 

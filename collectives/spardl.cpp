@@ -41,6 +41,7 @@ void takeShare(Control& control) {
   if (control.teamShare[3] != wanted) putShare(control, firstShare(wanted, control.teams), wanted);
   const double most = std::max(control.teamShare[0], 1.0);
   if (most < wanted) window.limit = static_cast<uint64_t>(most);
+  control.told = static_cast<double>(window.limit);  // packets of equal length are what the teams exchange
 }
 
 void putBackLimit(Control& control) { ownWindow(control).limit = static_cast<uint64_t>(control.teamShare[3]); }
@@ -91,9 +92,9 @@ class SparDL final : public Collective {
     SC_TRY(selectOwn(step, held));
     if (teams_ > 1) SC_TRY(recursive_ ? gatherRecursively(step, held) : gatherTeams(step, held));
     SC_TRY(gather_.run(step, relay_, frames_, held, bounds_.as<uint64_t>(), sum_.list()));
+    SC_TRY(relay_.end(step));
     final_ = sum_.view();
     kernels_.tally(final_, bounds_.as<uint64_t>(), positions_, step.control, step.stream);
-    SC_TRY(relay_.end(step));
     return Delivered{{&final_, 1}, Combine::kAdd, sent_, true, dropped_};
   }
 
@@ -102,6 +103,7 @@ class SparDL final : public Collective {
     PeerRound peers;
     size_t frame = 0;
     std::vector<uint32_t> windows;  // the bag's blocks
+    Buffer most;                    // entries that may come for each block
     OwnList dropped;
   };
   struct TeamRound {
@@ -147,6 +149,11 @@ class SparDL final : public Collective {
       for (uint32_t j = 0; j < stretch.size; ++j) round.windows.push_back(after(stretch.first, j));
       std::sort(round.windows.begin(), round.windows.end());
       SC_TRY(round.dropped, OwnList::make(setup, dropped));
+      SC_TRY(round.most, setup.kernels->allocate(positions_ * sizeof(uint64_t), setup.budget));
+      for (uint32_t j = 0; j < bags[i].size; ++j) {
+        const uint32_t block = after(position_, j);
+        setup.kernels->copy(round.most.as<uint64_t>() + block, &rooms_[block], sizeof(uint64_t), {});
+      }
       dropped_.push_back(round.dropped.view());
       scatter_.push_back(std::move(round));
     }
@@ -190,6 +197,8 @@ class SparDL final : public Collective {
       } else {
         FrameLayout layout = own;
         layout.capacity *= round.packets;
+        if (layout.capacity > UINT32_MAX)
+          return unsupported("{} teams with {} entries each in one message", round.packets, room);
         SC_TRY(round.peers, PeerRound::make(setup, rankAt((team_ + teams_ - gap) % teams_, position_), layout,
                                             rankAt((team_ + gap) % teams_, position_), layout));
         round.frame = frames_.add(layout);
@@ -222,6 +231,7 @@ class SparDL final : public Collective {
     args.dropped = dropped.list();
     args.target = listIn(frames_.at(*step.operation, frame), frames_.layout(frame));
     kernels_.cut(args, step.stream);
+    relay_.note(step);
     sent_.push_back(viewOf(frames_.at(*step.operation, frame)));
   }
 
@@ -229,7 +239,8 @@ class SparDL final : public Collective {
     cut(step, round.windows, round.frame, round.dropped);
     SC_TRY(relay_.exchange(step, round.peers, frames_.at(*step.operation, round.frame)));
     arrived_.push_back(viewOf(round.peers.frame()));
-    return {};
+    return kernels_.checkCounts(arrived_.back(), bounds_.as<uint64_t>(), round.most.as<uint64_t>(), positions_,
+                                step.stream);
   }
 
   Status selectOwn(const CollectiveStep& step, std::byte*& held) {

@@ -165,6 +165,7 @@ struct OpenArgs {
   std::span<const uint32_t* const> counts;  // not empty: what each header must say
   bool withPayload = false;
   bool relayed = false;
+  bool sameTold = false;  // relayed: all tell the same, or it is another step that they mean
 };
 
 enum class Combine {
@@ -320,7 +321,10 @@ class Kernels {
   virtual Status unpackChunks(const std::byte* frame, const FrameLayout& layout, uint64_t chunk,
                               const uint64_t* perChunk, sparsecollDataType_t type, const List& to, Stream stream) = 0;
   virtual void settle(const SettleArgs& args, Stream stream) = 0;
-  // Indices strictly increase and are below n.
+  // Owner o has at most most[o] entries, in [bounds[o], bounds[o + 1]).
+  virtual Status checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners,
+                             Stream stream) = 0;
+  // Indices strictly increase and are below n; parts are equal.
   virtual Status checkOrder(const ListView& list, uint64_t n, Stream stream) = 0;
   // If control->regionsDue: new control->regions, with equal shares of the sum's entries.
   virtual void cutRegions(const ListView& sum, Control* control, Stream stream) = 0;

@@ -170,7 +170,10 @@ struct Cutter {
 
   void run() {
     uint64_t total = 0;
-    forEachWindow([&](const Window& window) { total += expectedOf(window); });
+    forEachWindow([&](Window& window) {
+      window.limit = std::min(window.limit, args.target.capacity - total);  // a message has no room for more
+      total += expectedOf(window);
+    });
     ListSlots<A> slots = slotsOf<A>(args.target, total);
     if (args.dropped.count != nullptr) *args.dropped.count = 0;
     forEachWindow([&](Window& window) {

@@ -159,6 +159,7 @@ class HostKernels final : public Kernels {
     std::memcpy(&header.count, args.frame + offsetof(FrameHeader, count), sizeof header.count);
     if (args.layout.denseCount != 0) header.flags = readHeader(args.frame).flags & kFrameDense;
     if (args.control != nullptr && args.relayed) {
+      header.threshold = packThreshold(args.control->told, args.control->isDouble != 0);
       if (args.control->anyNonFinite != 0) header.flags |= kFrameNonFiniteHeard;
     } else if (args.control != nullptr) {
       const NonFinite& seen = args.control->nonFinite;
@@ -239,6 +240,10 @@ class HostKernels final : public Kernels {
     return host::unpackChunks(frame, layout, chunk, *perChunk, type, to);
   }
   void settle(const SettleArgs& args, Stream) override { host::settle(args); }
+  Status checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners,
+                     Stream) override {
+    return host::checkCounts(list, bounds, most, owners);
+  }
   Status checkOrder(const ListView& list, uint64_t n, Stream) override { return host::checkOrder(list, n); }
   void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control, Stream) override {
     control->delivered = std::accumulate(counts, counts + regions, uint64_t{0});
@@ -300,6 +305,8 @@ class HostKernels final : public Kernels {
     if (args.control == nullptr) return {};
     Control& control = *args.control;
     if (args.relayed) {
+      if (args.sameTold && header.threshold != packThreshold(control.told, control.isDouble != 0))
+        return disagree(-1, "share", "the ranks' teams give different shares");
       if ((header.flags & kFrameNonFiniteHeard) != 0) control.anyNonFinite = 1;
       return {};
     }

@@ -25,6 +25,8 @@ Status sumInto(std::span<const ListView> lists, sparsecollDataType_t type, uint6
   args.outCount = &count;
   args.outCapacity = scratch.capacity;
   const Status merged = merge(args, isa);
+  // What a rank may send is known, so lists that do not fit are not those of the schedule.
+  if (merged.result() == sparsecollCapacity) return fail(sparsecollCorrupted, "{}", merged.failure().text.view());
   *scratch.count = static_cast<uint32_t>(count);
   return merged;
 }

@@ -64,12 +64,29 @@ void settle(const SettleArgs& args) {
       if (args.lost != nullptr)
         forEachCommon(list, sum, [&](uint32_t) { ++*args.lost; });
       else
-        forEachCommon(list, sum, [&](uint32_t i) { acc[list.indices[i]] += list.values[i]; });
+        forEachCommon(list, sum, [&](uint32_t i) {
+          const A back = acc[list.indices[i]] + list.values[i];
+          acc[list.indices[i]] = isFinite(back) ? back : A{0};  // never stored, also where a sum overflowed
+        });
     }
   });
 }
 
+Status checkCounts(const ListView& view, const uint64_t* bounds, const uint64_t* most, uint32_t owners) {
+  const ListSpan<float> list = spanOf<float>(view);
+  const uint32_t* at = list.indices;
+  for (uint32_t o = 0; o < owners; ++o) {
+    const uint32_t* const end = std::lower_bound(at, list.indices + list.count, bounds[o + 1]);
+    if (static_cast<uint64_t>(end - at) > most[o])
+      return fail(sparsecollCorrupted, "{} entries in a range for {}", end - at, most[o]);
+    at = end;
+  }
+  return {};
+}
+
 Status checkOrder(const ListView& view, uint64_t n) {
+  if (*view.count % view.parts != 0)
+    return fail(sparsecollCorrupted, "{} entries are no {} equal lists", *view.count, view.parts);
   // Only the indices are looked at, so any value type will do.
   const ListSpan<float> list = spanOf<float>(view);
   if (list.indices == nullptr) {
@@ -107,6 +124,8 @@ void tally(const ListView& view, const uint64_t* bounds, uint32_t owners, Contro
     control.largest = std::max(control.largest, control.facts[r].count);
     at = end;
   }
+  // As if there were as many owners as ranks: teams own a block together.
+  if (owners != 0) control.largest = static_cast<uint32_t>(uint64_t{control.largest} * owners / control.ranks);
 }
 
 void cutRegions(const ListView& view, Control& control) {

@@ -9,6 +9,7 @@ namespace sparsecoll::host {
 
 Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to);
 void settle(const SettleArgs& args);
+Status checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners);
 Status checkOrder(const ListView& list, uint64_t n);
 Status countBlocks(std::span<const ListView> lists, Control& control);
 void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control& control);

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "core/math.h"
+#include "core/numeric.h"
 #include "selectors/selectors.h"
 
 namespace sparsecoll {
@@ -40,7 +41,11 @@ void assignFrom(Control& control, const Tables& tables) {
   assignEntries(tables.norms, tables.lengths, control.k, tables.entries, tables.order);
 }
 
-const double* rowOf(const Control& control, uint64_t rank) { return control.survey + rank * control.windowCount; }
+// A norm as a rank told it. What is none counts as 0: the fragment gets the least.
+double toldNorm(const Control& control, uint64_t rank, size_t fragment) {
+  const double norm = control.survey[rank * control.windowCount + fragment];
+  return isFinite(norm) && norm > 0 ? norm : 0;
+}
 
 // This rank's bin becomes the windows that are selected from.
 void takeBin(Control& control, const Tables& tables) {
@@ -59,7 +64,7 @@ void share(Control& control) {
   const Tables tables = tablesOf(control);
   std::fill(tables.norms.begin(), tables.norms.end(), 0.0);
   for (uint64_t r = 0; r < control.ranks; ++r)
-    for (size_t f = 0; f < tables.norms.size(); ++f) tables.norms[f] += rowOf(control, r)[f];
+    for (size_t f = 0; f < tables.norms.size(); ++f) tables.norms[f] += toldNorm(control, r, f);
   assignFrom(control, tables);
   evenOut(tables.lengths, control.k, tables.entries, tables.order);
   pack(tables);
@@ -69,7 +74,7 @@ void share(Control& control) {
 void shareAsPublished(Control& control) {
   const Tables tables = tablesOf(control);
   const auto take = [&](uint64_t rank) {
-    std::copy_n(rowOf(control, rank), tables.norms.size(), tables.norms.begin());
+    for (size_t f = 0; f < tables.norms.size(); ++f) tables.norms[f] = toldNorm(control, rank, f);
     assignFrom(control, tables);
   };
   take(control.iteration % control.ranks);
@@ -110,7 +115,9 @@ void assignEntries(std::span<const double> norms, std::span<const uint64_t> leng
     const double wanted = normLeft > 0 ? std::trunc(left * norms[f] / normLeft) : 0;
     const auto length = static_cast<double>(lengths[f]);
     // A norm that is not finite makes the share NaN; such a fragment gets the least.
-    const double taken = length < wanted ? length : wanted >= 1 ? wanted : 1;
+    // Nor may it take more than is left, as a sum of norms that has lost its digits would have it.
+    const double share = std::min(wanted, std::max(left, 1.0));
+    const double taken = length < share ? length : share >= 1 ? share : 1;
     entries[f] = static_cast<uint64_t>(taken);
     left -= taken;
     normLeft -= norms[f];
@@ -120,18 +127,20 @@ void assignEntries(std::span<const double> norms, std::span<const uint64_t> leng
 void evenOut(std::span<const uint64_t> lengths, uint64_t k, std::span<uint64_t> entries,
              std::span<const uint32_t> order) {
   uint64_t sum = std::accumulate(entries.begin(), entries.end(), uint64_t{0});
-  for (bool changed = true; changed && sum != k;) {
-    changed = false;
+  while (sum != k) {
+    const bool grows = sum < k;
+    const auto spare = [&](uint32_t f) { return grows ? lengths[f] - entries[f] : entries[f] - 1; };
+    const auto open =
+        static_cast<uint64_t>(std::count_if(order.begin(), order.end(), [&](uint32_t f) { return spare(f) != 0; }));
+    if (open == 0) return;
+    // The same to everyone who can take it; the last few go one each to the first ones.
+    uint64_t left = grows ? k - sum : sum - k;
+    const uint64_t each = std::max<uint64_t>(left / open, 1);
     for (const uint32_t f : order) {
-      if (sum < k && entries[f] < lengths[f]) {
-        ++entries[f];
-        ++sum;
-        changed = true;
-      } else if (sum > k && entries[f] > 1) {
-        --entries[f];
-        --sum;
-        changed = true;
-      }
+      const uint64_t moved = std::min({each, spare(f), left});
+      entries[f] = grows ? entries[f] + moved : entries[f] - moved;
+      sum = grows ? sum + moved : sum - moved;
+      left -= moved;
     }
   }
 }

@@ -43,9 +43,11 @@ void start(Control& control, bool exact) {
   setKey(control, exact ? kGuard * control.threshold : control.threshold);
 }
 
+// 0 where that is no number: then the next step is an exact one, too.
 double kthMagnitude(const Control& control) {
   const bool isDouble = control.isDouble != 0;
-  return thresholdOfKey(std::min(control.windows[0].keptKey, infinityKey(isDouble) - 1), isDouble);
+  const uint64_t key = control.windows[0].keptKey;
+  return key < infinityKey(isDouble) ? thresholdOfKey(key, isDouble) : 0;
 }
 
 double passedOver(const Control& control) {

@@ -6,13 +6,6 @@
 #include "core/random.h"
 namespace sparsecoll {
 
-namespace {
-
-bool isMagnitude(double x) { return isFinite(x) && x >= 0; }
-bool isShare(double x) { return x >= 0 && x <= 1; }
-
-}  // namespace
-
 uint64_t entriesOf(double density, uint64_t n) {
   if (density <= 0 || n == 0) return 0;
   const double wanted = std::floor(density * static_cast<double>(n) + 1e-9 * static_cast<double>(n));
@@ -239,105 +232,9 @@ void Selection::adopt(const DensityPlan& density) {
   plan_ = plan;
 }
 
-void Selection::save(Writer& to) const {
-  Control now{};
-  kernels_.copy(&now, control(), sizeof now, {});
-  to.write(now.iteration);
-  to.write(now.threshold);
-  to.write(now.gain);
-  to.write(now.side);
-  for (const double kept : now.kept) to.write(kept);
-  for (const double share : now.teamShare) to.write(share);
-  for (uint32_t p = 0; now.blocks.count != 0 && p <= now.ranks; ++p) {
-    uint32_t start = 0;
-    kernels_.copy(&start, now.blocks.starts + p, sizeof start, {});
-    to.write(start);
-  }
-  if (request_.regions) {
-    to.write(now.sumThreshold);
-    to.write(now.sumDue);
-    for (uint32_t r = 0; r <= now.ranks; ++r) {
-      uint64_t begin = 0;
-      kernels_.copy(&begin, now.regions + r, sizeof begin, {});
-      to.write(begin);
-    }
-  }
-  to.write(now.windowCount);
-  for (uint32_t w = 0; w < now.windowCount; ++w) {
-    Window window{};
-    kernels_.copy(&window, now.windows + w, sizeof window, {});
-    to.write(window.key);
-    to.write(window.spread);
-    to.write(window.keptBefore);
-  }
-}
-
-Status Selection::load(Reader& from) {
-  Control saved{};
-  SC_TRY(saved.iteration, from.read<uint64_t>());
-  SC_TRY(saved.threshold, from.read<double>());
-  SC_TRY(saved.gain, from.read<double>());
-  SC_TRY(saved.side, from.read<double>());
-  bool keptAreMagnitudes = true;
-  for (double& kept : saved.kept) {
-    SC_TRY(kept, from.read<double>());
-    keptAreMagnitudes = keptAreMagnitudes && isMagnitude(kept);
-  }
-  bool sharesAreFinite = true;
-  for (double& share : saved.teamShare) {
-    SC_TRY(share, from.read<double>());
-    sharesAreFinite = sharesAreFinite && isFinite(share);
-  }
-  std::vector<uint32_t> starts(plan_.blocks != 0 ? static_cast<size_t>(request_.ranks) + 1 : 0);
-  for (uint32_t& start : starts) {
-    SC_TRY(start, from.read<uint32_t>());
-  }
-  if (!std::is_sorted(starts.begin(), starts.end()) || (!starts.empty() && starts.back() > plan_.blocks))
-    return fail(sparsecollCorrupted, "the blob's partitions are out of order");
-  std::vector<uint64_t> regions(request_.regions ? static_cast<size_t>(request_.ranks) + 1 : 0);
-  if (request_.regions) {
-    SC_TRY(saved.sumThreshold, from.read<double>());
-    SC_TRY(saved.sumDue, from.read<uint32_t>());
-    for (uint64_t& begin : regions) {
-      SC_TRY(begin, from.read<uint64_t>());
-    }
-    const bool whole = regions.front() == 0 && (regions.back() == request_.n || regions.back() == 0);
-    if (!isMagnitude(saved.sumThreshold) || saved.sumDue > 1 || !whole ||
-        !std::is_sorted(regions.begin(), regions.end()))
-      return fail(sparsecollCorrupted, "the blob's regions have a state that no step leaves");
-  }
-  SC_TRY(const auto windows, from.read<uint32_t>());
-  if (windows != plan_.windows.size())
-    return invalid("the blob has {} windows, this reducer {}", windows, plan_.windows.size());
-  if (!isMagnitude(saved.threshold) || !isShare(saved.gain) || !isShare(std::abs(saved.side)) || !keptAreMagnitudes ||
-      !sharesAreFinite)
-    return fail(sparsecollCorrupted, "the blob's threshold has a state that no step leaves");
-  std::vector<Window> states(windows);
-  for (Window& state : states) {
-    SC_TRY(state.key, from.read<uint64_t>());
-    SC_TRY(state.spread, from.read<double>());
-    SC_TRY(state.keptBefore, from.read<double>());
-    if (state.key > infinityKey(control()->isDouble != 0) || !isShare(state.spread) || !isMagnitude(state.keptBefore))
-      return fail(sparsecollCorrupted, "a window of the blob has a state that no step leaves");
-  }
-  kernels_.copy(&control()->iteration, &saved.iteration, sizeof saved.iteration, {});
-  kernels_.copy(&control()->threshold, &saved.threshold, sizeof saved.threshold, {});
-  kernels_.copy(&control()->gain, &saved.gain, sizeof saved.gain, {});
-  kernels_.copy(&control()->side, &saved.side, sizeof saved.side, {});
-  kernels_.copy(control()->kept, saved.kept, sizeof saved.kept, {});
-  kernels_.copy(control()->teamShare, saved.teamShare, sizeof saved.teamShare, {});
-  if (request_.regions) {
-    kernels_.copy(&control()->sumThreshold, &saved.sumThreshold, sizeof saved.sumThreshold, {});
-    kernels_.copy(&control()->sumDue, &saved.sumDue, sizeof saved.sumDue, {});
-    kernels_.copy(control()->regions, regions.data(), regions.size() * sizeof(uint64_t), {});
-  }
-  if (!starts.empty()) kernels_.copy(control()->blocks.starts, starts.data(), starts.size() * sizeof(uint32_t), {});
-  for (uint32_t w = 0; w < windows; ++w) {
-    kernels_.copy(&control()->windows[w].key, &states[w].key, sizeof(uint64_t), {});
-    kernels_.copy(&control()->windows[w].spread, &states[w].spread, sizeof(double), {});
-    kernels_.copy(&control()->windows[w].keptBefore, &states[w].keptBefore, sizeof(double), {});
-  }
-  return {};
+void Selection::startSharesAnew() {
+  constexpr double kNone[4] = {};
+  kernels_.copy(control()->teamShare, kNone, sizeof kNone, {});
 }
 
 }  // namespace sparsecoll

@@ -139,9 +139,11 @@ class Selection {
   Result<DensityPlan> planDensity(double density, uint64_t k) const;
   void adopt(const DensityPlan& density);  // needs no memory
   void reset();
+  // Where the ranks' shares of a block may have come to differ.
+  void startSharesAnew();
 
   void save(Writer& to) const;
-  Status load(Reader& from);
+  Status load(Reader& from, bool otherRanks);
 
  private:
   Selection(PlanFunction planFunction, SelectionRequest request, SelectionPlan plan, Kernels& kernels)

@@ -72,7 +72,7 @@ void readLadder(Control& control) {
     incomplete += row[kRungs];
   }
   const auto k = static_cast<double>(control.k);
-  if (!(incomplete == 0 && above[0] >= k && above[kRungs - 1] <= k)) {
+  if (!(lowest(control) > 0 && incomplete == 0 && above[0] >= k && above[kRungs - 1] <= k)) {
     control.side = above[kRungs - 1] > k ? kAboveLadder : incomplete == 0 ? kBelowLadder : kAboveLowest;
     return takeShare(control);
   }

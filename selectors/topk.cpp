@@ -48,7 +48,8 @@ void moveGuards(Control& control) {
 
 void tellThreshold(Control& control) {
   const Window& last = control.windows[control.windowCount - 1];
-  control.threshold = last.kept != 0 ? thresholdOfKey(last.keptKey, control.isDouble != 0) : 0;
+  const bool isDouble = control.isDouble != 0;
+  control.threshold = last.kept != 0 ? thresholdOfKey(std::min(last.keptKey, infinityKey(isDouble) - 1), isDouble) : 0;
 }
 
 void afterCut(Control& control) {

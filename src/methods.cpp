@@ -66,15 +66,15 @@ constexpr SelectorRow kSelectors[] = {
 };
 
 constexpr CollectiveRow kCollectives[] = {
-    {sparsecollCollDense, "dense", nullptr, Contributors::kAll},
-    {sparsecollCollAllGather, "allgather", makeAllGather, Contributors::kLists},
-    {sparsecollCollIndexUnion, "index_union", makeIndexUnion, Contributors::kAll},
-    {sparsecollCollSparDL, "spardl", makeSparDL, Contributors::kUnknown, true},
-    {sparsecollCollGTopk, "gtopk", makeGTopK, Contributors::kUnknown},
-    {sparsecollCollOkTopk, "ok_topk", makeOkTopk, Contributors::kUnknown, false, true},
-    {sparsecollCollSparCML, "sparcml", makeRecursiveDoubling, Contributors::kUnknown},
-    {sparsecollCollSplitGather, "split_gather", makeSplitGather, Contributors::kUnknown},
-    {sparsecollCollTopkDSA, "topkdsa", makeTopkDSA, Contributors::kUnknown},
+    {sparsecollCollDense, "dense", nullptr, Contributors::kAll, true, 0},
+    {sparsecollCollAllGather, "allgather", makeAllGather, Contributors::kLists, true, 0},
+    {sparsecollCollIndexUnion, "index_union", makeIndexUnion, Contributors::kAll, true, 8},
+    {sparsecollCollSparDL, "spardl", makeSparDL, Contributors::kUnknown, false, 24, true},
+    {sparsecollCollGTopk, "gtopk", makeGTopK, Contributors::kUnknown, false, 24},
+    {sparsecollCollOkTopk, "ok_topk", makeOkTopk, Contributors::kUnknown, false, 64, false, true},
+    {sparsecollCollSparCML, "sparcml", makeRecursiveDoubling, Contributors::kUnknown, false, 24},
+    {sparsecollCollSplitGather, "split_gather", makeSplitGather, Contributors::kUnknown, false, 64},
+    {sparsecollCollTopkDSA, "topkdsa", makeTopkDSA, Contributors::kUnknown, false, 64},
 };
 
 constexpr PresetRow kPresets[] = {

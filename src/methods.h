@@ -39,7 +39,9 @@ struct CollectiveRow {
   sparsecollColl_t id;
   const char* name;
   CollectiveMaker make;  // nullptr: the engine's dense all-reduce, without a selection
-  Contributors contributors = Contributors::kUnknown;
+  Contributors contributors;
+  bool facts;            // every rank learns how many entries each selected, and its threshold
+  uint32_t perSlot;      // memory in elements, times P and the most entries a rank may select
   bool blocks = false;   // selects from blocks that it cuts the vector into; needs a selector that can
   bool regions = false;  // keeps regions and a threshold of the sum
 };

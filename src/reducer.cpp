@@ -156,6 +156,7 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
   Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
   step_.lastTotalNs = nowNs() - start;
   countStep(operation, status);
+  if (!status.ok()) selection_->startSharesAnew();  // not every rank got equally far
   return status;
 }
 

@@ -155,7 +155,8 @@ sparsecollReducerInfo_t Reducer::info() const {
   const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
   const uint64_t most = selection_->mostEntries();
   const uint64_t elements = bound.perLength * spec_.n + (spec_.transactional ? spec_.n : 0) + shape_.elements() +
-                            bound.perEntry * std::max<uint64_t>(most, 1) * ranks + spec_.n / 256;
+                            bound.perEntry * std::max<uint64_t>(most, 1) * ranks +
+                            spec_.collective->perSlot * selection_->capacity() * ranks + spec_.n / 256;
   info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + kFixedBytes + ranks * kFixedBytesPerRank +
                           spec_.segments.size() * 2 * kFixedBytesPerRank;
   return info;

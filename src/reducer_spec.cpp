@@ -85,7 +85,8 @@ Status resolveCollective(ReducerSpec& spec) {
   }
   SC_TRY(spec.collective, findCollective(id));
   spec.params.collective = spec.collective->id;
-  if (spec.collective->blocks && !spec.selector->blocks)
+  if ((spec.collective->blocks && !spec.selector->blocks) ||
+      (!spec.collective->facts && spec.selector->densityIsGlobal))
     return unsupported("collective {} does not go with selector {}", spec.collective->name, spec.selector->name);
   return {};
 }

@@ -144,7 +144,7 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   SC_TRY(checkFinite(vectorPart, spec_.accumulateType));
   if (selection_ != nullptr) {
     Reader selectionReader(selectionPart);
-    SC_TRY(selection_->load(selectionReader));
+    SC_TRY(selection_->load(selectionReader, anyRank));
     schedule_.follow(*selection_);
   }
   for (void* const vector : vectors) {
@@ -152,6 +152,7 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
     takeOver(vector, vectorPart.first(accBytes()), sumMerge);
     vectorPart = vectorPart.subspan(accBytes());
   }
+  outLeftResidual_ = false;
   return {};
 }
 

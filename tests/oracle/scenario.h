@@ -61,6 +61,12 @@ inline std::vector<Scenario> scenarios() {
     list.push_back({"dgc" + suffix, "dgc", false, 3, type});
     list.push_back({"dgc-faithful" + suffix, "dgc", true, 2, type});
     list.push_back({"cltk" + suffix, "cltk", false, 3, type});
+    for (const char* const name : {"deft", "exdyna", "oktopk", "spardl-bsag", "gtopk"})
+      for (const bool faithful : {false, true})
+        list.push_back({name + std::string(faithful ? "-faithful" : "") + suffix, name, faithful, 6, type});
+    for (const char* const name :
+         {"spardl", "spardl-rsag", "sparcml-rd", "sparcml-split", "topkdsa", "randomk", "chunk-topk"})
+      list.push_back({name + suffix, name, false, 5, type});
   }
   return list;
 }

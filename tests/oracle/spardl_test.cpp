@@ -155,3 +155,26 @@ TEST_CASE("SparDL takes no selector that knows no blocks, and no per-tensor rule
   config.segmentCount = 2;
   CHECK(Group(2, 1000, sparsecollFloat32, preset("spardl", 0.1), &config).created() == all(2, sparsecollUnsupported));
 }
+
+// A team's share is state that follows the density. Ranks that fell apart over one must not go on with shares of their
+// own.
+TEST_CASE("teams agree on their shares again after a step that failed") {
+  sparsecollParams_t params = preset("spardl", 0.1);
+  params.teams = 4;
+  params.teamGather = sparsecollTeamGatherBruck;
+  auto config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.maxDensity = 0.2;
+  Group group(4, 20000, sparsecollFloat32, params, &config);
+  const auto step = [&](uint64_t seed) {
+    group.fillIntegers(seed, 1000);
+    return group.step();
+  };
+  for (uint64_t s = 0; s < 6; ++s) REQUIRE(step(s) == all(4, sparsecollSuccess));
+  REQUIRE(sparsecollReducerSetDensity(group.reducer(3), 0.2) == sparsecollSuccess);
+  CHECK(step(6) == all(4, sparsecollMismatch));
+  REQUIRE(sparsecollReducerSetDensity(group.reducer(3), 0.1) == sparsecollSuccess);
+  for (uint64_t s = 7; s < 12; ++s) {
+    CHECK(step(s) == all(4, sparsecollSuccess));
+    CHECK(group.outsEqual());
+  }
+}

@@ -95,6 +95,22 @@ TEST_CASE("norms that are all zero, or of which one is huge, leave every fragmen
   CHECK(assign({1e308, 1, 1}, lengths, 12).entries == std::vector<uint64_t>{10, 1, 1});
 }
 
+TEST_CASE("a sum of norms that has lost its digits gives nobody more than is left") {
+  const Assigned assigned = assign({9007199254740992.0, 2.9}, {10, 20000}, 1000);
+  CHECK(assigned.entries == std::vector<uint64_t>{10, 990});
+}
+
+TEST_CASE("evening out takes as many rounds as fragments fill up, not as many as entries are missing") {
+  std::vector<uint64_t> lengths(20000, 1);
+  lengths.push_back(4000000);
+  std::vector<uint64_t> entries(lengths.size(), 1);
+  std::vector<uint32_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), 0u);
+  evenOut(lengths, 402000, entries, order);
+  CHECK(sumOf(entries) == 402000);
+  CHECK(entries.back() == 382000);
+}
+
 SelectionRequest requestOf(uint64_t n, int ranks, double density, std::span<const sparsecollSegment_t> segments,
                            bool faithful = false) {
   SelectionRequest request;

@@ -74,7 +74,6 @@ TEST_CASE("contributors are counted in lists that hold one rank's values only") 
   CHECK((*findCollective(sparsecollCollDense))->contributors == Contributors::kAll);
   CHECK((*findCollective(sparsecollCollAllGather))->contributors == Contributors::kLists);
   CHECK((*findCollective(sparsecollCollIndexUnion))->contributors == Contributors::kAll);
-  CHECK(CollectiveRow{sparsecollCollAuto, "new", nullptr}.contributors == Contributors::kUnknown);
 }
 
 TEST_CASE("every selector plans within what it may") {

@@ -249,7 +249,7 @@ TEST_CASE("a saved selection goes on where it was") {
       Writer writer;
       run[r].save(writer);
       Reader reader(writer.bytes());
-      REQUIRE(restored[r].load(reader).ok());
+      REQUIRE(restored[r].load(reader, false).ok());
       CHECK(reader.left() == 0);
     }
     restored.residuals = run.residuals;
@@ -267,7 +267,7 @@ TEST_CASE("damaged states are refused and change nothing") {
   SelectionRun<float> fresh(planTopK, request, false);
   for (uint64_t length = 0; length < writer.bytes().size(); ++length) {
     Reader reader(std::span(writer.bytes()).first(length));
-    REQUIRE_FALSE(fresh[0].load(reader).ok());
+    REQUIRE_FALSE(fresh[0].load(reader, false).ok());
   }
   SelectionRequest more = request;
   const sparsecollSegment_t segments[] = {{1000, 0.5, 0, 0}, {4000, 0, 0, 0}};
@@ -276,7 +276,7 @@ TEST_CASE("damaged states are refused and change nothing") {
   Writer two;
   other[0].save(two);
   Reader reader(two.bytes());
-  CHECK(fresh[0].load(reader).result() == sparsecollInvalidArgument);
+  CHECK(fresh[0].load(reader, false).result() == sparsecollInvalidArgument);
   SelectionRun<float> never(planTopK, request, false);
   checkSame(fresh, never, n, 5, 50);
 }
