@@ -61,12 +61,17 @@ inline std::vector<Scenario> scenarios() {
     list.push_back({"dgc" + suffix, "dgc", false, 3, type});
     list.push_back({"dgc-faithful" + suffix, "dgc", true, 2, type});
     list.push_back({"cltk" + suffix, "cltk", false, 3, type});
-    for (const char* const name : {"deft", "exdyna", "oktopk", "spardl-bsag", "gtopk"})
+    for (const char* const name : {"deft", "exdyna", "oktopk", "gtopk"})
       for (const bool faithful : {false, true})
         list.push_back({name + std::string(faithful ? "-faithful" : "") + suffix, name, faithful, 6, type});
-    for (const char* const name :
-         {"spardl", "spardl-rsag", "sparcml-rd", "sparcml-split", "topkdsa", "randomk", "chunk-topk"})
-      list.push_back({name + suffix, name, false, 5, type});
+    list.push_back({"spardl" + suffix, "spardl", false, 5, type});
+    list.push_back({"spardl-bsag" + suffix, "spardl-bsag", false, 6, type});
+    list.push_back({"spardl-rsag" + suffix, "spardl-rsag", false, 8, type});
+    list.push_back({"sparcml-rd" + suffix, "sparcml-rd", false, 6, type});
+    list.push_back({"sparcml-split" + suffix, "sparcml-split", false, 5, type});
+    list.push_back({"topkdsa" + suffix, "topkdsa", false, 7, type});
+    list.push_back({"randomk" + suffix, "randomk", false, 3, type});
+    list.push_back({"chunk-topk" + suffix, "chunk-topk", false, 3, type});
   }
   return list;
 }
