@@ -17,7 +17,18 @@ constexpr double kMostCorrection = 64;
 // The correction lives in the last of the kept numbers; 0 is none yet.
 double correctionOf(const Control& control) { return control.kept[3] == 0 ? 1 : control.kept[3]; }
 
+// The last step found nothing (control.side, which these methods have no other use for).
+bool foundNone(const Control& control) { return control.side != 0; }
+
+// Entries of one magnitude all lie at one place of a bin of the histogram, and a threshold from inside the bin, or from
+// its upper end, may exceed them for ever.
+uint64_t lowerEndOfBin(uint64_t key, bool isDouble) {
+  const uint32_t bits = isDouble ? 47 : 18;  // of a key inside a bin
+  return key > 1 ? std::max<uint64_t>((key - 1) >> bits << bits, 1) : key;
+}
+
 void correctShare(Control& control) {
+  control.side = control.k != 0 && control.windows[0].found == 0 ? 1 : 0;
   if (control.k == 0) return;
   const Window& window = control.windows[0];
   const auto wanted = static_cast<double>(control.k);
@@ -53,8 +64,13 @@ SelectionPlan planSampledThreshold(const SelectionRequest& request, const Rule& 
 void setThreshold(Control& control, double threshold) {
   const bool isDouble = control.isDouble != 0;
   const bool usable = threshold > 0 && isFinite(threshold) && control.k != 0;
+  uint64_t key = usable ? keyOfThreshold(threshold, isDouble) : infinityKey(isDouble);
+  if (usable && foundNone(control)) {
+    key = lowerEndOfBin(key, isDouble);
+    threshold = thresholdOfKey(key, isDouble);
+  }
   control.threshold = usable ? threshold : 0;
-  control.windows[0].key = usable ? keyOfThreshold(threshold, isDouble) : infinityKey(isDouble);
+  control.windows[0].key = key;
 }
 
 double shareWanted(const Control& control) { return static_cast<double>(control.k) / static_cast<double>(control.n); }

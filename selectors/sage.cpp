@@ -20,6 +20,8 @@ constexpr double kMargin = 0.05;   // Slovin's
 constexpr double kProbe = 1.1;     // the slope of the count is taken from here to the threshold
 constexpr double kMostChange = 2;  // of the threshold in a step, beside alpha
 constexpr double kLeastSlope = 0.5;
+constexpr double kLeast = 5e-324;  // every entry but 0 reaches it: fewer of them than k are all sent
+constexpr double kNone = 1e-300;   // no threshold to go on from
 
 double& meanBefore(Control& control) { return control.kept[0]; }
 
@@ -52,8 +54,8 @@ void scaleDefault(Control& control) {
   const double wanted = requestedShare(control) * sample.total();
   double threshold = control.threshold * alphaOf(control, sample.excess(0).mean);
   const double scanned = threshold > 0 ? sample.above(threshold) : 0;
-  if (scanned == 0) {
-    threshold = sample.quantile(wanted);
+  if (scanned == 0 || threshold < kNone) {
+    threshold = std::max(sample.quantile(wanted), kLeast);
   } else {
     const double further = std::max(sample.above(threshold * kProbe), 0.5);
     const double slope = std::max(lnOf(scanned / further) / lnOf(kProbe), kLeastSlope);

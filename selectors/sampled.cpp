@@ -22,15 +22,9 @@ constexpr double kLeast = 5e-324;  // every entry but 0 reaches it: fewer of the
 
 uint64_t mostOf(uint64_t k) { return k + k / 3; }
 
-double& foundNone(Control& control) { return control.kept[0]; }
-
-// Entries of one magnitude all lie at one place of a bin, and a quantile from inside it may exceed them for ever.
-double lowerEndOfBin(double threshold) { return thresholdOfKey(keyOfThreshold(threshold, false) >> 18 << 18, false); }
-
 void takeQuantile(Control& control) {
   const Magnitudes sample(control);
-  double threshold = sample.quantile(requestedShare(control) * sample.total());
-  if (foundNone(control) != 0) threshold = lowerEndOfBin(threshold);
+  const double threshold = sample.quantile(requestedShare(control) * sample.total());
   setThreshold(control, std::max(threshold, kLeast));
 }
 
@@ -52,7 +46,6 @@ void selectAgain(Control& control) {
   const bool tooMany = window.found > mostOf(control.k);
   window.limit = tooMany ? control.k : mostOf(control.k);
   window.exact = tooMany ? 1 : 0;
-  foundNone(control) = window.found == 0 ? 1 : 0;
 }
 
 constexpr Rule kTakeFaithful = {"sampled-faithful", takeQuantileFaithful};

@@ -72,6 +72,24 @@ class Stream {
 
 }  // namespace
 
+TEST_CASE("what is hard to estimate is sent all the same") {
+  for (const char* const name : {"sage", "sidco-e", "sidco-gp", "sidco-p", "gaussiank", "redsync", "dgc"})
+    for (const bool alone : {true, false}) {
+      CAPTURE(name, alone);
+      sparsecollParams_t params = preset(name, 0.01);
+      params.momentum = 0;
+      Group group(2, 3000, sparsecollFloat32, params);
+      for (Elements& gradient : group.gradients)  // one entry, or all of one magnitude
+        for (uint64_t i = 0; i < 3000; ++i) gradient.set(i, alone ? (i == 1234 ? 0.7 : 0) : i % 2 == 0 ? 2 : -2);
+      double sent = 0;
+      for (int step = 0; step < 40; ++step) {
+        REQUIRE(group.step() == all(2, sparsecollSuccess));
+        for (uint64_t i = 0; i < 3000; ++i) sent += std::abs(group.outs[0][i]);
+      }
+      CHECK(sent > 0);
+    }
+}
+
 TEST_CASE("default selectors keep to their density") {
   for (const Distribution& distribution : kDistributions) {
     std::vector<Stream> streams;
