@@ -38,7 +38,7 @@ endif()
 
 # Back ends that this version does not have yet are named as such, so that nobody looks for them in the binary.
 if(SPARSECOLL_CUDA_FOUND)
-  message(STATUS "CUDA: toolkit ${CUDAToolkit_VERSION} found; this version has the host back end only, skipped")
+  message(STATUS "CUDA: toolkit ${CUDAToolkit_VERSION} found; kernels are compiled, the library does not use them yet")
 else()
   message(STATUS "CUDA: no toolkit found or switched off, skipped")
 endif()

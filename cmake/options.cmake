@@ -28,8 +28,10 @@ endif()
 # What every target of this project compiles with. Contraction is off because results must have the same bits for every
 # instruction set: a fused multiply-add happens where the source says fma and nowhere else.
 add_library(sparsecoll_flags INTERFACE)
+set(warnings -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off)
+string(REPLACE ";" "," warnings_through_nvcc "${warnings}")
 target_compile_options(sparsecoll_flags INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off)
+  "$<$<COMPILE_LANGUAGE:C,CXX>:${warnings}>" "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${warnings_through_nvcc}>")
 if(SPARSECOLL_SANITIZE)
   target_compile_options(sparsecoll_flags INTERFACE
     -fsanitize=${SPARSECOLL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

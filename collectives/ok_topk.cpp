@@ -68,9 +68,9 @@ void endFaithful(Control& control) {
   if (x > 4.0 / 3) control.sumThreshold *= 1.008;
 }
 
-constexpr Rule kBegin = {"oktopk-begin", begin};
-constexpr Rule kEnd = {"oktopk-end", end};
-constexpr Rule kEndFaithful = {"oktopk-faithful-end", endFaithful};
+constexpr Rule kBegin = ruleOf<begin>("oktopk-begin");
+constexpr Rule kEnd = ruleOf<end>("oktopk-end");
+constexpr Rule kEndFaithful = ruleOf<endFaithful>("oktopk-faithful-end");
 
 class OkTopk final : public Collective {
  public:

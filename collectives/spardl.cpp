@@ -52,10 +52,10 @@ void moveShare(Control& control) {
   putShare(control, nextShare(shareIn(control), control.merged, wanted, control.teams, kFreezes), wanted);
 }
 
-constexpr Rule kTakeShare = {"spardl-share", takeShare};
-constexpr Rule kPutBackLimit = {"spardl-limit", putBackLimit};
-constexpr Rule kMoveShare = {"spardl-move", moveShare<false>};
-constexpr Rule kMoveShareAsPublished = {"spardl-faithful-move", moveShare<true>};
+constexpr Rule kTakeShare = ruleOf<takeShare>("spardl-share");
+constexpr Rule kPutBackLimit = ruleOf<putBackLimit>("spardl-limit");
+constexpr Rule kMoveShare = ruleOf<moveShare<false>>("spardl-move");
+constexpr Rule kMoveShareAsPublished = ruleOf<moveShare<true>>("spardl-faithful-move");
 
 class SparDL final : public Collective {
  public:

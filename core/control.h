@@ -122,10 +122,4 @@ struct Control {
   BlockTables blocks;
 };
 
-// One deterministic update of the control block between kernels. A device back end runs the twin it knows by name.
-struct Rule {
-  const char* name;
-  void (*onHost)(Control& control);
-};
-
 }  // namespace sparsecoll

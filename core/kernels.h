@@ -17,12 +17,29 @@
 #include "core/control.h"
 #include "core/frame.h"
 #include "core/numeric.h"
+#include "core/rule.h"
 #include "core/status.h"
 
 namespace sparsecoll {
 
+// Memory that kernels need besides their arguments. Its owner runs one thing at a time.
+class Workspace {
+ public:
+  virtual ~Workspace() = default;
+};
+
+// The order in which work runs, and what it may use.
 struct Stream {
   void* handle = nullptr;
+  Workspace* workspace = nullptr;  // of whoever enqueues
+};
+
+// The largest things a workspace is to serve.
+struct WorkspaceNeed {
+  uint64_t n = 0;
+  uint64_t windows = 0;
+  uint64_t lists = 0;
+  uint64_t entries = 0;  // of all lists of one call together
 };
 
 class MemoryBudget;
@@ -282,6 +299,10 @@ class Kernels {
   virtual const char* name() const = 0;
 
   virtual Result<Buffer> allocate(uint64_t bytes, const std::shared_ptr<MemoryBudget>& budget) = 0;  // zeroed
+  virtual Result<std::unique_ptr<Workspace>> makeWorkspace(const WorkspaceNeed& need,
+                                                           const std::shared_ptr<MemoryBudget>& budget) = 0;
+  // The first thing that kernels found wrong since the last call, once all of the stream's work is done.
+  virtual Status findings(Stream stream) = 0;
   virtual void fillZero(void* data, uint64_t bytes, Stream stream) = 0;
   virtual void copy(void* to, const void* from, uint64_t bytes, Stream stream) = 0;
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/random.h"
-#include "host/lists.h"
+#include "core/list_span.h"
 
 namespace sparsecoll::host {
 

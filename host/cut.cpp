@@ -10,7 +10,7 @@
 
 #include "core/limits.h"
 #include "host/descent.h"
-#include "host/lists.h"
+#include "core/list_span.h"
 
 namespace sparsecoll::host {
 

@@ -138,6 +138,11 @@ class HostKernels final : public Kernels {
     std::memset(data, 0, rounded);
     return Buffer(data, rounded, &std::free, budget);
   }
+  Result<std::unique_ptr<Workspace>> makeWorkspace(const WorkspaceNeed&,
+                                                   const std::shared_ptr<MemoryBudget>&) override {
+    return std::make_unique<Workspace>();  // loops keep what they need on the stack
+  }
+  Status findings(Stream) override { return {}; }
   void fillZero(void* data, uint64_t bytes, Stream) override { std::memset(data, 0, bytes); }
   void copy(void* to, const void* from, uint64_t bytes, Stream) override {
     std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));

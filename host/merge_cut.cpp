@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "host/descent.h"
-#include "host/lists.h"
+#include "core/list_span.h"
 #include "host/merge.h"
 #include "host/settle.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "host/lists.h"
+#include "core/list_span.h"
 
 namespace sparsecoll::host {
 

@@ -10,7 +10,7 @@
 
 #include "core/kernels.h"
 #include "core/limits.h"
-#include "host/lists.h"
+#include "core/list_span.h"
 
 namespace sparsecoll::host {
 

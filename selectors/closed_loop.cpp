@@ -37,7 +37,7 @@ void correctShare(Control& control) {
   control.kept[3] = std::clamp(correctionOf(control) * factor, kLeastCorrection, kMostCorrection);
 }
 
-constexpr Rule kCorrectShare = {"correct-share", correctShare};
+constexpr Rule kCorrectShare = ruleOf<correctShare>("correct-share");
 
 }  // namespace
 

@@ -83,8 +83,8 @@ void shareAsPublished(Control& control) {
   takeBin(control, tables);
 }
 
-constexpr Rule kShare = {"deft-share", share};
-constexpr Rule kShareAsPublished = {"deft-faithful-share", shareAsPublished};
+constexpr Rule kShare = ruleOf<share>("deft-share");
+constexpr Rule kShareAsPublished = ruleOf<shareAsPublished>("deft-faithful-share");
 
 }  // namespace
 

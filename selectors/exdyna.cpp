@@ -65,10 +65,10 @@ void afterFaithful(Control& control) {
   moveFaithful(control);
 }
 
-constexpr Rule kBefore = {"exdyna-before", before};
-constexpr Rule kAfter = {"exdyna-after", after};
-constexpr Rule kBeforeFaithful = {"exdyna-faithful-before", beforeFaithful};
-constexpr Rule kAfterFaithful = {"exdyna-faithful-after", afterFaithful};
+constexpr Rule kBefore = ruleOf<before>("exdyna-before");
+constexpr Rule kAfter = ruleOf<after>("exdyna-after");
+constexpr Rule kBeforeFaithful = ruleOf<beforeFaithful>("exdyna-faithful-before");
+constexpr Rule kAfterFaithful = ruleOf<afterFaithful>("exdyna-faithful-after");
 
 }  // namespace
 

@@ -48,9 +48,11 @@ void fit(Control& control, double share, const Trials& trials) {
   setThreshold(control, tried(sample, normalThreshold(sample, share), share, trials));
 }
 
-constexpr Rule kFitFaithful = {"gaussian-faithful",
-                               [](Control& control) { fit(control, shareWanted(control), kPublished); }};
-constexpr Rule kFitDefault = {"gaussian", [](Control& control) { fit(control, requestedShare(control), kCareful); }};
+void fitFaithful(Control& control) { fit(control, shareWanted(control), kPublished); }
+void fitDefault(Control& control) { fit(control, requestedShare(control), kCareful); }
+
+constexpr Rule kFitFaithful = ruleOf<fitFaithful>("gaussian-faithful");
+constexpr Rule kFitDefault = ruleOf<fitDefault>("gaussian");
 
 }  // namespace
 

@@ -42,8 +42,8 @@ void noteGuard(Control& control) {
   control.threshold = kept;
 }
 
-constexpr Rule kTakeTurn = {"leader-turn", takeTurn};
-constexpr Rule kNoteGuard = {"leader-guard", noteGuard};
+constexpr Rule kTakeTurn = ruleOf<takeTurn>("leader-turn");
+constexpr Rule kNoteGuard = ruleOf<noteGuard>("leader-guard");
 
 }  // namespace
 

@@ -30,10 +30,10 @@ void beforeFaithful(Control& control) {
   startFaithful(control);
 }
 
-constexpr Rule kBefore = {"micro-before", before};
-constexpr Rule kAfter = {"micro-after", noteThreshold};
-constexpr Rule kBeforeFaithful = {"micro-faithful-before", beforeFaithful};
-constexpr Rule kAfterFaithful = {"micro-faithful-after", moveFaithful};
+constexpr Rule kBefore = ruleOf<before>("micro-before");
+constexpr Rule kAfter = ruleOf<noteThreshold>("micro-after");
+constexpr Rule kBeforeFaithful = ruleOf<beforeFaithful>("micro-faithful-before");
+constexpr Rule kAfterFaithful = ruleOf<moveFaithful>("micro-faithful-after");
 
 }  // namespace
 

@@ -58,8 +58,8 @@ void searchDefault(Control& control) {
   setThreshold(control, threshold);
 }
 
-constexpr Rule kSearchFaithful = {"redsync-faithful", searchFaithful};
-constexpr Rule kSearchDefault = {"redsync", searchDefault};
+constexpr Rule kSearchFaithful = ruleOf<searchFaithful>("redsync-faithful");
+constexpr Rule kSearchDefault = ruleOf<searchDefault>("redsync");
 
 }  // namespace
 

@@ -91,11 +91,11 @@ void afterCutFaithful(Control& control) {
   if (x > 5.0 / 4) control.threshold *= 1.012;
 }
 
-constexpr Rule kBefore = {"reuse-before", before};
-constexpr Rule kTakeLargest = {"reuse-take", takeLargest};
-constexpr Rule kAfterCut = {"reuse-after", afterCut};
-constexpr Rule kBeforeFaithful = {"reuse-faithful-before", beforeFaithful};
-constexpr Rule kAfterCutFaithful = {"reuse-faithful-after", afterCutFaithful};
+constexpr Rule kBefore = ruleOf<before>("reuse-before");
+constexpr Rule kTakeLargest = ruleOf<takeLargest>("reuse-take");
+constexpr Rule kAfterCut = ruleOf<afterCut>("reuse-after");
+constexpr Rule kBeforeFaithful = ruleOf<beforeFaithful>("reuse-faithful-before");
+constexpr Rule kAfterCutFaithful = ruleOf<afterCutFaithful>("reuse-faithful-after");
 
 }  // namespace
 

@@ -64,8 +64,8 @@ void scaleDefault(Control& control) {
   setThreshold(control, threshold);
 }
 
-constexpr Rule kScaleFaithful = {"sage-faithful", scaleFaithful};
-constexpr Rule kScaleDefault = {"sage", scaleDefault};
+constexpr Rule kScaleFaithful = ruleOf<scaleFaithful>("sage-faithful");
+constexpr Rule kScaleDefault = ruleOf<scaleDefault>("sage");
 
 }  // namespace
 

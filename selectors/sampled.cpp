@@ -48,9 +48,9 @@ void selectAgain(Control& control) {
   window.exact = tooMany ? 1 : 0;
 }
 
-constexpr Rule kTakeFaithful = {"sampled-faithful", takeQuantileFaithful};
-constexpr Rule kTake = {"sampled", takeQuantile};
-constexpr Rule kSelectAgain = {"select-again", selectAgain};
+constexpr Rule kTakeFaithful = ruleOf<takeQuantileFaithful>("sampled-faithful");
+constexpr Rule kTake = ruleOf<takeQuantile>("sampled");
+constexpr Rule kSelectAgain = ruleOf<selectAgain>("select-again");
 
 }  // namespace
 

@@ -4,7 +4,16 @@
 #include <cmath>
 
 #include "core/random.h"
+
 namespace sparsecoll {
+
+namespace {
+
+void advance(Control& control) { ++control.iteration; }
+
+constexpr Rule kAdvance = ruleOf<advance>("advance");
+
+}  // namespace
 
 uint64_t entriesOf(double density, uint64_t n) {
   if (density <= 0 || n == 0) return 0;
@@ -185,7 +194,6 @@ void Selection::afterCut(Stream stream) {
 Status Selection::observe(std::span<const ListView> delivered, Stream stream) {
   if (plan_.blocks != 0) SC_TRY(kernels_.countBlocks(delivered, control(), stream));
   if (plan_.afterExchange != nullptr) kernels_.apply(*plan_.afterExchange, control(), stream);
-  static constexpr Rule kAdvance = {"advance", [](Control& control) { ++control.iteration; }};
   kernels_.apply(kAdvance, control(), stream);
   return {};
 }

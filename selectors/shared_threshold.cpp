@@ -169,8 +169,8 @@ void moveFaithful(Control& control) {
     control.threshold *= 0.995;
 }
 
-constinit const Rule kReadLadder = {"shared-read", readLadder};
-constinit const Rule kTellShare = {"shared-tell", tellShare};
+constinit const Rule kReadLadder = ruleOf<readLadder>("shared-read");
+constinit const Rule kTellShare = ruleOf<tellShare>("shared-tell");
 
 void planSharedThreshold(const SelectionRequest& request, double roomShare, uint64_t longest, SelectionPlan& plan) {
   const Wanted wanted = wantedOf(request);

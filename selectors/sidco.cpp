@@ -86,9 +86,10 @@ struct Rules {
 };
 
 template <sparsecollDistribution_t kDistribution>
-constexpr Rules kRules = {{"sidco-fit", fitDefault<kDistribution>}, {"sidco-faithful-fit", fitFaithful<kDistribution>}};
+constexpr Rules kRules = {ruleOf<fitDefault<kDistribution>>("sidco-fit"),
+                          ruleOf<fitFaithful<kDistribution>>("sidco-faithful-fit")};
 
-constexpr Rule kAdaptStages = {"sidco-stages", adaptStages};
+constexpr Rule kAdaptStages = ruleOf<adaptStages>("sidco-stages");
 
 const Rules& rulesOf(sparsecollDistribution_t distribution) {
   switch (distribution) {

@@ -57,7 +57,7 @@ void afterCut(Control& control) {
   moveGuards(control);
 }
 
-constexpr Rule kAfterCut = {"topk", afterCut};
+constexpr Rule kAfterCut = ruleOf<afterCut>("topk");
 
 // Candidates beyond three times what a unit keeps, for guards that are somewhat too low. One large unit also gets room
 // for a useful sample (see host/cut.cpp).

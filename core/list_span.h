@@ -1,12 +1,13 @@
-// A list as the host's loops see it.
+// A list as loops over its entries see it, and where the entries of a list being written go.
 #pragma once
 
 #include <cstdint>
 
 #include "core/checked.h"
+#include "core/frame.h"
 #include "core/kernels.h"
 
-namespace sparsecoll::host {
+namespace sparsecoll {
 
 template <class A, class Index = uint32_t>
 struct ListSpan {
@@ -16,7 +17,7 @@ struct ListSpan {
 };
 
 template <class A, class Index = uint32_t>
-ListSpan<A, Index> spanOf(const ListView& list) {
+SC_BOTH ListSpan<A, Index> spanOf(const ListView& list) {
   const uint32_t all = *list.count;
   const auto* const indices = static_cast<const Index*>(list.indices);
   if (list.flags != nullptr && (*list.flags & kFrameDense) != 0) {
@@ -34,19 +35,20 @@ ListSpan<A, Index> spanOf(const ListView& list) {
   return {indices + begin, static_cast<const A*>(values) + begin, length};
 }
 
-// A list being written: where entry 0 goes. total: how many there will be.
+// Where entry 0 goes.
 template <class A>
 struct ListSlots {
   uint32_t* indices;
   A* values;  // nullptr: indices only
 };
 
+// total: how many entries there will be.
 template <class A>
-ListSlots<A> slotsOf(const List& list, uint64_t total) {
+SC_BOTH ListSlots<A> slotsOf(const List& list, uint64_t total) {
   if (list.where == List::Values::kNone) return {list.indices, nullptr};
   if (list.where == List::Values::kApart) return {list.indices, static_cast<A*>(list.values)};
   auto* const bytes = reinterpret_cast<std::byte*>(list.indices);
   return {list.indices, reinterpret_cast<A*>(bytes + alignUp(total * sizeof(uint32_t), 16))};
 }
 
-}  // namespace sparsecoll::host
+}  // namespace sparsecoll

@@ -1,0 +1,31 @@
+# The CUDA language, where there is a toolkit: which devices, and how device code is compiled.
+if(NOT SPARSECOLL_CUDA_FOUND)
+  return()
+endif()
+
+set(SPARSECOLL_CUDA_ARCHITECTURES "80-real;86-real;89-real;90-real;100-real;100-virtual" CACHE STRING
+  "Devices to compile for; the last one also as PTX for later ones")
+set(CMAKE_CUDA_ARCHITECTURES ${SPARSECOLL_CUDA_ARCHITECTURES})
+if(NOT DEFINED CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+endif()
+if(SPARSECOLL_CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${SPARSECOLL_CCACHE})
+endif()
+enable_language(CUDA)
+# CMake before 3.26 does not know this flag of newer compilers.
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+
+# Contraction is off on devices too (options.cmake). Constant expressions of the standard library may be called from
+# device code. 20208: no device code uses long double; it stands in a header of fmt, whose own test of constant
+# expressions does not know nvcc's.
+add_library(sparsecoll_cuda_flags INTERFACE)
+target_compile_options(sparsecoll_cuda_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-fmad=false;-diag-suppress=20208;-Werror=all-warnings>")
+target_compile_definitions(sparsecoll_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>")

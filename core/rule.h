@@ -1,0 +1,32 @@
+// Rules: deterministic updates of the control block between kernels. A rule is a function marked SC_BOTH; where its
+// file is compiled for devices too, ruleOf also makes the kernel of one thread that runs it there.
+#pragma once
+
+#include "core/control.h"
+#include "core/portable.h"
+
+namespace sparsecoll {
+
+struct Rule {
+  const char* name;
+  void (*onHost)(Control& control);
+  void (*onDevice)(Control* control);  // a kernel; nullptr in a library without devices
+};
+
+#if SC_DEVICE_CODE
+template <void (*kUpdate)(Control&)>
+__global__ void runRule(Control* control) {
+  kUpdate(*control);
+}
+template <void (*kUpdate)(Control&)>
+constexpr Rule ruleOf(const char* name) {
+  return {name, kUpdate, runRule<kUpdate>};
+}
+#else
+template <void (*kUpdate)(Control&)>
+constexpr Rule ruleOf(const char* name) {
+  return {name, kUpdate, nullptr};
+}
+#endif
+
+}  // namespace sparsecoll

@@ -1,0 +1,63 @@
+// Sums over the threads of a block.
+#pragma once
+
+#include "cuda/device.h"
+
+namespace sparsecoll::cuda {
+
+template <class T>
+__device__ inline T warpSum(T value) {
+  for (uint32_t step = kWarp / 2; step != 0; step /= 2) value += __shfl_down_sync(kAllLanes, value, step);
+  return __shfl_sync(kAllLanes, value, 0);
+}
+
+// The sum of the values of lower lanes.
+template <class T>
+__device__ inline T warpSumBelow(T value) {
+  T sum = value;
+  for (uint32_t step = 1; step < kWarp; step *= 2) {
+    const T below = __shfl_up_sync(kAllLanes, sum, step);
+    if (laneIndex() >= step) sum += below;
+  }
+  return sum - value;
+}
+
+// Room for a block's sums, in shared memory.
+template <class T>
+struct BlockSums {
+  T warps[kWarp];
+  T total;
+};
+
+// The sum of the values of lower threads, and of all. Every thread of the block calls it; its warps are whole. Ends
+// with a barrier, so that the room can be used again at once.
+template <class T>
+struct BlockSum {
+  T below;
+  T total;
+};
+
+template <class T>
+__device__ inline BlockSum<T> blockSum(T value, BlockSums<T>& room) {
+  const T belowInWarp = warpSumBelow(value);
+  if (laneIndex() == kWarp - 1) room.warps[warpIndex()] = belowInWarp + value;
+  __syncthreads();
+  if (warpIndex() == 0) {
+    const uint32_t warps = blockDim.x / kWarp;
+    const T ofWarp = laneIndex() < warps ? room.warps[laneIndex()] : T{0};
+    const T belowWarp = warpSumBelow(ofWarp);
+    if (laneIndex() < warps) room.warps[laneIndex()] = belowWarp;
+    if (laneIndex() == kWarp - 1) room.total = belowWarp + ofWarp;
+  }
+  __syncthreads();
+  const BlockSum<T> sums{room.warps[warpIndex()] + belowInWarp, room.total};
+  __syncthreads();
+  return sums;
+}
+
+// In every thread the number of threads for which it holds.
+__device__ inline uint32_t warpCount(bool holds) {
+  return static_cast<uint32_t>(__popc(__ballot_sync(kAllLanes, holds)));
+}
+
+}  // namespace sparsecoll::cuda

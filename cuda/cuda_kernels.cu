@@ -1,0 +1,201 @@
+#include "cuda/cuda_kernels.h"
+
+#include <algorithm>
+
+#include "core/memory.h"
+#include "cuda/dense.h"
+#include "cuda/device_workspace.h"
+#include "cuda/frames.h"
+#include "cuda/lists.h"
+#include "cuda/selection.h"
+
+namespace sparsecoll::cuda {
+
+namespace {
+
+void releaseDeviceMemory(void* data) { (void)cudaFree(data); }
+
+class CudaKernels final : public Kernels {
+ public:
+  explicit CudaKernels(DeviceContext device) : device_(std::move(device)) {}
+
+  Status prepare() {
+    SC_TRY(finding_, allocate(sizeof(Finding), nullptr));
+    device_.setFinding(finding_.as<Finding>());
+    return {};
+  }
+
+  sparsecollBackend_t backend() const override { return sparsecollBackendCuda; }
+  const char* name() const override { return "cuda"; }
+
+  Result<Buffer> allocate(uint64_t bytes, const std::shared_ptr<MemoryBudget>& budget) override {
+    const uint64_t rounded = alignUp(std::max<uint64_t>(bytes, 1), 256);
+    if (budget != nullptr) SC_TRY(budget->take(rounded));
+    void* data = nullptr;
+    cudaError_t error = cudaSetDevice(device_.ordinal());
+    if (error == cudaSuccess) error = cudaMalloc(&data, rounded);
+    if (error == cudaSuccess) error = cudaMemset(data, 0, rounded);
+    if (error == cudaSuccess) return Buffer(data, rounded, &releaseDeviceMemory, budget);
+    if (data != nullptr) releaseDeviceMemory(data);
+    (void)cudaGetLastError();  // told here, not by the next call
+    if (budget != nullptr) budget->give(rounded);
+    return fail(error == cudaErrorMemoryAllocation ? sparsecollOutOfMemory : sparsecollCudaError,
+                "{} bytes on device {} could not be allocated: {}", rounded, device_.ordinal(),
+                cudaGetErrorString(error));
+  }
+
+  Result<std::unique_ptr<Workspace>> makeWorkspace(const WorkspaceNeed& need,
+                                                   const std::shared_ptr<MemoryBudget>& budget) override {
+    SC_TRY(Buffer memory, allocate(DeviceWorkspace::bytesFor(need), budget));
+    return std::unique_ptr<Workspace>(new DeviceWorkspace(need, std::move(memory)));
+  }
+
+  Status findings(Stream stream) override {
+    Finding finding{};
+    const auto handle = static_cast<cudaStream_t>(stream.handle);
+    device_.note("findings", 1,
+                 cudaMemcpyAsync(&finding, device_.finding(), sizeof finding, cudaMemcpyDefault, handle));
+    device_.note("findings", 1, cudaMemsetAsync(device_.finding(), 0, sizeof finding, handle));
+    device_.note("findings", 1, cudaStreamSynchronize(handle));
+    SC_TRY(device_.takeFailure());
+    return statusOf(finding);
+  }
+
+  void fillZero(void* data, uint64_t bytes, Stream stream) override {
+    device_.note("fillZero", bytes, cudaMemsetAsync(data, 0, bytes, static_cast<cudaStream_t>(stream.handle)));
+  }
+  void copy(void* to, const void* from, uint64_t bytes, Stream stream) override {
+    device_.note("copy", bytes,
+                 cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.handle)));
+  }
+
+  void sample(const PassArgs& args, Stream stream) override { cuda::sample(args, device_, stream); }
+  void pass(const PassArgs& args, Stream stream) override { cuda::pass(args, device_, stream); }
+  void countRungs(const CutArgs& args, Stream stream) override { cuda::countRungs(args, device_, stream); }
+  void draw(const CutArgs& args, Stream stream) override { cuda::draw(args, device_, stream); }
+  void cut(const CutArgs& args, Stream stream) override { cuda::cut(args, device_, stream); }
+  void apply(const Rule& rule, Control* control, Stream stream) override {
+    device_.launch(rule.name, 1, rule.onDevice, {1, 1, 0}, stream, control);
+  }
+
+  void seal(const SealArgs& args, Stream stream) override { cuda::seal(args, device_, stream); }
+  Status open(const OpenArgs& args, Stream stream) override {
+    cuda::open(args, device_, stream);
+    return device_.takeFailure();
+  }
+
+  Status gather(const void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const List& to,
+                Stream stream) override {
+    cuda::gather(acc, type, n, list, to, device_, stream);
+    return device_.takeFailure();
+  }
+  void sumValues(std::span<const void* const> from, sparsecollDataType_t type, const uint32_t* count, const List& to,
+                 Stream stream) override {
+    cuda::sumValues(from, type, count, to, device_, stream);
+  }
+  Status combine(const CombineArgs& args, Stream stream) override {
+    cuda::combine(args, device_, stream);
+    return device_.takeFailure();
+  }
+  Status merge(const MergeArgs& args, Stream stream) override {
+    cuda::merge(args, device_, stream);
+    return device_.takeFailure();
+  }
+  Status mergeCut(const MergeCutArgs& args, Stream stream) override {
+    cuda::mergeCut(args, device_, stream);
+    return device_.takeFailure();
+  }
+  Status stream(const StreamArgs& args, Stream stream) override {
+    cuda::stream(args, device_, stream);
+    return device_.takeFailure();
+  }
+  Status join(const JoinArgs& args, Stream stream) override {
+    cuda::join(args, device_, stream);
+    return device_.takeFailure();
+  }
+  Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to,
+                     Stream stream) override {
+    cuda::concatenate(parts, type, to, device_, stream);
+    return device_.takeFailure();
+  }
+  void packChunks(const ListView& list, uint64_t chunk, std::byte* frame, const FrameLayout& layout,
+                  sparsecollDataType_t type, Stream stream) override {
+    cuda::packChunks(list, chunk, frame, layout, type, device_, stream);
+  }
+  Status unpackChunks(const std::byte* frame, const FrameLayout& layout, uint64_t chunk, const uint64_t* perChunk,
+                      sparsecollDataType_t type, const List& to, Stream stream) override {
+    cuda::unpackChunks(frame, layout, chunk, perChunk, type, to, device_, stream);
+    return device_.takeFailure();
+  }
+  void settle(const SettleArgs& args, Stream stream) override { cuda::settle(args, device_, stream); }
+  Status checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners,
+                     Stream stream) override {
+    cuda::checkCounts(list, bounds, most, owners, device_, stream);
+    return device_.takeFailure();
+  }
+  Status checkOrder(const ListView& list, uint64_t n, Stream stream) override {
+    cuda::checkOrder(list, n, device_, stream);
+    return device_.takeFailure();
+  }
+  void cutRegions(const ListView& sum, Control* control, Stream stream) override {
+    cuda::cutRegions(sum, control, device_, stream);
+  }
+  void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control,
+                    Stream stream) override {
+    cuda::countStreams(counts, regions, denseFrom, control, device_, stream);
+  }
+  Status countBlocks(std::span<const ListView> lists, Control* control, Stream stream) override {
+    cuda::countBlocks(lists, control, device_, stream);
+    return device_.takeFailure();
+  }
+  void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, Stream stream) override {
+    cuda::tally(sum, bounds, owners, control, device_, stream);
+  }
+  void denseSum(const DenseSumArgs& args, Stream stream) override { cuda::denseSum(args, device_, stream); }
+
+  void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, Stream stream) override {
+    cuda::zeroAt(acc, type, n, list, device_, stream);
+  }
+  void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control,
+                      Stream stream) override {
+    cuda::clearNonFinite(acc, type, n, control, device_, stream);
+  }
+  void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
+                 double scale, Stream stream) override {
+    cuda::addFinite(acc, accType, x, type, n, scale, device_, stream);
+  }
+  void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n,
+             Stream stream) override {
+    cuda::flush(acc, accType, x, type, n, device_, stream);
+  }
+  void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts,
+                 Stream stream) override {
+    cuda::histogram(x, type, n, floorKey, counts, device_, stream);
+  }
+  void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds, double* squares,
+                      Stream stream) override {
+    cuda::segmentSquares(x, type, bounds, squares, device_, stream);
+  }
+
+ private:
+  DeviceContext device_;
+  Buffer finding_;
+};
+
+}  // namespace
+
+int deviceCount() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  (void)cudaGetLastError();
+  return 0;
+}
+
+Result<std::unique_ptr<Kernels>> makeCudaKernels(int device) {
+  SC_TRY(DeviceContext context, DeviceContext::make(device));
+  auto kernels = std::make_unique<CudaKernels>(std::move(context));
+  SC_TRY(kernels->prepare());
+  return std::unique_ptr<Kernels>(std::move(kernels));
+}
+
+}  // namespace sparsecoll::cuda

@@ -1,0 +1,50 @@
+// What device code is written in: CUDA C++ without inline assembly, cooperative groups or CUB, so that the tests can
+// run every kernel on the host.
+//
+// No block ever waits for another one: work that needs the result of all blocks is a further kernel.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "core/numeric.h"
+
+#if defined(SPARSECOLL_SIMT)
+#define SC_DYNAMIC_SHARED(Type, name) Type* const name = static_cast<Type*>(simtDynamicShared())
+#else
+extern __shared__ __align__(16) unsigned char sparsecollDynamicShared[];
+#define SC_DYNAMIC_SHARED(Type, name) Type* const name = reinterpret_cast<Type*>(sparsecollDynamicShared)
+#endif
+
+namespace sparsecoll::cuda {
+
+inline constexpr uint32_t kWarp = 32;
+inline constexpr uint32_t kThreads = 256;  // a block, unless a kernel says otherwise
+inline constexpr uint32_t kAllLanes = 0xffffffffu;
+
+__device__ inline uint32_t laneIndex() { return threadIdx.x % kWarp; }
+__device__ inline uint32_t warpIndex() { return threadIdx.x / kWarp; }
+__device__ inline uint32_t lanesBelow() { return (1u << laneIndex()) - 1; }
+__device__ inline uint64_t globalThread() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline uint64_t globalThreads() { return uint64_t{gridDim.x} * blockDim.x; }
+
+using Wide = unsigned long long;  // what CUDA's 64-bit atomics are declared for
+static_assert(sizeof(Wide) == sizeof(uint64_t));
+
+__device__ inline uint64_t atomicAddWide(uint64_t* at, uint64_t value) {
+  return atomicAdd(reinterpret_cast<Wide*>(at), static_cast<Wide>(value));
+}
+__device__ inline uint64_t atomicMaxWide(uint64_t* at, uint64_t value) {
+  return atomicMax(reinterpret_cast<Wide*>(at), static_cast<Wide>(value));
+}
+__device__ inline uint64_t atomicMinWide(uint64_t* at, uint64_t value) {
+  return atomicMin(reinterpret_cast<Wide*>(at), static_cast<Wide>(value));
+}
+
+template <class A>
+__device__ inline auto keyOf(A x) {
+  return Magnitude<A>::of(x);
+}
+
+}  // namespace sparsecoll::cuda

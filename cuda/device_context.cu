@@ -1,0 +1,19 @@
+#include "cuda/device_context.h"
+
+#include "cuda/cuda_kernels.h"
+
+namespace sparsecoll::cuda {
+
+Result<DeviceContext> DeviceContext::make(int ordinal) {
+  if (ordinal < 0 || ordinal >= deviceCount())
+    return fail(sparsecollInvalidArgument, "device {} of {} devices", ordinal, deviceCount());
+  DeviceContext context;
+  context.ordinal_ = ordinal;
+  int processors = 0;
+  const cudaError_t error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, ordinal);
+  if (error != cudaSuccess) return fail(sparsecollCudaError, "device {}: {}", ordinal, cudaGetErrorString(error));
+  context.processors_ = static_cast<uint32_t>(processors);
+  return context;
+}
+
+}  // namespace sparsecoll::cuda

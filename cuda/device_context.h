@@ -1,0 +1,64 @@
+// A device as the kernels' callers see it: its size, how work is launched on it, and where findings go.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/kernels.h"
+#include "cuda/device.h"
+#include "cuda/findings.h"
+
+namespace sparsecoll::cuda {
+
+struct Grid {
+  uint64_t blocks = 1;
+  uint32_t threads = kThreads;
+  uint32_t sharedBytes = 0;
+};
+
+class DeviceContext {
+ public:
+  static Result<DeviceContext> make(int ordinal);
+
+  int ordinal() const { return ordinal_; }
+  uint32_t processors() const { return processors_; }
+  Finding* finding() const { return finding_; }
+  void setFinding(Finding* finding) { finding_ = finding; }
+
+  // A grid for `items` of work, `each` a block, no larger than keeps all processors busy: blocks take further items in
+  // turn.
+  Grid gridFor(uint64_t items, uint64_t each = kThreads, uint32_t threads = kThreads) const {
+    const uint64_t blocks = (items + each - 1) / each;
+    return {std::clamp<uint64_t>(blocks, 1, uint64_t{processors_} * kBlocksPerProcessor), threads, 0};
+  }
+
+  // name, size: what a failure is reported with.
+  template <class... Parameters, class... Arguments>
+  void launch(const char* name, uint64_t size, void (*kernel)(Parameters...), const Grid& grid, Stream stream,
+              Arguments&&... arguments) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
+    config.blockDim = dim3(grid.threads);
+    config.dynamicSmemBytes = grid.sharedBytes;
+    config.stream = static_cast<cudaStream_t>(stream.handle);
+    note(name, size, cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
+  }
+
+  // The first call of the runtime that failed since the last look.
+  void note(const char* name, uint64_t size, cudaError_t error) {
+    if (error == cudaSuccess || !failure_.ok()) return;
+    failure_ = fail(sparsecollCudaError, "{} over {} elements on device {}: {}", name, size, ordinal_,
+                    cudaGetErrorString(error));
+  }
+  Status takeFailure() { return std::exchange(failure_, Status()); }
+
+ private:
+  static constexpr uint32_t kBlocksPerProcessor = 16;
+
+  int ordinal_ = 0;
+  uint32_t processors_ = 1;
+  Finding* finding_ = nullptr;
+  Status failure_;
+};
+
+}  // namespace sparsecoll::cuda

@@ -1,0 +1,48 @@
+// What kernels find wrong while nobody on the host looks. The first finding of an operation is kept; from then on
+// kernels leave the residual as it is.
+#pragma once
+
+#include "core/status.h"
+#include "cuda/device.h"
+
+namespace sparsecoll::cuda {
+
+struct Finding {
+  uint32_t result;  // sparsecollResult_t; 0: none
+  int32_t peer;     // rank concerned, -1 if none
+  uint32_t what;    // Found
+  uint64_t value;
+  uint64_t limit;
+};
+
+// What a finding says; findings.cu has the texts.
+enum class Found : uint32_t {
+  kNothing,
+  kSequence,  // value: the frame's, limit: this rank's
+  kPlan,
+  kFlags,
+  kCount,         // value entries where the frame has room for limit
+  kCountsDiffer,  // value values for limit indices
+  kIndex,         // value is not below limit
+  kOrder,         // entry value is not above the one before it
+  kParts,         // value entries are not limit lists of equal length
+  kOwners,        // value entries where the owner has room for limit
+  kOutput,        // the union has value entries, the output limit slots
+  kShares,        // the teams give different shares
+};
+
+#if SC_DEVICE_CODE
+__device__ inline void report(Finding* finding, sparsecollResult_t result, int32_t peer, Found what, uint64_t value = 0,
+                              uint64_t limit = 0) {
+  if (atomicCAS(&finding->result, 0u, static_cast<uint32_t>(result)) != 0) return;
+  finding->peer = peer;
+  finding->what = static_cast<uint32_t>(what);
+  finding->value = value;
+  finding->limit = limit;
+}
+__device__ inline bool sound(const Finding* finding) { return finding->result == 0; }
+#endif
+
+Status statusOf(const Finding& finding);
+
+}  // namespace sparsecoll::cuda
