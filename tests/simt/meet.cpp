@@ -77,12 +77,15 @@ void Block::checkMeeting(const Warp& warp, unsigned first) {
   if (isShuffle(self.meet) && (width == 0 || width > kLanes || (width & (width - 1)) != 0)) {
     fail(Misuse::badCall, here() + " with a width of " + std::to_string(width));
   }
-  const uint32_t others = warp.waiting & self.mask;
-  if (others == 0) return;
-  const Thread& other = threads_[first + static_cast<unsigned>(__builtin_ctz(others))];
-  if (other.meet == self.meet && other.mask == self.mask) return;
-  fail(Misuse::mixedCollectives, here() + " meets " + describe(other.meet) + " at " + describe(other.place) +
-                                     (other.mask == self.mask ? "" : " with another mask"));
+  // Lanes with full masks have been checked against each other when they came.
+  for (uint32_t rest = warp.waiting; rest != 0; rest = self.mask == ~0u ? 0 : rest & (rest - 1)) {
+    const auto lane = static_cast<unsigned>(__builtin_ctz(rest));
+    const Thread& other = threads_[first + lane];
+    if (other.meet == self.meet && other.mask == self.mask) continue;
+    if (!(self.mask >> lane & 1) && !(other.mask >> (current_ - first) & 1)) continue;
+    fail(Misuse::mixedCollectives, here() + " meets " + describe(other.meet) + " at " + describe(other.place) +
+                                       (other.mask == self.mask ? "" : " with another mask"));
+  }
 }
 
 void Block::meetComplete(unsigned first, uint32_t group) {
