@@ -46,8 +46,8 @@ class ChunkGather final : public Collective {
                          step.stream));
     for (size_t r = 0; r < lists_.size(); ++r)
       if (r != own_)
-        SC_TRY(kernels_.unpackChunks(round_.frames()[r], round_.layout(), chunk_, &step.control->windows[0].limit,
-                                     type_, lists_[r].list(), step.stream));
+        SC_TRY(kernels_.unpackChunks(round_.frames()[r], round_.layout(), chunk_, &step.tables->windows[0].limit, type_,
+                                     lists_[r].list(), step.stream));
     return Delivered{views_, Combine::kAdd, {&views_[own_], 1}};
   }
 

@@ -31,7 +31,8 @@ struct CollectiveStep {
   Operation* operation = nullptr;
   const void* acc = nullptr;  // n accumulated gradients of this rank
   Control* control = nullptr;
-  CutArgs cut;  // for those that select: all but what is selected and where it goes
+  const Control* tables = nullptr;  // where control's tables lie; its numbers are not kept up to date
+  CutArgs cut;                      // for those that select: all but what is selected and where it goes
   Stream stream;
 };
 

@@ -61,11 +61,11 @@ class OkTopk final : public Collective {
     SC_TRY(split(step));
     std::byte* const own = frames_.at(*step.operation, ownFrame_);
     SC_TRY(cut(step, received_, &step.control->n, listIn(own, frames_.layout(ownFrame_)), nullptr));
-    SC_TRY(gather_.run(step, relay_, frames_, own, step.control->regions, gathered_.list()));
+    SC_TRY(gather_.run(step, relay_, frames_, own, step.tables->regions, gathered_.list()));
     const ListView gathered = gathered_.view();
     SC_TRY(cut(step, {&gathered, 1}, &step.control->sumLimit, sum_.list(), &step.control->sumKept));
     final_ = sum_.view();
-    kernels_.tally(final_, step.control->regions, ranks_, step.control, step.stream);
+    kernels_.tally(final_, step.tables->regions, ranks_, step.control, step.stream);
     kernels_.apply(end_, step.control, step.stream);
     kernels_.cutRegions(final_, step.control, step.stream);
     sent_ = own_.view();
@@ -80,8 +80,8 @@ class OkTopk final : public Collective {
     for (uint32_t w = 0; w < ranks_; ++w) {
       std::byte* const frame = partFrames_[w] = frames_.at(operation, parts_[w]);
       ListPart part{own_.view()};
-      part.lowAt = step.control->regions + w;
-      part.highAt = step.control->regions + w + 1;
+      part.lowAt = step.tables->regions + w;
+      part.highAt = step.tables->regions + w + 1;
       SC_TRY(kernels_.concatenate({&part, 1}, type_, listIn(frame, split_.layout()), step.stream));
       kernels_.seal({frame, split_.layout(), identity, step.control, withPayload}, step.stream);
     }

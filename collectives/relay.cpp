@@ -23,6 +23,11 @@ Result<PeerRound> PeerRound::make(const CollectiveSetup& setup, int to, const Fr
   if (from != kNobody && !setup.transport->sharesMemory()) {
     SC_TRY(round.landing_, setup.kernels->allocate(in.capacityBytes(), setup.budget));
   }
+  if (from != kNobody) {
+    const auto most = static_cast<uint32_t>(in.capacity);
+    SC_TRY(round.most_, setup.kernels->allocate(sizeof most, setup.budget));
+    setup.kernels->copy(round.most_.as<>(), &most, sizeof most, {});
+  }
   return round;
 }
 
@@ -67,8 +72,10 @@ Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* 
   SC_TRY(transport_->round(operation, out, in, step.stream));
   if (!round.receives()) return {};
   round.frame_ = incoming.frame;
+  const auto* const most = round.most_.as<const uint32_t>();
+  const std::span<const uint32_t* const> counts(&most, lists == kNoLists ? 1 : 0);
   if (auto opened = kernels_->open(
-          {{&incoming.frame, 1}, {&incoming.bytes, 1}, round.in_, identity, step.control, {}, withPayload, true},
+          {{&incoming.frame, 1}, {&incoming.bytes, 1}, round.in_, identity, step.control, counts, withPayload, true},
           step.stream);
       !opened.ok()) {
     Failure failure = opened.failure();
@@ -76,15 +83,14 @@ Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* 
     return Status(failure);
   }
   ListView view = viewOf(round.frame_);
-  if (lists == kNoLists && *view.count != round.in_.capacity)
-    return failBy(round.from_, sparsecollCorrupted, "{} numbers instead of {}", *view.count, round.in_.capacity);
   view.parts = lists;
   for (view.part = 0; view.part < lists; ++view.part) SC_TRY(kernels_->checkOrder(view, n_, step.stream));
   return {};
 }
 
 Status Relay::end(const CollectiveStep& step) {
-  if (step.control->anyNonFinite == 0) return {};
+  const Control* const seen = kernels_->look(step.control);
+  if (seen != nullptr && seen->anyNonFinite == 0) return {};  // who cannot know it takes the round
   Operation& operation = *step.operation;
   const FrameExpectation identity{operation.sequence, operation.plan};
   const bool withPayload = transport_->checksumsPayload();

@@ -31,6 +31,7 @@ class PeerRound {
   int from_ = kNobody;
   FrameLayout out_, in_;
   Buffer landing_;
+  Buffer most_;  // entries of what comes, where kernels find it
   const std::byte* frame_ = nullptr;
 };
 

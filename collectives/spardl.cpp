@@ -99,10 +99,9 @@ class SparDL final : public Collective {
       const Stretch stretch = own ? Stretch{position_, 1} : Stretch{after(position_, bags[i].gap), bags[i].size};
       uint64_t dropped = 0;
       for (uint32_t j = 0; j < stretch.size; ++j) {
-        const uint64_t arrivals = arrivalsOf(bags, i, after(stretch.first, j));
-        mostArrivals = std::max(mostArrivals, arrivals);
-        dropped += arrivals;
+        dropped += arrivalsOf(bags, i, after(stretch.first, j));
       }
+      mostArrivals = std::max(mostArrivals, dropped);
       if (own) {
         SC_TRY(ownDropped_, OwnList::make(setup, dropped));
         dropped_.push_back(ownDropped_.view());
@@ -125,7 +124,7 @@ class SparDL final : public Collective {
       dropped_.push_back(round.dropped.view());
       scatter_.push_back(std::move(round));
     }
-    // A window's arrivals, and acc's values there while they are added to it.
+    // A round's arrivals, and acc's values there while they are added to it.
     SC_TRY(scratch_, OwnList::make(setup, std::max(2 * mostArrivals, mostMerged())));
     sent_.reserve(bags.size() + 1);
     arrived_.reserve(bags.size());
@@ -225,7 +224,7 @@ class SparDL final : public Collective {
     args.lists = lists;
     args.accumulateType = type_;
     args.n = n_;
-    args.limit = &step.control->windows[position_].limit;
+    args.limit = &step.tables->windows[position_].limit;
     args.scratch = scratch_.list();
     args.scratch.count = &step.control->merged;
     args.target = listIn(to, frames_.layout(ownFrame_));

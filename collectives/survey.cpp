@@ -23,7 +23,7 @@ Status Survey::run(const CollectiveStep& step) {
   const bool withPayload = transport_->checksumsPayload();
   const auto own = static_cast<size_t>(transport_->rank());
   std::byte* const frame = window_->data() + (operation.turn % 2) * rows_.layout().capacityBytes();
-  const auto rowOf = [&](size_t rank) { return reinterpret_cast<std::byte*>(step.control->survey) + rank * rowBytes_; };
+  const auto rowOf = [&](size_t rank) { return reinterpret_cast<std::byte*>(step.tables->survey) + rank * rowBytes_; };
   kernels_->copy(frame + offsetof(FrameHeader, count), length_.as<>(), sizeof(uint32_t), step.stream);
   kernels_->copy(frame + kFrameHeaderBytes, rowOf(own), rowBytes_, step.stream);
   kernels_->seal({frame, rows_.layout(), identity, nullptr, withPayload}, step.stream);

@@ -90,6 +90,7 @@ struct Control {
   uint32_t largest;     // most entries of a rank
   uint64_t delivered;   // entries of all ranks
   uint64_t candidates;
+  uint64_t lost;       // entries that left this rank's residual in this step and are in no sum
   uint64_t overflows;  // windows of this step that held more than they could send
   uint64_t fallbacks;  // windows of this step for which exact selection had to read the vector again
   uint32_t rank, ranks;

@@ -34,6 +34,12 @@ struct Stream {
   Workspace* workspace = nullptr;  // of whoever enqueues
 };
 
+// A point in a stream's work that other streams can wait for.
+class Marker {
+ public:
+  virtual ~Marker() = default;
+};
+
 // The largest things a workspace is to serve.
 struct WorkspaceNeed {
   uint64_t n = 0;
@@ -305,6 +311,12 @@ class Kernels {
   virtual Result<Buffer> allocate(uint64_t bytes, const std::shared_ptr<MemoryBudget>& budget) = 0;  // zeroed
   virtual Result<std::unique_ptr<Workspace>> makeWorkspace(const WorkspaceNeed& need,
                                                            const std::shared_ptr<MemoryBudget>& budget) = 0;
+  virtual Result<std::unique_ptr<Marker>> makeMarker() = 0;
+  virtual void mark(Marker& marker, Stream stream) = 0;  // here
+  // What comes now runs after what was enqueued before the marker's latest mark.
+  virtual void await(const Marker& marker, Stream stream) = 0;
+  // The control block as the host may read it now; nullptr where kernels may still be at work on it.
+  virtual const Control* look(const Control* control) const = 0;
   // The first thing that kernels found wrong since the last call, once all of the stream's work is done.
   virtual Status findings(Stream stream) = 0;
   virtual void fillZero(void* data, uint64_t bytes, Stream stream) = 0;

@@ -41,6 +41,7 @@ struct Operation {
   uint64_t receivedBytes = 0;
   uint64_t sentMessages = 0;
   Deadline deadline = Deadline::in(0);
+  Stream stream;  // that its frames are written and read on
 };
 
 // Memory that frames are sent from. Dropping it is safe at once: the engine keeps it alive while a peer may read it.
@@ -71,11 +72,14 @@ class Transport {
   virtual bool sharesMemory() const = 0;      // Incoming.landing is not needed
   virtual bool checksumsPayload() const = 0;  // frames leave the process
 
-  // budget: what the memory counts for; nullptr: the communicator.
+  // budget: what the memory counts for; nullptr: the communicator. memory: whose it is; nullptr: the kernels' that the
+  // transport was made for.
   virtual Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes,
-                                                          std::shared_ptr<MemoryBudget> budget = nullptr) = 0;
+                                                          std::shared_ptr<MemoryBudget> budget = nullptr,
+                                                          Kernels* memory = nullptr) = 0;
 
-  // Waits until this rank's frames of the operation before the previous one may be overwritten.
+  // Waits until this rank's frames of the operation before the previous one may be overwritten by what comes next on
+  // the operation's stream.
   virtual Status begin(Operation& operation) = 0;
   virtual Status round(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream stream) = 0;
   // The engine's own dense all-reduce. header: this rank's header-only frame, compared with the peers'.
@@ -83,7 +87,7 @@ class Transport {
   // The ranks mean different things by the operation, and this rank gives it up. Whoever still waits for a frame in it
   // learns so instead of waiting on: in a schedule of few peers not every rank sees every other one's frame.
   virtual void refuse(const Operation& operation, const Failure& why) = 0;
-  // This rank reads no more frames of the operation.
+  // This rank reads no more frames of the operation but by what is on its stream.
   virtual void end(const Operation& operation) = 0;
 
   // Ends this rank's waits with its own failure and the peers' with PeerFailed. Any thread, any moment.

@@ -15,6 +15,21 @@ namespace {
 
 void releaseDeviceMemory(void* data) { (void)cudaFree(data); }
 
+class Event final : public Marker {
+ public:
+  Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() override {
+    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+  }
+  cudaError_t make() { return cudaEventCreateWithFlags(&event_, cudaEventDisableTiming); }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 class CudaKernels final : public Kernels {
  public:
   explicit CudaKernels(DeviceContext device) : device_(std::move(device)) {}
@@ -49,6 +64,24 @@ class CudaKernels final : public Kernels {
     SC_TRY(Buffer memory, allocate(DeviceWorkspace::bytesFor(need), budget));
     return std::unique_ptr<Workspace>(new DeviceWorkspace(need, std::move(memory)));
   }
+
+  Result<std::unique_ptr<Marker>> makeMarker() override {
+    auto event = std::make_unique<Event>();
+    const cudaError_t error = cudaSetDevice(device_.ordinal());
+    if (error == cudaSuccess && event->make() == cudaSuccess) return std::unique_ptr<Marker>(std::move(event));
+    return fail(sparsecollCudaError, "an event on device {}: {}", device_.ordinal(),
+                cudaGetErrorString(cudaGetLastError()));
+  }
+  void mark(Marker& marker, Stream stream) override {
+    device_.note("mark", 1,
+                 cudaEventRecord(static_cast<Event&>(marker).get(), static_cast<cudaStream_t>(stream.handle)));
+  }
+  void await(const Marker& marker, Stream stream) override {
+    device_.note(
+        "await", 1,
+        cudaStreamWaitEvent(static_cast<cudaStream_t>(stream.handle), static_cast<const Event&>(marker).get(), 0));
+  }
+  const Control* look(const Control*) const override { return nullptr; }
 
   Status findings(Stream stream) override {
     Finding finding{};

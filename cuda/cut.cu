@@ -157,6 +157,7 @@ __global__ void beginCut(Control* control, SelectionSpace space, Chosen chosen) 
     if (chosen.count != 0) space.chosen[i] = w;
     control->windows[w].listed = control->windows[w].found;
     space.cuts[w].passing = 0;
+    space.cuts[w].arrived = 0;
   }
   if (globalThread() != 0) return;
   space.turn->windows = windows;
@@ -190,6 +191,7 @@ CutView<A> cutView(const CutArgs& args, Stream stream) {
   view.candidateValues = static_cast<A*>(args.candidateValues);
   view.target = args.target;
   view.space = workspaceOf(stream).selection();
+  view.n = workspaceOf(stream).length();
   view.all = args.windows.empty() ? 1 : 0;
   return view;
 }

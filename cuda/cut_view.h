@@ -14,6 +14,7 @@ struct CutView {
   uint32_t* candidateIndices;
   A* candidateValues;
   List target;
+  uint64_t n;
   SelectionSpace space;
   uint32_t all;  // 1: every window is cut, in order; 0: those in space.chosen
 

@@ -5,6 +5,7 @@
 namespace sparsecoll::cuda {
 
 Result<DeviceContext> DeviceContext::make(int ordinal) {
+  if (deviceCount() == 0) return unsupported("there is no device, or no driver for it");
   if (ordinal < 0 || ordinal >= deviceCount())
     return fail(sparsecollInvalidArgument, "device {} of {} devices", ordinal, deviceCount());
   DeviceContext context;

@@ -10,10 +10,11 @@ class DeviceWorkspace final : public Workspace {
   static uint64_t bytesFor(const WorkspaceNeed& need) { return place(need, nullptr, nullptr); }
 
   // memory: bytesFor(need) of them, zero.
-  DeviceWorkspace(const WorkspaceNeed& need, Buffer memory) : memory_(std::move(memory)) {
+  DeviceWorkspace(const WorkspaceNeed& need, Buffer memory) : length_(need.n), memory_(std::move(memory)) {
     place(need, memory_.as<>(), this);
   }
 
+  uint64_t length() const { return length_; }  // of the vectors
   const SelectionSpace& selection() const { return selection_; }
   const ListSpace& lists() const { return lists_; }
 
@@ -29,6 +30,7 @@ class DeviceWorkspace final : public Workspace {
     return at.bytes();
   }
 
+  uint64_t length_;
   Buffer memory_;
   SelectionSpace selection_;
   ListSpace lists_;

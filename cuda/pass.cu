@@ -2,7 +2,7 @@
 // A block takes a tile at a time. What it found in a piece gets a range of the window's list in one atomic addition and
 // a note of where that is: ranges come in any order, their notes stand in index order.
 #include "cuda/block.h"
-#include "cuda/device_workspace.h"
+#include "cuda/cut.h"
 #include "cuda/non_finite.h"
 #include "cuda/pass_view.h"
 #include "cuda/selection.h"
@@ -92,6 +92,18 @@ __device__ void storeCandidates(const PassView<A, T>& view, const Window& window
   }
 }
 
+// A window's elements of a tile.
+struct WindowPart {
+  uint32_t begin;
+  uint32_t end;
+};
+
+__device__ inline WindowPart partIn(const Window& window, uint64_t tile) {
+  const uint64_t low = tile * kTile;
+  const uint64_t end = window.end < low + kTile ? window.end - low : kTile;
+  return {static_cast<uint32_t>(window.begin > low ? window.begin - low : 0), static_cast<uint32_t>(end)};
+}
+
 template <class A>
 struct PassRoom {
   BlockSums<uint32_t> sums;
@@ -100,12 +112,12 @@ struct PassRoom {
 
 template <class A, class T>
 __device__ void collectPiece(const PassView<A, T>& view, uint32_t w, uint64_t tile, uint32_t begin, uint32_t end,
-                             const Held<A>& held, PassRoom<A>& room) {
-  Window& window = view.control->windows[w];
+                             const Held<A>& held, uint64_t& collected, PassRoom<A>& room) {
+  const Window& window = view.control->windows[w];
   const uint32_t bits = reaching(held, begin, end, window.key);
   const BlockSum<uint32_t> found = blockSum(static_cast<uint32_t>(__popc(bits)), room.sums);
   if (threadIdx.x == 0) {
-    room.first = found.total != 0 ? atomicAddWide(&window.found, found.total) : 0;
+    room.first = found.total != 0 ? atomicAddWide(&collected, found.total) : 0;
     view.space.pieces[tile + w] = {static_cast<uint32_t>(room.first), found.total};
   }
   if (found.total == 0) return;
@@ -133,13 +145,30 @@ __global__ void __launch_bounds__(kPassThreads) passTiles(PassView<A, T> view) {
     for (uint32_t w = firstWindowPast(control, tileBegin); w < control.windowCount; ++w) {
       const Window& window = control.windows[w];
       if (window.begin >= tileEnd) break;
-      const auto begin = static_cast<uint32_t>(window.begin > tileBegin ? window.begin - tileBegin : 0);
-      const auto end = static_cast<uint32_t>((window.end < tileEnd ? window.end : tileEnd) - tileBegin);
-      collectPiece(view, w, tile, begin, end, held, room);
+      const WindowPart part = partIn(window, tile);
+      collectPiece(view, w, tile, part.begin, part.end, held, view.control->windows[w].found, room);
       for (uint32_t e = 0; e < kEach; ++e)
-        if (placeOf(e) >= begin && placeOf(e) < end) outside &= ~(1u << e);
+        if (placeOf(e) >= part.begin && placeOf(e) < part.end) outside &= ~(1u << e);
     }
     if (outside != 0) atomicAdd(&view.control->nonFinite.count, static_cast<uint32_t>(__popc(outside)));
+  }
+}
+
+// A row of blocks a window.
+template <class A>
+__global__ void __launch_bounds__(kPassThreads) collectMarked(CutView<A> cut, PassView<A, A> view) {
+  __shared__ PassRoom<A> room;
+  const AccSource<A, A> source = view.source.onDevice();
+  for (uint32_t i = blockIdx.y; i < cut.space.turn->windows; i += gridDim.y) {
+    const uint32_t w = cut.chosen(i);
+    if (cut.space.cuts[w].again == 0) continue;
+    Window& window = view.control->windows[w];
+    for (uint64_t t = blockIdx.x; t < tilesOf(window); t += gridDim.x) {
+      const uint64_t tile = firstTile(window) + t;
+      const Held<A> held = formTile(view, source, tile * kTile);
+      const WindowPart part = partIn(window, tile);
+      collectPiece(view, w, tile, part.begin, part.end, held, window.listed, room);
+    }
   }
 }
 
@@ -147,7 +176,7 @@ __global__ void beginPass(Control* control, SelectionSpace space) {
   for (uint64_t w = globalThread(); w < control->windowCount; w += globalThreads()) control->windows[w].found = 0;
   if (globalThread() != 0) return;
   control->nonFinite.count = 0;
-  control->overflows = control->fallbacks = control->candidates = 0;
+  control->overflows = control->fallbacks = control->candidates = control->lost = 0;
   control->selected = 0;
   space.turn->nonFinite = 0;
 }
@@ -185,6 +214,22 @@ void passOf(const PassArgs& args, DeviceContext& device, Stream stream) {
 }
 
 }  // namespace
+
+template <class A>
+void collectAgain(const CutView<A>& view, uint64_t windows, DeviceContext& device, Stream stream) {
+  PassArgs args;
+  args.gradient = view.acc;
+  args.n = view.n;
+  args.control = view.control;
+  args.candidateIndices = view.candidateIndices;
+  args.candidateValues = view.candidateValues;
+  Grid grid = device.gridFor(windows, Rows{});
+  grid.threads = kPassThreads;
+  device.launch("collectMarked", view.n, collectMarked<A>, grid, stream, view, passView<A, A>(args, stream));
+}
+
+template void collectAgain(const CutView<float>&, uint64_t, DeviceContext&, Stream);
+template void collectAgain(const CutView<double>&, uint64_t, DeviceContext&, Stream);
 
 void pass(const PassArgs& args, DeviceContext& device, Stream stream) {
   withElement(args.gradientType, [&]<class T>(T) { passOf<typename Element<T>::Accumulate, T>(args, device, stream); });

@@ -30,6 +30,8 @@ struct WindowCut {
   uint32_t open;     // 1: its boundary has to be found
   uint32_t done;     // blocks that have finished with it; zero between calls
   uint32_t many;     // 1: many blocks cut it
+  uint32_t arrived;  // entries of arrivals
+  uint32_t again;    // 1: its candidates are to be collected anew
 };
 
 // What one call of cut is about.

@@ -106,11 +106,13 @@ void Selection::reset() {
   fresh.surveyLength = plan_.surveyLength;
   fresh.blocks.length = plan_.blockLength;
   fresh.blocks.count = plan_.blocks;
-  kernels_.copy(control(), &fresh, sizeof fresh, {});
+  tables_ = fresh;
+  iteration_ = 0;
+  kernels_.copy(control(), &fresh, sizeof fresh, stream_);
   if (plan_.blocks != 0)
-    kernels_.fillZero(fresh.blocks.starts, (static_cast<uint64_t>(request_.ranks) + 1) * sizeof(uint32_t), {});
+    kernels_.fillZero(fresh.blocks.starts, (static_cast<uint64_t>(request_.ranks) + 1) * sizeof(uint32_t), stream_);
   if (request_.regions)
-    kernels_.fillZero(fresh.regions, (static_cast<uint64_t>(request_.ranks) + 1) * sizeof(uint64_t), {});
+    kernels_.fillZero(fresh.regions, (static_cast<uint64_t>(request_.ranks) + 1) * sizeof(uint64_t), stream_);
   uint64_t slot = plan_.lazySlots;
   for (size_t w = 0; w < plan_.windows.size(); ++w) {
     const WindowPlan& plan = plan_.windows[w];
@@ -126,10 +128,10 @@ void Selection::reset() {
     window.spread = plan.spread;
     window.forced = kNoForcedIndex;
     window.exact = plan.exact ? 1 : 0;
-    kernels_.copy(fresh.windows + w, &window, sizeof window, {});
+    kernels_.copy(fresh.windows + w, &window, sizeof window, stream_);
     if (plan_.survey == SurveyKind::kNorms) {
       const uint64_t length = plan.end - plan.begin;
-      kernels_.copy(fresh.fragments.lengths + w, &length, sizeof length, {});
+      kernels_.copy(fresh.fragments.lengths + w, &length, sizeof length, stream_);
     }
     slot += plan.lazy ? 0 : plan.slots;
   }
@@ -189,6 +191,7 @@ Status Selection::observe(std::span<const ListView> delivered, Stream stream) {
   if (plan_.blocks != 0) SC_TRY(kernels_.countBlocks(delivered, control(), stream));
   if (plan_.afterExchange != nullptr) kernels_.apply(*plan_.afterExchange, control(), stream);
   kernels_.apply(kAdvance, control(), stream);
+  ++iteration_;
   return {};
 }
 
@@ -220,13 +223,13 @@ Result<DensityPlan> Selection::planDensity(double density, uint64_t k) const {
 void Selection::adopt(const DensityPlan& density) {
   const SelectionPlan& plan = density.plan;
   for (size_t w = 0; w < plan.windows.size(); ++w)
-    kernels_.copy(&control()->windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), {});
-  kernels_.copy(&control()->k, &plan.k, sizeof plan.k, {});
+    kernels_.copy(&tables_.windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), stream_);
+  kernels_.copy(&control()->k, &plan.k, sizeof plan.k, stream_);
   if (plan.before == nullptr && plan.afterSample == nullptr &&
       plan.afterCut == nullptr) {  // no rule moves the threshold, so it follows the plan
     for (size_t w = 0; w < plan.windows.size(); ++w)
-      kernels_.copy(&control()->windows[w].key, &plan.windows[w].key, sizeof(uint64_t), {});
-    kernels_.copy(&control()->threshold, &plan.threshold, sizeof plan.threshold, {});
+      kernels_.copy(&tables_.windows[w].key, &plan.windows[w].key, sizeof(uint64_t), stream_);
+    kernels_.copy(&control()->threshold, &plan.threshold, sizeof plan.threshold, stream_);
   }
   request_.density = density.density;
   request_.k = density.k;
@@ -236,7 +239,7 @@ void Selection::adopt(const DensityPlan& density) {
 
 void Selection::startSharesAnew() {
   constexpr double kNone[4] = {};
-  kernels_.copy(control()->teamShare, kNone, sizeof kNone, {});
+  kernels_.copy(control()->teamShare, kNone, sizeof kNone, stream_);
 }
 
 }  // namespace sparsecoll

@@ -119,10 +119,16 @@ class Selection {
   uint64_t k() const { return plan_.k; }
   uint64_t mostEntries() const { return plan_.mostEntries; }
   Control* control() const { return control_.as<Control>(); }
+  const Control& tables() const { return tables_; }  // a copy for where control's tables lie
+  uint64_t iteration() const { return iteration_; }  // steps so far
+  uint64_t windows() const { return plan_.windows.size(); }
 
   std::vector<uint64_t> unitRooms() const;
   uint64_t surveyLength() const { return plan_.surveyLength; }
   uint64_t chunk() const { return plan_.chunk; }
+
+  // The stream that changes from outside of a step are made on.
+  void use(Stream stream) { stream_ = stream; }
 
   // A step: the fused pass; once the ranks have exchanged their rows of the survey, if there is one, a cut of the
   // candidates, here or by a collective that selects; then what rules make of the counts, own and of all ranks.
@@ -159,6 +165,9 @@ class Selection {
   SelectionPlan plan_;
   Kernels& kernels_;
   Buffer control_;  // Control, then windows, facts, poison
+  Control tables_{};
+  Stream stream_;
+  uint64_t iteration_ = 0;  // control's, as the host counts
   Buffer candidateIndices_;
   Buffer candidateValues_;
   CutArgs cut_;  // of the latest pass

@@ -14,10 +14,10 @@ bool isMagnitude(double x) { return isFinite(x) && x >= 0; }
 bool isShare(double x) { return x >= 0 && x <= 1; }
 
 template <class T>
-void writeTable(Kernels& kernels, Writer& to, const T* table, uint64_t count) {
+void writeTable(Kernels& kernels, Writer& to, const T* table, uint64_t count, Stream stream) {
   for (uint64_t i = 0; i < count; ++i) {
     T value{};
-    kernels.copy(&value, table + i, sizeof value, {});
+    kernels.copy(&value, table + i, sizeof value, stream);
     to.write(value);
   }
 }
@@ -48,7 +48,7 @@ Status readAll(Reader& from, std::span<T> values, bool (*sound)(T)) {
 
 void Selection::save(Writer& to) const {
   Control now{};
-  kernels_.copy(&now, control(), sizeof now, {});
+  kernels_.copy(&now, control(), sizeof now, stream_);
   to.write(now.iteration);
   to.write(now.threshold);
   to.write(now.gain);
@@ -56,16 +56,16 @@ void Selection::save(Writer& to) const {
   for (const double kept : now.kept) to.write(kept);
   for (const double share : now.teamShare) to.write(share);
   to.write(now.ranks);
-  if (now.blocks.count != 0) writeTable(kernels_, to, now.blocks.starts, uint64_t{now.ranks} + 1);
+  if (now.blocks.count != 0) writeTable(kernels_, to, now.blocks.starts, uint64_t{now.ranks} + 1, stream_);
   if (request_.regions) {
     to.write(now.sumThreshold);
     to.write(now.sumDue);
-    writeTable(kernels_, to, now.regions, uint64_t{now.ranks} + 1);
+    writeTable(kernels_, to, now.regions, uint64_t{now.ranks} + 1, stream_);
   }
   to.write(now.windowCount);
   for (uint32_t w = 0; w < now.windowCount; ++w) {
     Window window{};
-    kernels_.copy(&window, now.windows + w, sizeof window, {});
+    kernels_.copy(&window, now.windows + w, sizeof window, stream_);
     to.write(window.key);
     to.write(window.spread);
     to.write(window.keptBefore);
@@ -99,7 +99,7 @@ Status Selection::load(Reader& from, bool otherRanks) {
   SC_TRY(const auto windows, from.read<uint32_t>());
   const bool sameWindows = windows == plan_.windows.size();
   if (!sameWindows && alike) return invalid("the blob has {} windows, this reducer {}", windows, plan_.windows.size());
-  const uint64_t infinity = infinityKey(control()->isDouble != 0);
+  const uint64_t infinity = infinityKey(request_.accumulateType == sparsecollFloat64);
   std::vector<Window> states(sameWindows ? windows : 0);
   for (uint32_t w = 0; w < windows; ++w) {
     Window state{};
@@ -112,25 +112,28 @@ Status Selection::load(Reader& from, bool otherRanks) {
   }
 
   Control* const now = control();
-  kernels_.copy(&now->iteration, &saved.iteration, sizeof saved.iteration, {});
-  kernels_.copy(&now->threshold, &saved.threshold, sizeof saved.threshold, {});
-  kernels_.copy(&now->gain, &saved.gain, sizeof saved.gain, {});
-  kernels_.copy(&now->side, &saved.side, sizeof saved.side, {});
-  kernels_.copy(now->kept, saved.kept, sizeof saved.kept, {});
+  iteration_ = saved.iteration;
+  kernels_.copy(&now->iteration, &saved.iteration, sizeof saved.iteration, stream_);
+  kernels_.copy(&now->threshold, &saved.threshold, sizeof saved.threshold, stream_);
+  kernels_.copy(&now->gain, &saved.gain, sizeof saved.gain, stream_);
+  kernels_.copy(&now->side, &saved.side, sizeof saved.side, stream_);
+  kernels_.copy(now->kept, saved.kept, sizeof saved.kept, stream_);
   if (otherRanks)
     startSharesAnew();
   else
-    kernels_.copy(now->teamShare, saved.teamShare, sizeof saved.teamShare, {});
+    kernels_.copy(now->teamShare, saved.teamShare, sizeof saved.teamShare, stream_);
   if (request_.regions) {
-    kernels_.copy(&now->sumThreshold, &saved.sumThreshold, sizeof saved.sumThreshold, {});
-    kernels_.copy(&now->sumDue, &saved.sumDue, sizeof saved.sumDue, {});
+    kernels_.copy(&now->sumThreshold, &saved.sumThreshold, sizeof saved.sumThreshold, stream_);
+    kernels_.copy(&now->sumDue, &saved.sumDue, sizeof saved.sumDue, stream_);
   }
-  if (alike && !regions.empty()) kernels_.copy(now->regions, regions.data(), regions.size() * sizeof(uint64_t), {});
-  if (alike && !starts.empty()) kernels_.copy(now->blocks.starts, starts.data(), starts.size() * sizeof(uint32_t), {});
+  if (alike && !regions.empty())
+    kernels_.copy(tables_.regions, regions.data(), regions.size() * sizeof(uint64_t), stream_);
+  if (alike && !starts.empty())
+    kernels_.copy(tables_.blocks.starts, starts.data(), starts.size() * sizeof(uint32_t), stream_);
   for (size_t w = 0; w < states.size(); ++w) {
-    kernels_.copy(&now->windows[w].key, &states[w].key, sizeof(uint64_t), {});
-    kernels_.copy(&now->windows[w].spread, &states[w].spread, sizeof(double), {});
-    kernels_.copy(&now->windows[w].keptBefore, &states[w].keptBefore, sizeof(double), {});
+    kernels_.copy(&tables_.windows[w].key, &states[w].key, sizeof(uint64_t), stream_);
+    kernels_.copy(&tables_.windows[w].spread, &states[w].spread, sizeof(double), stream_);
+    kernels_.copy(&tables_.windows[w].keptBefore, &states[w].keptBefore, sizeof(double), stream_);
   }
   return {};
 }

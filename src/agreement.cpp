@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/bytes.h"
+#include "host/host_kernels.h"
 #include "src/communicator.h"
 
 namespace sparsecoll {
@@ -55,11 +56,11 @@ Result<Record> readRecord(const std::byte* frame, uint64_t bytes) {
 
 }  // namespace
 
-Result<AgreementRoom> AgreementRoom::make(Transport& transport, Kernels& kernels,
-                                          const std::shared_ptr<MemoryBudget>& budget) {
+Result<AgreementRoom> AgreementRoom::make(Transport& transport, const std::shared_ptr<MemoryBudget>& budget) {
   AgreementRoom room;
-  SC_TRY(room.window, transport.makeWindow(2 * kLayout.capacityBytes()));
-  SC_TRY(room.round, FullRound::make(transport, kernels, kLayout, budget));
+  room.kernels = host::makeHostKernels();
+  SC_TRY(room.window, transport.makeWindow(2 * kLayout.capacityBytes(), nullptr, room.kernels.get()));
+  SC_TRY(room.round, FullRound::make(transport, *room.kernels, kLayout, budget));
   room.numbers.resize(static_cast<size_t>(transport.ranks()));
   return room;
 }
@@ -87,10 +88,10 @@ Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Ag
     std::memcpy(frame + kFrameHeaderBytes, record.data(), words * sizeof(uint32_t));
     std::memcpy(frame + offsetof(FrameHeader, count), &words, sizeof words);
     const bool withPayload = comm.transport().checksumsPayload();
-    comm.kernels().seal({frame, kLayout, identity, nullptr, withPayload}, {});
+    room.kernels->seal({frame, kLayout, identity, nullptr, withPayload}, {});
     SC_TRY(room.round.sameToAll(op, frame, {}));
     const auto frames = room.round.frames();
-    SC_TRY(comm.kernels().open({frames, room.round.bytes(), kLayout, identity, nullptr, {}, withPayload}, {}));
+    SC_TRY(room.kernels->open({frames, room.round.bytes(), kLayout, identity, nullptr, {}, withPayload}, {}));
     Record first{};
     for (size_t r = 0; r < frames.size(); ++r) {
       SC_TRY(const Record theirs, readRecord(frames[r], room.round.bytes()[r]));

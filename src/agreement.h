@@ -19,13 +19,13 @@ inline constexpr uint32_t kMostAgreedFields = 30;
 
 // What a communicator keeps ready, so that comparing needs no memory.
 struct AgreementRoom {
+  std::unique_ptr<Kernels> kernels;  // the host's
   std::unique_ptr<FrameWindow> window;
   FullRound round;
   std::vector<uint64_t> numbers;
   uint64_t turn = 0;
 
-  static Result<AgreementRoom> make(Transport& transport, Kernels& kernels,
-                                    const std::shared_ptr<MemoryBudget>& budget);
+  static Result<AgreementRoom> make(Transport& transport, const std::shared_ptr<MemoryBudget>& budget);
 };
 
 struct Agreement {

@@ -9,9 +9,8 @@ sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms, int nRanks, co
                                          const sparsecollConfig_t* config) {
   return guard("CommInitAll", [&]() -> Status {
     if (comms == nullptr) return invalid("comms is NULL");
-    if (devices != nullptr) return unsupported("this build has no CUDA back end, devices must be NULL");
-    SC_TRY(const CommunicatorConfig read, readConfig(config));
-    SC_TRY(const auto made, Communicator::inProcess(nRanks, read));
+    SC_TRY(const CommunicatorConfig read, readConfig(config, devices != nullptr));
+    SC_TRY(const auto made, Communicator::inProcess(nRanks, devices, read));
     communicators().addAll(made, comms);
     return {};
   });
@@ -22,7 +21,7 @@ sparsecollResult_t sparsecollCommGetInfo(sparsecollComm_t comm, int* rank, int* 
     SC_TRY(const auto live, communicators().find(comm));
     if (rank != nullptr) *rank = live->rank();
     if (nRanks != nullptr) *nRanks = live->ranks();
-    if (device != nullptr) *device = -1;
+    if (device != nullptr) *device = live->device();
     return {};
   });
 }

@@ -1,6 +1,7 @@
 // C shims: library calls and the state behind all of them.
 #include <cstddef>
 
+#include "cuda/cuda_kernels.h"
 #include "host/isa.h"
 #include "src/build_info.h"
 #include "src/guard.h"
@@ -89,7 +90,8 @@ sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport
     if (backend < sparsecollBackendAuto || backend > sparsecollBackendCuda) return invalid("backend is {}", backend);
     if (transport < sparsecollTransportAuto || transport > sparsecollTransportSimulated)
       return invalid("transport is {}", transport);
-    *available = backend != sparsecollBackendCuda && transport <= sparsecollTransportThreads ? 1 : 0;
+    const bool memory = backend != sparsecollBackendCuda || cuda::deviceCount() > 0;
+    *available = memory && transport <= sparsecollTransportThreads ? 1 : 0;
     return {};
   });
 }

@@ -39,8 +39,8 @@ sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void*
                                         sparsecollStream_t stream) {
   return guard("ReducerRun", [&]() -> Status {
     SC_TRY(const auto live, reducers().find(reducer));
-    SC_TRY(checkStream(stream));
-    return live->run(gradient, out, {});
+    SC_TRY(const Stream work, live->streamOf(stream));
+    return live->run(gradient, out, work);
   });
 }
 
@@ -48,9 +48,9 @@ sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t reducer, const
                                               sparsecollVector_t* out, sparsecollStream_t stream) {
   return guard("ReducerRunSparse", [&]() -> Status {
     SC_TRY(const auto live, reducers().find(reducer));
-    SC_TRY(checkStream(stream));
+    SC_TRY(const Stream work, live->streamOf(stream));
     if (out == nullptr) return invalid("out is NULL");
-    return live->runSparse(gradient, *out, {});
+    return live->runSparse(gradient, *out, work);
   });
 }
 
@@ -64,8 +64,8 @@ sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, doub
 sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, sparsecollStream_t stream) {
   return guard("ReducerGiveBack", [&]() -> Status {
     SC_TRY(const auto live, reducers().find(reducer));
-    SC_TRY(checkStream(stream));
-    return live->giveBack(out, {});
+    SC_TRY(const Stream work, live->streamOf(stream));
+    return live->giveBack(out, work);
   });
 }
 
@@ -79,16 +79,16 @@ sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparse
 sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream) {
   return guard("ReducerReset", [&]() -> Status {
     SC_TRY(const auto live, reducers().find(reducer));
-    SC_TRY(checkStream(stream));
-    return live->reset({});
+    SC_TRY(const Stream work, live->streamOf(stream));
+    return live->reset(work);
   });
 }
 
 sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t reducer, void* dense, sparsecollStream_t stream) {
   return guard("ReducerFlush", [&]() -> Status {
     SC_TRY(const auto live, reducers().find(reducer));
-    SC_TRY(checkStream(stream));
-    return live->flush(dense, {});
+    SC_TRY(const Stream work, live->streamOf(stream));
+    return live->flush(dense, work);
   });
 }
 
@@ -109,11 +109,11 @@ sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* bl
   return guard("ReducerExport", [&]() -> Status {
     if (bytes == nullptr) return invalid("bytes is NULL");
     SC_TRY(const auto live, reducers().find(reducer));
-    SC_TRY(checkStream(stream));
+    SC_TRY(const Stream work, live->streamOf(stream));
     const size_t room = *bytes;
-    SC_TRY(*bytes, live->exportState(nullptr, 0));
+    SC_TRY(*bytes, live->exportState(nullptr, 0, work));
     if (blob == nullptr) return {};
-    SC_TRY(*bytes, live->exportState(blob, room));
+    SC_TRY(*bytes, live->exportState(blob, room, work));
     return {};
   });
 }
@@ -122,9 +122,9 @@ sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const vo
                                            sparsecollStream_t stream) {
   return guard("ReducerImport", [&]() -> Status {
     SC_TRY(const auto live, reducers().find(reducer));
-    SC_TRY(checkStream(stream));
+    SC_TRY(const Stream work, live->streamOf(stream));
     SC_TRY(const auto content, bytesOf(blob, bytes));
-    return live->importState(content);
+    return live->importState(content, work);
   });
 }
 
@@ -133,9 +133,9 @@ sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, cons
   return guard("ReducerImportFrom", [&]() -> Status {
     if (sumMerge != 0 && sumMerge != 1) return invalid("sumMerge is {}", sumMerge);
     SC_TRY(const auto live, reducers().find(reducer));
-    SC_TRY(checkStream(stream));
+    SC_TRY(const Stream work, live->streamOf(stream));
     SC_TRY(const auto content, bytesOf(blob, bytes));
-    return live->importStateFrom(content, sumMerge != 0);
+    return live->importStateFrom(content, sumMerge != 0, work);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/limits.h"
+#include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
 #include "src/params.h"
 #include "src/structs.h"
@@ -14,6 +15,20 @@ namespace sparsecoll {
 namespace {
 
 constexpr uint64_t kDefaultOpTimeoutMs = 600000;
+constexpr int kMostDeviceRanks = 256;  // a kernel's tables of lists
+
+// One a rank. Ranks in host memory share theirs.
+Result<std::vector<std::shared_ptr<Kernels>>> kernelsFor(int ranks, const int* devices) {
+  std::vector<std::shared_ptr<Kernels>> kernels;
+  if (devices == nullptr) kernels.assign(static_cast<size_t>(ranks), host::makeHostKernels());
+  if (devices != nullptr && ranks > kMostDeviceRanks)
+    return unsupported("{} ranks on devices, at most {} can be", ranks, kMostDeviceRanks);
+  for (int rank = 0; devices != nullptr && rank < ranks; ++rank) {
+    SC_TRY(auto made, cuda::makeCudaKernels(devices[rank]));
+    kernels.push_back(std::move(made));
+  }
+  return kernels;
+}
 
 template <size_t kSize>
 void copyText(char (&to)[kSize], const Text<kSize>& from) {
@@ -22,7 +37,7 @@ void copyText(char (&to)[kSize], const Text<kSize>& from) {
 
 }  // namespace
 
-Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user) {
+Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices) {
   SC_TRY(const sparsecollConfig_t given, readStructOr(user, "config"));
   if (given.backend < sparsecollBackendAuto || given.backend > sparsecollBackendCuda)
     return invalid("config.backend is {}", given.backend);
@@ -31,7 +46,8 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user) {
   if (given.nonFinite < sparsecollNonFiniteDefault || given.nonFinite > sparsecollNonFiniteError)
     return invalid("config.nonFinite is {}", given.nonFinite);
   if (given.reserved0 != 0) return unsupported("config.reserved0 is not 0");
-  if (given.backend == sparsecollBackendCuda) return unsupported("this build has no CUDA back end");
+  if (given.backend == sparsecollBackendCuda && !onDevices) return invalid("config.backend is CUDA without devices");
+  if (given.backend == sparsecollBackendHost && onDevices) return invalid("config.backend is the host, with devices");
   if (given.transport > sparsecollTransportThreads)
     return unsupported("transport {} does not run ranks inside one process", given.transport);
   CommunicatorConfig config;
@@ -45,8 +61,9 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user) {
 }
 
 Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> kernels,
-                           std::shared_ptr<MemoryBudget> budget, std::unique_ptr<Transport> transport)
+                           std::shared_ptr<MemoryBudget> budget, std::unique_ptr<Transport> transport, int device)
     : config_(std::move(config)),
+      device_(device),
       kernels_(std::move(kernels)),
       budget_(std::move(budget)),
       transport_(std::move(transport)),
@@ -60,25 +77,27 @@ Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> k
 
 Communicator::~Communicator() { log_.write(sparsecollLogInfo, "comm", "destroyed after {} operations", sequence_); }
 
-Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int ranks,
+Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int ranks, const int* devices,
                                                                            const CommunicatorConfig& config) {
   if (ranks < 1 || ranks > kMaxRanks) return invalid("nRanks is {}, allowed are 1 to {}", ranks, kMaxRanks);
-  std::shared_ptr<Kernels> kernels = host::makeHostKernels();
+  SC_TRY(const auto kernels, kernelsFor(ranks, devices));
   std::vector<std::shared_ptr<MemoryBudget>> budgets;
   for (int rank = 0; rank < ranks; ++rank)
     budgets.push_back(std::make_shared<MemoryBudget>(config.workspaceLimitBytes));
-  auto transports = makeThreadsTransports(ranks, kernels, budgets);
+  SC_TRY(auto transports, makeThreadsTransports(kernels, budgets));
   std::vector<std::shared_ptr<Communicator>> communicators;
   for (size_t rank = 0; rank < transports.size(); ++rank) {
+    const int device = devices != nullptr ? devices[rank] : -1;
     communicators.push_back(
-        std::make_shared<Communicator>(config, kernels, budgets[rank], std::move(transports[rank])));
+        std::make_shared<Communicator>(config, kernels[rank], budgets[rank], std::move(transports[rank]), device));
     SC_TRY(communicators.back()->makeAgreementRoom());
   }
   return communicators;
 }
 
+// What ranks agree on is for the host to read, wherever their vectors lie.
 Status Communicator::makeAgreementRoom() {
-  SC_TRY(agreementRoom_, AgreementRoom::make(*transport_, *kernels_, budget_));
+  SC_TRY(agreementRoom_, AgreementRoom::make(*transport_, budget_));
   return {};
 }
 

@@ -24,22 +24,25 @@ struct CommunicatorConfig {
   void* logUser = nullptr;
 };
 
-Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user);
+Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices);
 
 class Communicator {
  public:
   Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> kernels, std::shared_ptr<MemoryBudget> budget,
-               std::unique_ptr<Transport> transport);
+               std::unique_ptr<Transport> transport, int device);
   ~Communicator();
 
-  // nRanks communicators inside this process.
-  static Result<std::vector<std::shared_ptr<Communicator>>> inProcess(int ranks, const CommunicatorConfig& config);
+  // nRanks communicators inside this process. devices: nullptr for host memory, else one a rank.
+  static Result<std::vector<std::shared_ptr<Communicator>>> inProcess(int ranks, const int* devices,
+                                                                      const CommunicatorConfig& config);
 
   int rank() const { return transport_->rank(); }
   int ranks() const { return transport_->ranks(); }
   const CommunicatorConfig& config() const { return config_; }
   const Logger& log() const { return log_; }
   Kernels& kernels() { return *kernels_; }
+  int device() const { return device_; }  // -1: the host
+  bool onHost() const { return device_ < 0; }
   Transport& transport() { return *transport_; }
   const std::shared_ptr<MemoryBudget>& budget() const { return budget_; }
 
@@ -49,7 +52,8 @@ class Communicator {
   Status operate(Operation& operation, Body body) {
     SC_TRY(alive());
     operation.sequence = ++sequence_;
-    operation.round = 0;    operation.sentBytes = operation.receivedBytes = operation.sentMessages = 0;
+    operation.round = 0;
+    operation.sentBytes = operation.receivedBytes = operation.sentMessages = 0;
     operation.deadline = Deadline::in(config_.opTimeoutMs);
     Status status = transport_->begin(operation);
     try {
@@ -83,6 +87,7 @@ class Communicator {
   void record(const Status& status, uint64_t sequence, bool ends = false);
 
   const CommunicatorConfig config_;
+  const int device_;
   const std::shared_ptr<Kernels> kernels_;
   const std::shared_ptr<MemoryBudget> budget_;
   const std::unique_ptr<Transport> transport_;

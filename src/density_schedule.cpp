@@ -22,7 +22,7 @@ Result<DensitySchedule> DensitySchedule::make(std::span<const double> densities,
 
 void DensitySchedule::follow(Selection& selection) {
   if (plans_.empty()) return;
-  const uint64_t wanted = std::min<uint64_t>(selection.control()->iteration / steps_, plans_.size() - 1);
+  const uint64_t wanted = std::min<uint64_t>(selection.iteration() / steps_, plans_.size() - 1);
   if (wanted == current_) return;
   current_ = wanted;
   selection.adopt(plans_[current_]);
@@ -31,7 +31,7 @@ void DensitySchedule::follow(Selection& selection) {
 uint64_t DensitySchedule::stepsLeft(const Selection& selection) const {
   if (plans_.empty()) return 0;
   const uint64_t steps = (plans_.size() - 1) * steps_;
-  return steps - std::min(selection.control()->iteration, steps);
+  return steps - std::min(selection.iteration(), steps);
 }
 
 }  // namespace sparsecoll

@@ -52,8 +52,9 @@ constexpr Field kFields[] = {
     SC_UNSIGNED(tag),
     SC_ENUM(distribution, sparsecollDistributionDefault, sparsecollDistributionPareto),
     SC_ENUM(teams, 0, kMaxRanks),
-    SC_ENUM(teamGather, sparsecollTeamGatherDefault, sparsecollTeamGatherBruck),    SC_ENUM(chunk, 0, 65536),
-SC_REAL(momentum, 0, kBelowOne),
+    SC_ENUM(teamGather, sparsecollTeamGatherDefault, sparsecollTeamGatherBruck),
+    SC_ENUM(chunk, 0, 65536),
+    SC_REAL(momentum, 0, kBelowOne),
     SC_REAL(clipNorm, 0, kHuge),
     SC_REAL(residualDecay, 0, 1),
 };

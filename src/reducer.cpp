@@ -6,6 +6,7 @@
 
 #include "src/agreement.h"
 #include "src/entries.h"
+#include "src/tables.h"
 
 namespace sparsecoll {
 
@@ -63,6 +64,11 @@ Finish Reducer::finishScale() const {
   return {overRanks ? static_cast<double>(comm_->ranks()) : 1.0, spec_.params.outputScale};
 }
 
+Result<Stream> Reducer::streamOf(sparsecollStream_t stream) const {
+  if (comm_->onHost()) SC_TRY(checkStream(stream));
+  return Stream{stream, workspace_.get()};
+}
+
 Status Reducer::run(const void* gradient, void* out, Stream stream) {
   SC_TRY(checkVectors(spec_, gradient, out));
   const uint64_t bytes = spec_.n * elementBytes(spec_.type);
@@ -77,6 +83,7 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   step_ = {};
   Operation operation;
   operation.plan = plan_;
+  operation.stream = stream;
   const uint64_t start = nowNs();
   bool nonFinite = false;
   const Status status = comm_->operate(operation, [&](Operation& op) -> Status {
@@ -136,7 +143,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
   SC_TRY(checkAgainstResidual(gradient, spec_.n * elementBytes(spec_.type)));
   SC_TRY(checkSparseOut(gradient, out));
   if (out.capacity < sparseNeed()) {
-    *out.count = sparseNeed();
+    if (comm_->onHost()) *out.count = sparseNeed();
     return fail(sparsecollCapacity, "out has {} slots, the sum may need {}", out.capacity, sparseNeed());
   }
   SC_TRY(step(gradient, &Reducer::finishSparse, &out, stream));
@@ -147,11 +154,13 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   step_ = {};
   outLeftResidual_ = false;
+  selection_->use(stream);
   schedule_.follow(*selection_);
   const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};
   Operation operation;
   operation.plan = hashOf("step", parts);
   operation.turn = ++turn_;
+  operation.stream = stream;
   const uint64_t start = nowNs();
   Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
   step_.lastTotalNs = nowNs() - start;
@@ -171,16 +180,17 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   input.scale = spec_.params.inputScale;
   shape_.prepare(input, current_, spec_.transactional ? 1 - current_ : 0, stream);
   selection_->pass(input, stream);
+  CollectiveStep collective{&operation, acc, selection_->control(), &selection_->tables(), {}, stream};
   if (survey_) {
-    SC_TRY(survey_->run({&operation, acc, selection_->control(), {}, stream}));
+    SC_TRY(survey_->run(collective));
     selection_->afterSurvey(stream);
   }
   if (!collective_->selects()) selection_->cut(collective_->target(operation), stream);
   const uint64_t selected = nowNs();
   step_.lastSelectNs = selected - start;
 
-  SC_TRY(const Delivered delivered,
-         collective_->run({&operation, acc, selection_->control(), selection_->candidates(), stream}));
+  collective.cut = selection_->candidates();
+  SC_TRY(const Delivered delivered, collective_->run(collective));
   if (collective_->selects()) selection_->afterCut(stream);
   SC_TRY(selection_->observe(delivered.lists, stream));
   const uint64_t exchanged = nowNs();
@@ -189,8 +199,7 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   SC_TRY((this->*finish)(delivered, out, stream));
   commit(delivered, stream);
   step_.lastScatterNs = nowNs() - exchanged;
-  const bool nonFinite = selection_->control()->anyNonFinite != 0;
-  if (nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError)
+  if (metNonFinite() && comm_->config().nonFinite == sparsecollNonFiniteError)
     return fail(sparsecollNonFinite, "some rank's gradient or residual has NaN or Inf");
   return {};
 }
@@ -227,8 +236,14 @@ Status Reducer::finishSparse(const Delivered& delivered, void* out, Stream strea
   args.outCapacity = vector.capacity;
   args.control = sparseNeed() != 0 ? selection_->control() : nullptr;  // a sum without entries shows no NaN either
   SC_TRY(comm_->kernels().merge(args, stream));
-  step_.lastUnion = *vector.count;
+  if (comm_->onHost()) step_.lastUnion = *vector.count;
   return {};
+}
+
+// Whether the host knows that some rank met NaN or Inf in this step.
+bool Reducer::metNonFinite() const {
+  const Control* const seen = comm_->kernels().look(selection_->control());
+  return seen != nullptr && seen->anyNonFinite != 0;
 }
 
 // Only now does anything leave the residual: a step that failed before has at most added its gradient.
@@ -236,7 +251,7 @@ void Reducer::commit(const Delivered& delivered, Stream stream) {
   if (!spec_.keepsResidual()) return;
   Kernels& kernels = comm_->kernels();
   const Control* const control = selection_->control();
-  const bool nonFinite = control->anyNonFinite != 0;
+  const bool nonFinite = metNonFinite();
   if (spec_.transactional && nonFinite) return;  // the old buffer stays the residual
   const int next = spec_.transactional ? 1 - current_ : 0;
   void* const acc = accBuffer(next);
@@ -254,7 +269,7 @@ void Reducer::leaveResidual(int which, const Delivered& delivered, Stream stream
   void* const acc = accBuffer(which);
   if (delivered.settles) {
     SettleArgs args{acc, spec_.accumulateType, spec_.n, delivered.lists[0], delivered.sent, delivered.dropped};
-    if (delivered.lossy) args.lost = &step_.entriesLost;
+    if (delivered.lossy) args.lost = &selection_->control()->lost;
     kernels.settle(args, stream);
     shape_.mask(which, delivered.sent, delivered.lists[0], stream);
     return;
@@ -263,6 +278,20 @@ void Reducer::leaveResidual(int which, const Delivered& delivered, Stream stream
     kernels.zeroAt(acc, spec_.accumulateType, spec_.n, list, stream);
     shape_.mask(which, list, stream);
   }
+}
+
+void Reducer::tellControl(const Control& control, sparsecollStats_t& stats) const {
+  stats.opsNonFinite = control.anyNonFinite != 0 ? 1 : 0;
+  stats.opsOverflow = control.overflows != 0 ? 1 : 0;
+  stats.opsFallback = control.fallbacks != 0 ? 1 : 0;
+  stats.entriesLost = control.lost;
+  stats.lastRequested = selection_->k();
+  stats.lastSelected = control.selected;
+  stats.lastCandidates = control.candidates;
+  stats.lastThreshold = control.threshold;
+  if (stats.lastUnion == 0) stats.lastUnion = std::min(control.delivered, spec_.n);
+  const double mean = static_cast<double>(control.delivered) / comm_->ranks();
+  stats.lastImbalance = mean > 0 ? control.largest / mean : 1;
 }
 
 void Reducer::countStep(const Operation& operation, const Status& status) {
@@ -277,19 +306,8 @@ void Reducer::countStep(const Operation& operation, const Status& status) {
   step_.lastSequence = operation.sequence;
   step_.lastLength = spec_.n;
   step_.lastCollective = spec_.collective->id;
-  if (selection_ != nullptr && step_.lastSelectNs != 0) {  // the step got as far as its selection
-    const Control& control = *selection_->control();
-    step_.opsNonFinite = control.anyNonFinite != 0 ? 1 : 0;
-    step_.opsOverflow = control.overflows != 0 ? 1 : 0;
-    step_.opsFallback = control.fallbacks != 0 ? 1 : 0;
-    step_.lastRequested = selection_->k();
-    step_.lastSelected = control.selected;
-    step_.lastCandidates = control.candidates;
-    step_.lastThreshold = control.threshold;
-    if (step_.lastUnion == 0) step_.lastUnion = std::min(control.delivered, spec_.n);
-    const double mean = static_cast<double>(control.delivered) / static_cast<double>(ranks);
-    step_.lastImbalance = mean > 0 ? control.largest / mean : 1;
-  }
+  const Control* const seen = selection_ != nullptr ? comm_->kernels().look(selection_->control()) : nullptr;
+  if (seen != nullptr && step_.lastSelectNs != 0) tellControl(*seen, step_);  // the step got as far as its selection
   step_.workspaceBytes = budget_->inUse();
   step_.workspacePeakBytes = budget_->peak();
   const std::lock_guard lock(mutex_);
@@ -331,6 +349,7 @@ Status Reducer::giveBack(const void* out, Stream stream) {
 
 Status Reducer::reset(Stream stream) {
   if (selection_ != nullptr) {
+    selection_->use(stream);
     selection_->reset();
     schedule_.follow(*selection_);
   }

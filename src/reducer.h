@@ -64,6 +64,9 @@ class Reducer {
   const ReducerSpec& spec() const { return spec_; }
   Communicator& comm() { return *comm_; }
 
+  // A caller's stream with this reducer's workspace. Errors: InvalidArgument (a stream on the host).
+  Result<Stream> streamOf(sparsecollStream_t stream) const;
+
   Status run(const void* gradient, void* out, Stream stream);
   Status runSparse(const void* gradient, sparsecollVector_t& out, Stream stream);
   Status setDensity(double density);
@@ -73,9 +76,9 @@ class Reducer {
   // The residual that the next step reads; nullptr for methods without one.
   void* residual() const { return spec_.keepsResidual() ? accBuffer(current_) : nullptr; }
 
-  Result<uint64_t> exportState(void* blob, uint64_t room);
-  Status importState(std::span<const std::byte> blob);
-  Status importStateFrom(std::span<const std::byte> blob, bool sumMerge);
+  Result<uint64_t> exportState(void* blob, uint64_t room, Stream stream);
+  Status importState(std::span<const std::byte> blob, Stream stream);
+  Status importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream);
 
   sparsecollReducerInfo_t info() const;
   sparsecollStats_t stats() const;
@@ -92,10 +95,12 @@ class Reducer {
   Status stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream);
   Status finishDense(const Delivered& delivered, void* out, Stream stream);
   Status finishSparse(const Delivered& delivered, void* out, Stream stream);
+  bool metNonFinite() const;
   void commit(const Delivered& delivered, Stream stream);
   void leaveResidual(int which, const Delivered& delivered, Stream stream);
   void prepareOut(void* out, Stream stream);
   Finish finishScale() const;
+  void tellControl(const Control& control, sparsecollStats_t& stats) const;
   void countStep(const Operation& operation, const Status& status);
   Status checkAgainstResidual(const void* vector, uint64_t bytes) const;
   Status checkSparseOut(const void* gradient, const sparsecollVector_t& out) const;
@@ -103,14 +108,15 @@ class Reducer {
   void* accBuffer(int which) const;
   uint64_t accBytes() const { return spec_.n * elementBytes(spec_.accumulateType); }
   std::array<void*, 2> stateVectors() const;  // what Export saves whole; nullptr where there is none
-  Status restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge);
-  void takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge);
+  Status restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge, Stream stream);
+  Status takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge, Stream stream);
 
   const std::shared_ptr<Communicator> comm_;
   ReducerSpec spec_;
   const std::shared_ptr<MemoryBudget> budget_;  // of this reducer, part of the communicator's
   uint64_t plan_ = 0;                           // hash of what the ranks agreed on
   uint64_t turn_ = 0;
+  std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<Selection> selection_;
   std::optional<Survey> survey_;
   DensitySchedule schedule_;

@@ -106,6 +106,13 @@ Status Reducer::allocate() {
   SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
                                           spec_.params.k));
   schedule_.follow(*selection_);
+  const auto ranks = static_cast<uint64_t>(comm_->ranks());
+  WorkspaceNeed need;
+  need.n = spec_.n;
+  need.windows = selection_->windows();
+  need.lists = 2 * ranks;  // a ring joins two lists of a rank at most
+  need.entries = ranks * std::max(selection_->capacity(), selection_->mostEntries());
+  SC_TRY(workspace_, kernels.makeWorkspace(need, budget_));
   CollectiveSetup setup;
   setup.n = spec_.n;
   setup.accumulateType = spec_.accumulateType;

@@ -90,10 +90,13 @@ Status checkFinite(std::span<const std::byte> residual, sparsecollDataType_t typ
 
 }  // namespace
 
-Result<uint64_t> Reducer::exportState(void* blob, uint64_t room) {
+Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) {
   Writer writer;
   writeHead(writer, headOf(spec_, comm_->ranks(), comm_->rank()));
-  if (selection_ != nullptr) selection_->save(writer);
+  if (selection_ != nullptr) {
+    selection_->use(stream);
+    selection_->save(writer);
+  }
   uint64_t need = writer.bytes().size() + sizeof(uint32_t);
   for (const void* const vector : stateVectors()) need += vector != nullptr ? accBytes() : 0;
   if (blob == nullptr) return need;
@@ -103,7 +106,7 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room) {
   std::byte* to = begin + writer.bytes().size();
   for (const void* const vector : stateVectors()) {
     if (vector == nullptr) continue;
-    comm_->kernels().copy(to, vector, accBytes(), {});
+    comm_->kernels().copy(to, vector, accBytes(), stream);
     to += accBytes();
   }
   const uint32_t sum = crc32c({begin, to});
@@ -113,13 +116,15 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room) {
 
 std::array<void*, 2> Reducer::stateVectors() const { return {residual(), shape_.velocity(current_)}; }
 
-Status Reducer::importState(std::span<const std::byte> blob) { return restore(blob, false, false); }
-
-Status Reducer::importStateFrom(std::span<const std::byte> blob, bool sumMerge) {
-  return restore(blob, true, sumMerge);
+Status Reducer::importState(std::span<const std::byte> blob, Stream stream) {
+  return restore(blob, false, false, stream);
 }
 
-Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge) {
+Status Reducer::importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream) {
+  return restore(blob, true, sumMerge, stream);
+}
+
+Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge, Stream stream) {
   SC_TRY(const auto body, checkSum(blob));
   Reader reader(body);
   SC_TRY(const BlobHead head, readHead(reader));
@@ -144,29 +149,36 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   SC_TRY(checkFinite(vectorPart, spec_.accumulateType));
   if (selection_ != nullptr) {
     Reader selectionReader(selectionPart);
+    selection_->use(stream);
     SC_TRY(selection_->load(selectionReader, anyRank));
     schedule_.follow(*selection_);
   }
   for (void* const vector : vectors) {
     if (vector == nullptr) continue;
-    takeOver(vector, vectorPart.first(accBytes()), sumMerge);
+    SC_TRY(takeOver(vector, vectorPart.first(accBytes()), sumMerge, stream));
     vectorPart = vectorPart.subspan(accBytes());
   }
   outLeftResidual_ = false;
   return {};
 }
 
-void Reducer::takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge) {
-  if (!sumMerge) return comm_->kernels().copy(vector, saved.data(), saved.size(), {});
-  // What was saved may lie at any address; add it a piece at a time through an aligned buffer.
-  alignas(64) std::byte piece[32 * 1024];
-  const uint64_t element = elementBytes(spec_.accumulateType);
-  for (uint64_t at = 0; at < saved.size(); at += sizeof piece) {
-    const uint64_t length = std::min<uint64_t>(sizeof piece, saved.size() - at);
-    std::memcpy(piece, saved.data() + at, length);
-    comm_->kernels().addFinite(static_cast<std::byte*>(vector) + at, spec_.accumulateType, piece, spec_.accumulateType,
-                               length / element, 1, {});
+Status Reducer::takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge, Stream stream) {
+  Kernels& kernels = comm_->kernels();
+  if (!sumMerge) {
+    kernels.copy(vector, saved.data(), saved.size(), stream);
+    return {};
   }
+  // What was saved may lie at any address, and not in the kernels' memory.
+  constexpr uint64_t kPiece = 32 * 1024;
+  SC_TRY(const Buffer piece, kernels.allocate(kPiece, nullptr));
+  const uint64_t element = elementBytes(spec_.accumulateType);
+  for (uint64_t at = 0; at < saved.size(); at += kPiece) {
+    const uint64_t length = std::min(kPiece, saved.size() - at);
+    kernels.copy(piece.as<>(), saved.data() + at, length, stream);
+    kernels.addFinite(static_cast<std::byte*>(vector) + at, spec_.accumulateType, piece.as<>(), spec_.accumulateType,
+                      length / element, 1, stream);
+  }
+  return {};
 }
 
 }  // namespace sparsecoll

@@ -1,6 +1,7 @@
 #include "transports/threads.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/checked.h"
 #include "transports/threads_group.h"
@@ -46,6 +47,8 @@ class ThreadsTransport final : public Transport {
       outgoing_.push_back({peer, nullptr, {}});
       incoming_.push_back({peer, nullptr, 0, nullptr, 0});
     }
+    bytes_.resize(size);
+    written_.resize(size);
     in_.resize(size);
     out_.resize(size);
     slabIn_.resize(size);
@@ -59,20 +62,41 @@ class ThreadsTransport final : public Transport {
   bool sharesMemory() const override { return true; }
   bool checksumsPayload() const override { return false; }
 
-  Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget) override {
-    SC_TRY(auto memory, kernels_->allocate(bytes, budget != nullptr ? budget : budget_));
+  Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget,
+                                                  Kernels* memory) override {
+    Kernels& owner = memory != nullptr ? *memory : *kernels_;
+    SC_TRY(auto buffer, owner.allocate(bytes, budget != nullptr ? budget : budget_));
     auto window = std::make_unique<Window>(group_, rank_);
     group_->expectRetirement();
-    window->hold(std::move(memory));
+    window->hold(std::move(buffer));
     return std::unique_ptr<FrameWindow>(std::move(window));
   }
 
-  Status begin(Operation& operation) override { return group_->begin(rank_, operation); }
+  // Makes what orders the ranks' streams, where kernels do not finish before they return.
+  Status makeMarkers() {
+    if (!ordersStreams()) return {};
+    for (size_t parity = 0; parity < 2; ++parity) {
+      SC_TRY(auto read, kernels_->makeMarker());
+      group_->setRead(rank_, parity, std::move(read));
+      for (std::unique_ptr<Marker>& marker : frames_[parity]) {
+        SC_TRY(marker, kernels_->makeMarker());
+      }
+    }
+    return {};
+  }
+
+  Status begin(Operation& operation) override {
+    SC_TRY(group_->begin(rank_, operation));
+    if (!ordersStreams()) return {};
+    for (const Incoming& message : incoming_)
+      kernels_->await(*group_->readOf(message.peer, operation.sequence), operation.stream);
+    return {};
+  }
 
   Status round(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream) override {
     SC_TRY(exchange(operation, out, in));
     operation.sentMessages += out.size();
-    for (const Outgoing& message : out) operation.sentBytes += message.layout.usedBytes(readHeader(message.frame));
+    for (size_t m = 0; m < out.size(); ++m) operation.sentBytes += bytes_[m];
     for (const Incoming& message : in) operation.receivedBytes += message.bytes;
     return {};
   }
@@ -89,13 +113,30 @@ class ThreadsTransport final : public Transport {
   }
 
   void refuse(const Operation& operation, const Failure& why) override { group_->refuse(rank_, operation, why); }
-  void end(const Operation& operation) override { group_->end(rank_, operation); }
+  void end(const Operation& operation) override {
+    if (ordersStreams())
+      kernels_->mark(*const_cast<Marker*>(group_->readOf(rank_, operation.sequence)), operation.stream);
+    group_->end(rank_, operation);
+  }
   void abort() override { group_->takeDown(rank_, false); }
 
  private:
+  bool ordersStreams() const { return kernels_->backend() != sparsecollBackendHost; }
+
+  // Frames on a device are not looked at: all of them counts as sent.
   Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
-    SC_TRY(group_->post(rank_, operation, out));
-    SC_TRY(group_->collect(rank_, operation, in));
+    const Marker* written = nullptr;
+    if (ordersStreams()) {
+      std::unique_ptr<Marker>& marker = frames_[operation.sequence % 2][operation.round % kMostRounds];
+      kernels_->mark(*marker, operation.stream);
+      written = marker.get();
+    }
+    for (size_t m = 0; m < out.size(); ++m)
+      bytes_[m] = ordersStreams() ? out[m].layout.capacityBytes() : out[m].layout.usedBytes(readHeader(out[m].frame));
+    SC_TRY(group_->post(rank_, operation, out, bytes_, written));
+    SC_TRY(group_->collect(rank_, operation, in, written_));
+    for (size_t m = 0; m < in.size(); ++m)
+      if (written_[m] != nullptr) kernels_->await(*written_[m], operation.stream);
     ++operation.round;
     return {};
   }
@@ -180,6 +221,10 @@ class ThreadsTransport final : public Transport {
   std::shared_ptr<MemoryBudget> budget_;
   std::vector<Outgoing> outgoing_;  // to and from every peer, for dense
   std::vector<Incoming> incoming_;
+  std::vector<uint64_t> bytes_;         // of the messages of the round under way
+  std::vector<const Marker*> written_;  // behind them they are whole
+  static constexpr size_t kMostRounds = 64;
+  std::array<std::unique_ptr<Marker>, kMostRounds> frames_[2];  // by parity and round; empty on the host
   std::vector<const void*> in_;
   std::vector<void*> out_;
   std::vector<const void*> slabIn_;
@@ -190,13 +235,17 @@ class ThreadsTransport final : public Transport {
 
 }  // namespace threads
 
-std::vector<std::unique_ptr<Transport>> makeThreadsTransports(int ranks, std::shared_ptr<Kernels> kernels,
-                                                              std::vector<std::shared_ptr<MemoryBudget>> budgets) {
+Result<std::vector<std::unique_ptr<Transport>>> makeThreadsTransports(
+    std::span<const std::shared_ptr<Kernels>> kernels, std::vector<std::shared_ptr<MemoryBudget>> budgets) {
+  const auto ranks = static_cast<int>(kernels.size());
   auto group = std::make_shared<threads::Group>(ranks);
   std::vector<std::unique_ptr<Transport>> transports;
-  for (int rank = 0; rank < ranks; ++rank)
-    transports.push_back(std::make_unique<threads::ThreadsTransport>(group, rank, kernels,
-                                                                     std::move(budgets[static_cast<size_t>(rank)])));
+  for (size_t rank = 0; rank < kernels.size(); ++rank) {
+    auto transport = std::make_unique<threads::ThreadsTransport>(group, static_cast<int>(rank), kernels[rank],
+                                                                 std::move(budgets[rank]));
+    SC_TRY(transport->makeMarkers());
+    transports.push_back(std::move(transport));
+  }
   return transports;
 }
 

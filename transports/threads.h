@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/kernels.h"
@@ -10,9 +11,9 @@
 
 namespace sparsecoll {
 
-// Transports of a new group, one a rank. budgets: where each rank's windows are accounted; kernels: shared,
-// thread-safe.
-std::vector<std::unique_ptr<Transport>> makeThreadsTransports(int ranks, std::shared_ptr<Kernels> kernels,
-                                                              std::vector<std::shared_ptr<MemoryBudget>> budgets);
+// Transports of a new group, one a rank. kernels: each rank's; they may be the same, which then are used by several
+// threads at once. budgets: where each rank's windows are accounted.
+Result<std::vector<std::unique_ptr<Transport>>> makeThreadsTransports(
+    std::span<const std::shared_ptr<Kernels>> kernels, std::vector<std::shared_ptr<MemoryBudget>> budgets);
 
 }  // namespace sparsecoll

@@ -32,11 +32,13 @@ Status Group::begin(int rank, const Operation& operation) {
   return {};
 }
 
-Status Group::post(int rank, const Operation& operation, std::span<const Outgoing> out) {
+Status Group::post(int rank, const Operation& operation, std::span<const Outgoing> out, std::span<const uint64_t> bytes,
+                   const Marker* written) {
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
   const uint64_t ticket = ticketOf(operation);
-  for (const Outgoing& message : out) {
+  for (size_t m = 0; m < out.size(); ++m) {
+    const Outgoing& message = out[m];
     Member& peer = at(message.peer);
     Mail& mail = peer.inbox[static_cast<size_t>(rank)];
     const bool free = waitForPeers(lock, rank, operation.deadline,
@@ -54,7 +56,8 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
     if (mail.awaited && ticket < peer.ticket) continue;  // of a round that the peer has given up
     mail.ticket = ticket;
     mail.frame = message.frame;
-    mail.bytes = message.layout.usedBytes(readHeader(message.frame));
+    mail.bytes = bytes[m];
+    mail.written = written;
     mail.full = true;
     if (!mail.awaited) continue;
     peer.ahead = peer.ahead || ticket > peer.ticket;
@@ -64,7 +67,7 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
   return {};
 }
 
-Status Group::collect(int rank, const Operation& operation, std::span<Incoming> in) {
+Status Group::collect(int rank, const Operation& operation, std::span<Incoming> in, std::span<const Marker*> written) {
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
   me.ticket = ticketOf(operation);
@@ -87,13 +90,13 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   }
   // A rank that is down matters only to those who miss something from it: it may have finished and gone.
   me.wakeUp.wait(lock, operation.deadline, [&] {
-    return me.missing == 0 || me.ahead || me.behind >= 0 || me.down || anyMissingDown(rank, in) ||
-           isRefused(operation);
+    return me.missing == 0 || me.ahead || me.behind >= 0 || me.down || anyMissingDown(rank, in) || isRefused(operation);
   });
   const bool refused = me.missing != 0 && !me.down && isRefused(operation);
   const Status status = refused ? Status(refusals_[operation.sequence % 2].why) : settleCollect(rank, in, me.ticket);
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = false;
   if (!status.ok()) return Status(status.failure());
+  for (size_t m = 0; m < in.size(); ++m) written[m] = me.inbox[static_cast<size_t>(in[m].peer)].written;
   for (const Incoming& message : in)
     if (at(message.peer).waitsForPeers) at(message.peer).wakeUp.wake();
   return {};

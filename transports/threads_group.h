@@ -22,6 +22,7 @@ struct Mail {
   uint64_t ticket = 0;
   const std::byte* frame = nullptr;
   uint64_t bytes = 0;
+  const Marker* written = nullptr;  // the frame is whole behind it; nullptr: it is already
   bool full = false;
   bool awaited = false;  // the receiver sleeps and counts this one as missing
 };
@@ -39,14 +40,15 @@ struct Member {
   std::vector<Mail> inbox;  // by sender
   uint64_t ticket = 0;      // of the round it collects
   uint32_t missing = 0;
-  int behind = -1;             // a peer that sent a message of a round this rank has been through without it
-  bool ahead = false;          // a peer's message shows that it has left the operation for a later one
-  uint64_t begun = 0;          // the last operation this rank has begun
-  uint64_t completed = 0;      // and ended
-  bool waitsForPeers = false;  // sleeps for something other than a message
-  bool down = false;           // aborted or gone
-  bool gone = false;           // destroyed: reads nothing any more
-  DenseOffer offers[2];        // by parity of the sequence
+  int behind = -1;                  // a peer that sent a message of a round this rank has been through without it
+  bool ahead = false;               // a peer's message shows that it has left the operation for a later one
+  uint64_t begun = 0;               // the last operation this rank has begun
+  uint64_t completed = 0;           // and ended
+  bool waitsForPeers = false;       // sleeps for something other than a message
+  bool down = false;                // aborted or gone
+  bool gone = false;                // destroyed: reads nothing any more
+  DenseOffer offers[2];             // by parity of the sequence
+  std::shared_ptr<Marker> read[2];  // behind it the rank reads nothing of the operation any more; by parity
 };
 
 class Group {
@@ -61,13 +63,18 @@ class Group {
   Status whoIsDown(int rank);
 
   Status begin(int rank, const Operation& operation);
-  Status post(int rank, const Operation& operation, std::span<const Outgoing> out);
-  Status collect(int rank, const Operation& operation, std::span<Incoming> in);
+  // bytes: of every message. written: see Mail.
+  Status post(int rank, const Operation& operation, std::span<const Outgoing> out, std::span<const uint64_t> bytes,
+              const Marker* written);
+  // written: a place for every message.
+  Status collect(int rank, const Operation& operation, std::span<Incoming> in, std::span<const Marker*> written);
   void refuse(int rank, const Operation& operation, const Failure& why);
   void end(int rank, const Operation& operation);
   void takeDown(int rank, bool gone);
 
   DenseOffer& offer(int rank, uint64_t sequence) { return at(rank).offers[sequence % 2]; }
+  void setRead(int rank, size_t parity, std::shared_ptr<Marker> marker) { at(rank).read[parity] = std::move(marker); }
+  const Marker* readOf(int rank, uint64_t sequence) { return at(rank).read[sequence % 2].get(); }
 
   // Memory of callers is read and written by peers only between enter and leave, and nobody enters once a rank is down.
   bool enter();

@@ -21,9 +21,9 @@ std::string stateOf(const CutStep<A>& step, size_t windows) {
     state += fmt::format(" {}", control.nonFinite.indices[i]);
   for (size_t w = 0; w < windows; ++w) {
     const Window& window = step.window(w);
-    state += fmt::format("\n{}: found {} limit {} kept {} key {:#x} equals {} forced {} missed {}", w, window.found,
-                         window.limit, window.kept, window.keptKey, window.keptEquals, window.keptForced,
-                         window.missed);
+    state +=
+        fmt::format("\n{}: found {} limit {} kept {} key {:#x} equals {} forced {} missed {}", w, window.found,
+                    window.limit, window.kept, window.keptKey, window.keptEquals, window.keptForced, window.missed);
   }
   return state;
 }
@@ -81,8 +81,8 @@ TEMPLATE_TEST_CASE("many windows, with gaps, some empty, some large", "", float,
   for (const Fill fill : {Fill::kSmooth, Fill::kTies, Fill::kHostile}) {
     const auto acc = test::makeElements<A>(fill, n, 5);
     std::vector<WindowSpec> windows;
-    const uint64_t ends[][2] = {{0, 7},         {7, 7},         {7, 4096},        {5000, 8192},     {8192, 8192},
-                                {8192, 16384},  {16385, 90000}, {90000, 90001},   {100000, 170000}, {170000, 170013},
+    const uint64_t ends[][2] = {{0, 7},           {7, 7},           {7, 4096},       {5000, 8192},     {8192, 8192},
+                                {8192, 16384},    {16385, 90000},   {90000, 90001},  {100000, 170000}, {170000, 170013},
                                 {170013, 240000}, {240000, 240000}, {240100, 299999}};
     for (const auto& [begin, end] : ends) {
       const uint64_t length = end - begin;

@@ -1,6 +1,6 @@
 // Exact selection: the limit largest magnitudes, ties to the lowest index, whatever the guard was.
-#include "tests/support/catch.h"
 #include <set>
+#include "tests/support/catch.h"
 
 #include "tests/unit/cut_step.h"
 #include "tests/unit/isas.h"
@@ -261,7 +261,7 @@ TEST_CASE("half gradients are selected from in float") {
   control.windowCount = 1;
   std::vector<uint32_t> candidateIndices(300);
   std::vector<float> candidateValues(300);
-  kernels->pass({gradient.data(), sparsecollFloat16, residual.data(), residual.data(), 0.5, 2000, &control,
+  kernels->pass({gradient.data(), sparsecollFloat16, residual.data(), residual.data(), 0.5, nullptr, 2000, &control,
                  candidateIndices.data(), candidateValues.data()},
                 {});
   CHECK(difference(residual, wanted) == "");

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "host/statistics.h"
 #include "tests/unit/cut_step.h"
 #include "tests/unit/selection_run.h"
 

@@ -43,7 +43,8 @@ class Engine {
  public:
   explicit Engine(int ranks) {
     for (int rank = 0; rank < ranks; ++rank) budgets.push_back(std::make_shared<MemoryBudget>(0));
-    transports_ = makeThreadsTransports(ranks, kernels, budgets);
+    const std::vector<std::shared_ptr<Kernels>> each(static_cast<size_t>(ranks), kernels);
+    transports_ = std::move(*makeThreadsTransports(each, budgets));
   }
   int ranks() const { return static_cast<int>(transports_.size()); }
   Transport& operator[](int rank) { return *transports_[static_cast<size_t>(rank)]; }

@@ -1,0 +1,10 @@
+// What a library without the CUDA back end says of devices.
+#include "cuda/cuda_kernels.h"
+
+namespace sparsecoll::cuda {
+
+int deviceCount() { return 0; }
+
+Result<std::unique_ptr<Kernels>> makeCudaKernels(int) { return unsupported("this build has no CUDA back end"); }
+
+}  // namespace sparsecoll::cuda
