@@ -124,6 +124,7 @@ bool Block::runBlock(uint64_t number) {
   release(&beginTag_);
   resume(pop());
   running_ = &fibers_.base();
+  if (failed_) fibers_.releaseAll(&endTag_);
   acquire(&endTag_);
   if (failed_) forgetThreads();
   return checkShared() && !failed_;
