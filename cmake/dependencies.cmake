@@ -14,6 +14,10 @@ if(SPARSECOLL_BUILD_TESTS)
   endif()
 endif()
 
+if(SPARSECOLL_BUILD_TESTS)
+  find_package(Boost QUIET COMPONENTS context)
+endif()
+
 if(SPARSECOLL_BUILD_EXAMPLES AND SPARSECOLL_WITH_TORCH)
   find_package(Torch QUIET)
 endif()

@@ -1,0 +1,106 @@
+// The state of the block that an OS thread works on. Plain arrays only: functions of the standard library that this
+// code shares with instrumented code would be seen by the race checker.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/simt/engine.h"
+#include "tests/simt/fiber.h"
+#include "tests/simt/simt.h"
+
+namespace simt {
+
+inline constexpr unsigned kMaxThreads = 1024, kLanes = 32, kNone = ~0u;
+inline constexpr size_t kRedZone = 1024;
+
+struct Thread {
+  Fiber* fiber;
+  uint64_t value, result;
+  uint32_t mask, operand;
+  Meet meet;
+  Place place;
+};
+
+struct Warp {
+  uint32_t live, waiting;
+  unsigned phase;
+  char tags[3];  // of __syncwarp: even and odd phases, partial masks
+};
+
+struct Barrier {
+  unsigned waiting, truths, phase;
+  int result;
+  Meet meet;
+  char tags[2];
+};
+
+class Block {
+ public:
+  Block();
+  void run(const Grid& grid);
+  bool running() const { return grid_ != nullptr; }
+  void* shared() { return shared_; }
+
+  int meetBlock(Meet meet, int value, Place place);
+  uint64_t meetWarp(Meet meet, uint32_t mask, uint64_t value, uint32_t operand, Place place);
+  void pause(unsigned nanoseconds);
+  void countdown() {
+    if (--untilSwitch_ == 0) pause(0);
+  }
+  [[noreturn]] void fail(Misuse misuse, const std::string& message);
+
+ private:
+  static void body(void* block);
+  void prepare(const Grid& grid);
+  void prepareShared(size_t bytes);
+  void fillShared();
+  bool checkShared();
+  bool runBlock(uint64_t number);
+  void forgetThreads();
+
+  uint64_t random();
+  void push(unsigned thread);
+  unsigned pop();
+  void wait();
+  void resume(unsigned thread);
+  void leave();
+  void wakeOthers();
+  void openBarrier();
+  void meetComplete(unsigned firstThread, uint32_t group);
+  void checkMeeting(const Warp& warp, unsigned first);
+  std::string whoWaits() const;
+
+  const Grid* grid_ = nullptr;
+  uint64_t seed_ = 0, randomState_ = 0;
+  unsigned count_ = 0, live_ = 0, current_ = 0, untilSwitch_ = 0;
+  unsigned head_ = 0, queued_ = 0;
+  bool failed_ = false;
+  char beginTag_ = 0, endTag_ = 0;
+  uint64_t switches_ = 0, pauses_ = 0;
+  long long begun_ = 0;
+  Fibers fibers_;
+  Fiber* running_ = nullptr;
+  unsigned idleCount_ = 0;
+  Fiber* idle_[kMaxThreads];
+  unsigned queue_[kMaxThreads];
+  unsigned atBarrier_[kMaxThreads];
+  Thread threads_[kMaxThreads];
+  uint3 indices_[kMaxThreads];
+  Warp warps_[kMaxThreads / kLanes];
+  Barrier barrier_{};
+  std::vector<char> memory_;
+  char* shared_ = nullptr;
+  std::vector<uint32_t> order_;
+};
+
+// What a collective hands to its lanes. The lane that reads from one outside of the group, or kNone.
+unsigned meetResults(Thread* lanes, uint32_t group);
+// When no other thread of the block can run: lets other OS threads.
+void restOfMachine(unsigned nanoseconds);
+std::string describe(Meet meet);
+std::string describe(const Place& place);
+
+}  // namespace simt

@@ -1,0 +1,57 @@
+#include "tests/simt/engine.h"
+
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+
+#include "tests/simt/block.h"
+#include "tests/simt/sanitizers.h"
+
+namespace simt {
+namespace {
+
+thread_local std::unique_ptr<Block> ownBlock;
+constinit thread_local Block* block = nullptr;
+char fenceTag;
+
+Block& here(const char* name) {
+  if (!block || !block->running()) throw std::logic_error(std::string(name) + " outside of a kernel");
+  return *block;
+}
+
+}  // namespace
+
+void runGrid(const Grid& grid) {
+  if (!ownBlock) {
+    ownBlock = std::make_unique<Block>();
+    block = ownBlock.get();
+  }
+  block->run(grid);
+}
+
+bool insideKernel() { return block && block->running(); }
+
+int meetBlock(Meet meet, int value, Place place) { return here("a barrier").meetBlock(meet, value, place); }
+
+uint64_t meetWarp(Meet meet, uint32_t mask, uint64_t value, uint32_t operand, Place place) {
+  return here("a collective").meetWarp(meet, mask, value, operand, place);
+}
+
+void pause(unsigned nanoseconds) { here("__nanosleep").pause(nanoseconds); }
+
+void perhapsSwitch() {
+  if (insideKernel()) block->countdown();
+}
+
+// Whoever fences after reading a flag sees what was written before the fence that came before the flag.
+void fence() {
+  release(&fenceTag);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  acquire(&fenceTag);
+}
+
+void trap(Place place) { here("__trap").fail(Misuse::trap, "__trap at " + describe(place)); }
+
+}  // namespace simt
+
+void* simtDynamicShared() { return simt::here("dynamic shared memory").shared(); }

@@ -1,0 +1,22 @@
+// Runs a grid: blocks one after another, the threads of a block as fibers of the calling OS thread.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+namespace simt {
+
+struct Grid {
+  dim3 blocks;
+  dim3 threads;
+  size_t sharedBytes = 0;
+  void (*run)(const void* arguments) = nullptr;
+  const void* arguments = nullptr;
+};
+
+void runGrid(const Grid& grid);
+// True in a kernel.
+bool insideKernel();
+
+}  // namespace simt

@@ -1,0 +1,65 @@
+// What a test may ask of the emulation and do to it. Everything but schedule() concerns the whole process.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace simt {
+
+// In which order threads of a block, blocks of a grid and nodes of a graph run: seed 0 is round robin, any other seed
+// a random order of its own. Until it is set, the environment variable SPARSECOLL_SIMT_SEED says it.
+void schedule(uint64_t seed);            // for the process
+void scheduleThisThread(uint64_t seed);  // for launches from the calling OS thread, whatever the process does
+void scheduleThisThreadLikeAll();
+
+enum class Misuse {
+  mixedCollectives,  // lanes of one warp met at different operations, or with different masks
+  mixedBarriers,     // threads of one block met at different variants of __syncthreads
+  deadlock,          // nobody can run, or everybody only polls for too long
+  absentLane,        // a shuffle read from a lane that has left or never was
+  sharedOverrun,     // dynamic shared memory was written outside of what the launch asked for
+  trap,              // __trap
+  badCall            // a launch from within a kernel, a width of a shuffle that is none
+};
+struct Error {
+  Misuse misuse;
+  std::string message;
+};
+// After the first one, calls that wait or launch fail with cudaErrorLaunchFailure, until it is cleared.
+std::vector<Error> errors();
+void clearErrors();
+// How long a block may do nothing but poll.
+void patience(unsigned milliseconds);
+
+// Calls of the runtime so far, by name.
+uint64_t calls(const std::string& name);
+std::map<std::string, uint64_t> calls();
+void resetCalls();
+// Lets a call fail: the one after `skip` more successful ones.
+void failCall(const std::string& name, uint64_t skip, cudaError_t error);
+// The same for allocations of device and pinned memory, whatever function asks.
+void failAllocation(uint64_t skip);
+// Withdraws planted failures that did not happen.
+void forgetFailures();
+
+struct Memory {
+  uint64_t allocations = 0;
+  uint64_t bytes = 0;
+};
+Memory liveMemory();
+// Streams, events, graphs and pools that were made and not destroyed.
+uint64_t liveObjects();
+
+void setDevices(int count);
+
+struct Work {
+  uint64_t kernels = 0, blocks = 0, threads = 0, switches = 0;
+};
+Work work();
+
+}  // namespace simt

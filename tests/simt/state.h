@@ -1,0 +1,48 @@
+// What all OS threads share: the schedule, misuse found so far, counters.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "tests/simt/simt.h"
+
+namespace simt {
+
+// 0: round robin. Every launch of an OS thread gets its own sequence.
+uint64_t seedOfNextLaunch();
+void report(Misuse misuse, std::string message);
+bool broken();
+unsigned patienceMilliseconds();
+void count(const Work& done);
+
+// Counts the calls of one function of the runtime.
+class Counter {
+ public:
+  explicit Counter(const char* name);
+  // Counts one; what it returns is planted, or success.
+  cudaError_t enter();
+
+ private:
+  friend struct Counters;
+  const char* name_;
+  std::atomic<uint64_t> calls_{0};
+  std::atomic<uint64_t> failAt_{UINT64_MAX};
+  std::atomic<cudaError_t> planted_{cudaSuccess};
+};
+
+// Keeps an error for cudaGetLastError and hands it on.
+cudaError_t finish(cudaError_t error);
+cudaError_t takeLast(bool keep);
+
+bool allocationFails();
+void countObject(int64_t change);
+
+}  // namespace simt
+
+#define SIMT_ENTER()                                                             \
+  static ::simt::Counter simtCounter(__func__);                                  \
+  if (const cudaError_t planted = simtCounter.enter(); planted != cudaSuccess) { \
+    return ::simt::finish(planted);                                              \
+  }                                                                              \
+  static_assert(true)
