@@ -132,7 +132,7 @@ __device__ inline void poisonRange(const CombineOut<A, T>& to, uint64_t low, uin
 }
 
 template <class A, class T>
-__global__ void __launch_bounds__(kThreads) combineRanges(Stretches at, CombineOut<A, T> to) {
+__global__ void __launch_bounds__(kThreads, kRangeBlocks<A>) combineRanges(Stretches at, CombineOut<A, T> to) {
   using Room = RangeSum<A, uint32_t>;
   SC_DYNAMIC_SHARED(Room, room);
   __shared__ LineMaps<A> maps;

@@ -2,11 +2,11 @@
 #include <vector>
 
 #include "core/list_span.h"
-#include "cuda/by_value.h"
 #include "cuda/device_workspace.h"
-#include "cuda/last_block.h"
 #include "cuda/lists.h"
 #include "cuda/range_walk.h"
+#include "cuda/scan.h"
+#include "cuda/table.h"
 
 namespace sparsecoll::cuda {
 
@@ -38,7 +38,7 @@ __device__ inline LocatedPart locatePart(const ListPart& part, uint64_t& length)
 // One block. Tables of one call follow each other; the entries of the earlier ones stand in turn->total.
 template <class A, uint32_t kMost>
 __global__ void __launch_bounds__(kThreads)
-    locateParts(ByValue<ListPart, kMost> parts, PartTables tables, List to, const uint32_t* unless) {
+    locateParts(Table<ListPart, kMost> parts, PartTables tables, List to, const uint32_t* unless) {
   static_assert(kMost <= kThreads);
   __shared__ BlockSums<uint64_t> room;
   if (isOff(unless)) return;
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
   const uint64_t before = tables.first != 0 ? turn.total : 0;
   LocatedPart part{};
   uint64_t length = 0;
-  if (fine && threadIdx.x < parts.count) part = locatePart<A>(parts.at[threadIdx.x], length);
+  if (fine && threadIdx.x < parts.count) part = locatePart<A>(parts.items[threadIdx.x], length);
   const BlockSum<uint64_t> sums = blockSum(length, room);
   part.outAt = before + sums.below;
   if (threadIdx.x < parts.count) tables.parts[tables.first + threadIdx.x] = part;
@@ -88,7 +88,7 @@ void concatenateParts(std::span<const ListPart> parts, const List& to, const uin
   if (stream.workspace == nullptr || workspaceOf(stream).lists().parts < parts.size())
     return device.note("concatenate", parts.size(), cudaErrorInvalidValue);
   const ListSpace& space = workspaceOf(stream).lists();
-  inTables(parts, [&]<uint32_t kMost>(const ByValue<ListPart, kMost>& table, uint32_t first, bool isLast) {
+  withTables(parts, [&]<uint32_t kMost>(const Table<ListPart, kMost>& table, uint32_t first, bool isLast) {
     const PartTables tables{space.part, space.turn, device.finding(), first, isLast ? 1u : 0u};
     device.launch("concatenate", to.capacity, locateParts<A, kMost>, {}, stream, table, tables, to, unless);
   });
@@ -135,7 +135,7 @@ __device__ inline void joinTile(const RunPart& part, const ListSpan<A>& list, ui
 }
 
 template <class A, uint32_t kMost>
-__global__ void __launch_bounds__(kThreads) joinRuns(ByValue<RunPart, kMost> parts, JoinRule rule) {
+__global__ void __launch_bounds__(kThreads) joinRuns(Table<RunPart, kMost> parts, JoinRule rule) {
   const bool fine = __syncthreads_or(sound(rule.finding) ? 0 : 1) == 0;
   const bool dense = *rule.dense != 0;
   const bool fits = rule.length <= rule.room;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kThreads) joinRuns(ByValue<RunPart, kMost> par
   if (!fine || !dense || !fits) return;
   auto* const run = reinterpret_cast<A*>(rule.header + 1);
   for (uint32_t p = 0; p < parts.count; ++p) {
-    const RunPart& part = parts.at[p];
+    const RunPart& part = parts.items[p];
     const ListSpan<A> list = spanOf<A>(part.list);
     if (list.indices == nullptr && list.count != part.length) {
       if (globalThread() == 0)
@@ -170,8 +170,8 @@ void joinParts(const JoinArgs& args, DeviceContext& device, Stream stream) {
     length += runs.back().length;
   }
   auto* const header = reinterpret_cast<FrameHeader*>(args.frame);
-  inTables(
-      std::span<const RunPart>(runs), [&]<uint32_t kMost>(const ByValue<RunPart, kMost>& table, uint32_t first, bool) {
+  withTables(
+      std::span<const RunPart>(runs), [&]<uint32_t kMost>(const Table<RunPart, kMost>& table, uint32_t first, bool) {
         const JoinRule rule{args.dense, header, length, args.layout.denseCount, first == 0 ? 1u : 0u, device.finding()};
         device.launch("join", length, joinRuns<A, kMost>, device.gridFor(length, kJoinTile), stream, table, rule);
       });

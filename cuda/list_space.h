@@ -7,14 +7,13 @@
 
 #include <algorithm>
 
-#include "cuda/workspace.h"
+#include "cuda/selection_space.h"
 
 namespace sparsecoll::cuda {
 
 inline constexpr uint64_t kLeastStretches = 64;
 inline constexpr uint64_t kMostStretches = 65536;
 inline constexpr uint64_t kMostOffsets = uint64_t{1} << 24;  // of all lists together
-inline constexpr uint32_t kSumDigits = 2048;                 // bins of one step of a radix descent
 inline constexpr uint64_t kCutTile = 2048;                   // a sum is cut in tiles of at least this many entries
 
 // The same tiles as those of the host, whose rule for touched lines looks at tiles.
@@ -83,7 +82,7 @@ struct ListSpace {
     at.take(space.offsets, (space.stretches + 1) * need.lists);
     at.take(space.positions, space.stretches);
     at.take(space.tilesBefore, space.tiles);
-    at.take(space.digits, kSumDigits);
+    at.take(space.digits, kDigits);
     at.take(space.part, space.parts + 1);
     return space;
   }

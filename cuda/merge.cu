@@ -26,7 +26,8 @@ void mergeLists(const MergeArgs& args, const ListSpace& space, DeviceContext& de
 
 // All values of the range as a run, where the lists become one.
 template <class A>
-__global__ void __launch_bounds__(kThreads) fillRun(Stretches at, A* run, bool aligned, FrameHeader* header) {
+__global__ void __launch_bounds__(kThreads, kRangeBlocks<A>)
+    fillRun(Stretches at, A* run, bool aligned, FrameHeader* header) {
   using Room = RangeSum<A, uint32_t>;
   SC_DYNAMIC_SHARED(Room, room);
   if (at.turn->sound == 0 || at.turn->dense == 0) return;

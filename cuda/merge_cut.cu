@@ -1,8 +1,9 @@
 // The lists' sum cut to the largest magnitudes: a radix descent finds the least key that is kept, the sum's tiles are
 // counted by it, and written where they belong.
 #include "core/list_span.h"
-#include "cuda/last_block.h"
+#include "cuda/descent.h"
 #include "cuda/lists.h"
+#include "cuda/scan.h"
 #include "cuda/union.h"
 
 namespace sparsecoll::cuda {
@@ -10,8 +11,7 @@ namespace sparsecoll::cuda {
 namespace {
 
 constexpr uint32_t kDigitBits = 11;
-static_assert(1u << kDigitBits == kSumDigits);
-constexpr uint32_t kDigitsEach = kSumDigits / kThreads;
+static_assert(1u << kDigitBits == kDigits);
 
 template <class A>
 constexpr uint32_t kKeyBits = sizeof(A) * 8 - 1;  // magnitudes have no sign
@@ -58,43 +58,31 @@ __device__ inline void beginCut(const CutRule<A>& rule) {
   *rule.target.count = 0;
 }
 
-// The bin that the boundary lies in, by one block whose threads have kDigitsEach bins each, the highest first. Leaves
-// the bins zero.
+// The bin that the boundary lies in, by one block. Where all of the bin is kept, its lowest key will do as the
+// boundary.
 template <class A>
-__device__ inline void takeDigit(const CutRule<A>& rule, uint32_t shift, uint32_t bits, BlockSums<uint64_t>& room) {
+__device__ inline void takeDigit(const CutRule<A>& rule, uint32_t shift, uint32_t bits, DescentRoom& room) {
   ListTurn& turn = *rule.turn;
-  const uint32_t top = kSumDigits - 1 - threadIdx.x * kDigitsEach;
-  uint32_t counts[kDigitsEach];
-  uint64_t own = 0;
-#pragma unroll
-  for (uint32_t q = 0; q < kDigitsEach; ++q) {
-    counts[q] = rule.digits[top - q];
-    rule.digits[top - q] = 0;
-    own += counts[q];
-  }
-  const uint64_t need = turn.need;
-  const uint64_t prefix = turn.prefix;
   const bool open = turn.open != 0;
-  uint64_t above = blockSum(own, room).below;
-  if (!open || above >= need || above + own < need) return;
-#pragma unroll
-  for (uint32_t q = 0; q < kDigitsEach; ++q) {
-    if (above < need && above + counts[q] >= need) {
-      turn.prefix = prefix << bits | (top - q);
-      turn.need = need - above;
+  const uint64_t prefix = turn.prefix;
+  if (open) {
+    const Chosen chosen = chooseBin(turn.need, room, [&](uint32_t bin) { return uint64_t{__ldcg(rule.digits + bin)}; });
+    if (threadIdx.x == 0) {
+      turn.prefix = prefix << bits | chosen.bin;
+      turn.need = turn.equals = chosen.need;
       turn.boundary = turn.prefix << shift;
-      turn.equals = turn.need;
-      turn.open = shift != 0 && counts[q] != turn.need ? 1 : 0;
+      turn.open = shift != 0 && __ldcg(rule.digits + chosen.bin) != chosen.need ? 1 : 0;
     }
-    above += counts[q];
   }
+  __syncthreads();
+  for (uint32_t b = threadIdx.x; b < kDigits; b += blockDim.x) rule.digits[b] = 0;
 }
 
 template <class A>
 __global__ void __launch_bounds__(kThreads) countDigits(CutRule<A> rule, uint32_t shift, uint32_t bits) {
   using Key = typename Magnitude<A>::Key;
-  __shared__ uint32_t bins[kSumDigits];
-  __shared__ BlockSums<uint64_t> room;
+  __shared__ uint32_t bins[kDigits];
+  __shared__ DescentRoom room;
   ListTurn& turn = *rule.turn;
   const bool isFirst = shift + bits == kKeyBits<A>;
   if (turn.sound == 0) {
@@ -105,7 +93,7 @@ __global__ void __launch_bounds__(kThreads) countDigits(CutRule<A> rule, uint32_
     return;
   }
   if (!isFirst && turn.open == 0) return;
-  for (uint32_t b = threadIdx.x; b < kSumDigits; b += blockDim.x) bins[b] = 0;
+  for (uint32_t b = threadIdx.x; b < kDigits; b += blockDim.x) bins[b] = 0;
   __syncthreads();
   const uint32_t count = *rule.count;
   const Key least = rule.least();
@@ -118,13 +106,13 @@ __global__ void __launch_bounds__(kThreads) countDigits(CutRule<A> rule, uint32_
     if (digits >> bits == prefix) atomicAdd(&bins[digits & ((Key{1} << bits) - 1)], 1u);
   }
   __syncthreads();
-  for (uint32_t b = threadIdx.x; b < kSumDigits; b += blockDim.x)
+  for (uint32_t b = threadIdx.x; b < kDigits; b += blockDim.x)
     if (bins[b] != 0) atomicAdd(&rule.digits[b], bins[b]);
   if (isFirst) {
-    const uint64_t sum = blockSum(passing, room).total;
+    const uint64_t sum = blockSum(passing, room.sums).total;
     if (threadIdx.x == 0 && sum != 0) atomicAddWide(&turn.passing, sum);
   }
-  if (!isLastBlock(&turn.done)) return;
+  if (!lastOf(turn.done, gridDim.x)) return;
   if (isFirst && threadIdx.x == 0) beginCut(rule);
   __syncthreads();
   takeDigit(rule, shift, bits, room);
@@ -164,7 +152,7 @@ __global__ void __launch_bounds__(kThreads) countCutTiles(CutRule<A> rule) {
   }
   __syncthreads();
   if (threadIdx.x == 0 && lowest != ~uint64_t{0}) atomicMinWide(&turn.lowest, lowest);
-  if (!isLastBlock(&turn.done)) return;
+  if (!lastOf(turn.done, gridDim.x)) return;
   scanByBlock(rule.tilesBefore, tiles, room);
   if (threadIdx.x != 0) return;
   *rule.target.count = static_cast<uint32_t>(turn.kept);

@@ -5,6 +5,10 @@
 
 namespace sparsecoll::cuda {
 
+// Blocks that a processor is to have room for: as many as its shared memory allows, or the registers of doubles.
+template <class A>
+inline constexpr int kRangeBlocks = sizeof(A) == 8 ? 4 : 6;
+
 template <class A, class Index>
 struct RangeSum {
   alignas(16) A sums[kRange<A>];

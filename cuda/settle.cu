@@ -1,10 +1,10 @@
 // Scattered reads and writes of acc by lists, and sums of values that share their indices. While something is wrong acc
 // stays as it is.
 #include "core/list_span.h"
-#include "cuda/by_value.h"
 #include "cuda/device_workspace.h"
 #include "cuda/lists.h"
 #include "cuda/range_walk.h"
+#include "cuda/table.h"
 
 namespace sparsecoll::cuda {
 
@@ -43,16 +43,15 @@ __global__ void __launch_bounds__(kThreads) zeroListed(A* acc, uint64_t n, ListV
     if (indices[i] < n) acc[indices[i]] = 0;
 }
 
-constexpr uint32_t kMostSummed = 1024;  // a rank each
-
 template <class A, uint32_t kMost>
-__global__ void __launch_bounds__(kThreads) sumRanks(ByValue<const void*, kMost> from, const uint32_t* fromCount, A* to,
-                                                     uint32_t* outCount, const Finding* finding) {
+__global__ void __launch_bounds__(kThreads)
+    sumRanks(Table<const void*, kMost> from, bool goesOn, const uint32_t* fromCount, A* to, uint32_t* outCount,
+             const Finding* finding) {
   const uint32_t count = sound(finding) ? *fromCount : 0;
   for (uint64_t i = globalThread(); i < count; i += globalThreads()) {
-    A sum = 0;
+    A sum = goesOn ? to[i] : A{0};
 #pragma unroll 4
-    for (uint32_t r = 0; r < from.count; ++r) sum += static_cast<const A*>(from.at[r])[i];
+    for (uint32_t r = 0; r < from.count; ++r) sum += static_cast<const A*>(from.items[r])[i];
     to[i] = sum;
   }
   if (globalThread() == 0) *outCount = count;
@@ -75,11 +74,11 @@ __device__ inline void forEachCommon(const ListView& view, const ListView& sumVi
 // The grid is a multiple of the lists.
 template <class A, uint32_t kMost>
 __global__ void __launch_bounds__(kThreads)
-    zeroSent(ByValue<ListView, kMost> sent, ListView sum, A* acc, uint64_t n, const Finding* finding) {
+    zeroSent(Table<ListView, kMost> sent, ListView sum, A* acc, uint64_t n, const Finding* finding) {
   if (!sound(finding)) return;
   const uint64_t thread = uint64_t{blockIdx.x / sent.count} * blockDim.x + threadIdx.x;
   const uint64_t threads = uint64_t{gridDim.x / sent.count} * blockDim.x;
-  forEachCommon<A>(sent.at[blockIdx.x % sent.count], sum, n, thread, threads,
+  forEachCommon<A>(sent.items[blockIdx.x % sent.count], sum, n, thread, threads,
                    [&](uint32_t index, uint64_t, const A*) { acc[index] = 0; });
 }
 
@@ -102,7 +101,7 @@ void settleAcc(const SettleArgs& args, DeviceContext& device, Stream stream) {
   auto* const acc = static_cast<A*>(args.acc);
   const uint64_t most = mostEntries(args.n, stream);
   const Finding* const finding = device.finding();
-  inTables(args.sent, [&]<uint32_t kMost>(const ByValue<ListView, kMost>& sent, uint32_t, bool) {
+  withTables(args.sent, [&]<uint32_t kMost>(const Table<ListView, kMost>& sent, uint32_t, bool) {
     if (sent.count == 0) return;
     Grid grid = device.gridFor(most);
     grid.blocks = std::max<uint64_t>(1, grid.blocks / sent.count) * sent.count;
@@ -126,18 +125,14 @@ void gather(const void* acc, sparsecollDataType_t type, uint64_t n, const ListVi
 
 void sumValues(std::span<const void* const> from, sparsecollDataType_t type, const uint32_t* count, const List& to,
                DeviceContext& device, Stream stream) {
-  if (from.size() > kMostSummed) return device.note("sumValues", from.size(), cudaErrorInvalidValue);
+  const Grid grid = device.gridFor(mostEntries(kMostEntries, stream));
+  const Finding* const finding = device.finding();
   withAccumulate(type, [&]<class A>(A) {
-    const auto enqueue = [&]<uint32_t kMost>(const ByValue<const void*, kMost>& table) {
-      const Grid grid = device.gridFor(mostEntries(kMostEntries, stream));
-      const Finding* const finding = device.finding();
-      device.launch("sumValues", from.size(), sumRanks<A, kMost>, grid, stream, table, count,
-                    static_cast<A*>(to.values), to.count, finding);
-    };
-    if (from.size() <= kFew)
-      enqueue(byValue<kFew>(from));
-    else
-      enqueue(byValue<kMostSummed>(from));
+    auto* const sums = static_cast<A*>(to.values);
+    withTables(from, [&]<uint32_t kMost>(const Table<const void*, kMost>& table, uint32_t first, bool) {
+      device.launch("sumValues", from.size(), sumRanks<A, kMost>, grid, stream, table, first != 0, count, sums,
+                    to.count, finding);
+    });
   });
 }
 

@@ -1,9 +1,9 @@
 #include "cuda/stretches.h"
 
 #include "core/list_span.h"
-#include "cuda/by_value.h"
 #include "cuda/device_workspace.h"
-#include "cuda/last_block.h"
+#include "cuda/scan.h"
+#include "cuda/table.h"
 
 namespace sparsecoll::cuda {
 
@@ -107,7 +107,7 @@ __device__ inline void conclude(const LocatedList* located, uint32_t lists, cons
 
 template <class A, class Index, uint32_t kMost>
 __global__ void __launch_bounds__(kThreads)
-    locateLists(ByValue<ListView, kMost> views, Stretches at, RunRule rule, LocateTables tables) {
+    locateLists(Table<ListView, kMost> views, Stretches at, RunRule rule, LocateTables tables) {
   bool fine = __syncthreads_or(sound(tables.finding) ? 0 : 1) == 0;
   if (fine && views.count != 0) {
     // The grid is a multiple of the lists.
@@ -115,9 +115,9 @@ __global__ void __launch_bounds__(kThreads)
     const uint32_t list = tables.firstList + l;
     const uint64_t thread = uint64_t{blockIdx.x / views.count} * blockDim.x + threadIdx.x;
     const uint64_t threads = uint64_t{gridDim.x / views.count} * blockDim.x;
-    const ListSpan<A, Index> span = spanOf<A, Index>(views.at[l]);
+    const ListSpan<A, Index> span = spanOf<A, Index>(views.items[l]);
     // A run that is to become part of one starts where that does.
-    const uint64_t first = rule.header != nullptr ? 0 : views.at[l].first - at.base;
+    const uint64_t first = rule.header != nullptr ? 0 : views.items[l].first - at.base;
     const LocatedList located{span.indices, span.values, first, span.count};
     if (thread == 0) tables.located[list] = located;
     uint32_t* const offsets = tables.offsets + uint64_t{list} * (at.count + 1);
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if (__syncthreads_or(fine ? 0 : 1) != 0 && threadIdx.x == 0) atomicOr(&tables.turn->unsound, 1u);
-  if (isLastBlock(&tables.turn->done) && tables.isLast != 0)
+  if (lastOf(tables.turn->done, gridDim.x) && tables.isLast != 0)
     conclude(tables.located, tables.firstList + views.count, rule, tables.turn);
 }
 
@@ -158,7 +158,7 @@ Stretches locate(std::span<const ListView> lists, const Range& range, const RunR
   at.located = space.located;
   at.offsets = space.offsets;
   at.turn = space.turn;
-  inTables(lists, [&]<uint32_t kMost>(const ByValue<ListView, kMost>& views, uint32_t first, bool isLast) {
+  withTables(lists, [&]<uint32_t kMost>(const Table<ListView, kMost>& views, uint32_t first, bool isLast) {
     const uint64_t each = std::max<uint64_t>(1, views.count);
     Grid grid = device.gridFor(std::max(space.entries, at.count * each), 4 * kThreads);
     grid.blocks = std::max<uint64_t>(1, grid.blocks / each) * each;

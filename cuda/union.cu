@@ -1,6 +1,6 @@
 #include "cuda/union.h"
 
-#include "cuda/last_block.h"
+#include "cuda/scan.h"
 
 namespace sparsecoll::cuda {
 
@@ -25,7 +25,8 @@ __device__ inline uint32_t touchedCount(RangeMarks<A, Index>& marks) {
 }
 
 template <class A, class Index>
-__global__ void __launch_bounds__(kThreads) countUnion(Stretches at, Poison poison, UnionOut out, UnionTables tables) {
+__global__ void __launch_bounds__(kThreads, kRangeBlocks<A>)
+    countUnion(Stretches at, Poison poison, UnionOut out, UnionTables tables) {
   static_assert(kRange<A> / 32 <= kThreads);
   __shared__ RangeMarks<A, Index> marks;
   __shared__ BlockSums<uint64_t> room;
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) countUnion(Stretches at, Poison pois
     }
     if (threadIdx.x == 0) tables.positions[stretch] = entries;
   }
-  if (!isLastBlock(&tables.turn->done)) return;
+  if (!lastOf(tables.turn->done, gridDim.x)) return;
   const uint64_t total = scanByBlock(tables.positions, at.count, room);
   if (threadIdx.x != 0) return;
   tables.turn->total = total;
@@ -107,7 +108,7 @@ __device__ inline uint32_t writeUnion(const Stretches& at, uint64_t low, uint64_
 }
 
 template <class A, class Index>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kRangeBlocks<A>)
     writeUnions(Stretches at, Poison poison, UnionWrite<A> to, const uint64_t* positions) {
   using Room = RangeSum<A, Index>;
   SC_DYNAMIC_SHARED(Room, room);

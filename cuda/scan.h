@@ -1,23 +1,9 @@
-// What one block does for all: it goes last, and then finds what the others wrote.
+// Running sums over a table, by the block that goes last.
 #pragma once
 
 #include "cuda/block.h"
 
 namespace sparsecoll::cuda {
-
-// True in every thread of the last block of the grid to call it. done: zero before and after.
-__device__ inline bool isLastBlock(uint32_t* done) {
-  __shared__ uint32_t last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    last = atomicAdd(done, 1u) == gridDim.x - 1 ? 1u : 0u;
-    if (last != 0) *done = 0;
-  }
-  __syncthreads();
-  __threadfence();
-  return last != 0;
-}
 
 // values[i] = sum of the values before it, by one block; returns the sum of all.
 __device__ inline uint64_t scanByBlock(uint64_t* values, uint64_t count, BlockSums<uint64_t>& room) {
