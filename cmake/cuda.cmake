@@ -1,4 +1,17 @@
 # The CUDA language, where there is a toolkit: which devices, and how device code is compiled.
+
+# Adds sources that define rules (core/rule.h); with a toolkit they are compiled for devices, too. The list of all rules'
+# sources is SPARSECOLL_RULES.
+function(sparsecoll_rules target)
+  target_sources(${target} PRIVATE ${ARGN})
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
+  set_property(GLOBAL APPEND PROPERTY SPARSECOLL_RULES ${sources})
+  if(SPARSECOLL_CUDA_FOUND)
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
+    target_link_libraries(${target} PRIVATE sparsecoll_cuda_flags)
+  endif()
+endfunction()
+
 if(NOT SPARSECOLL_CUDA_FOUND)
   return()
 endif()
@@ -21,6 +34,7 @@ endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
+set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 
 # Contraction is off on devices too (options.cmake). Constant expressions of the standard library may be called from
 # device code. 20208: no device code uses long double; it stands in a header of fmt, whose own test of constant

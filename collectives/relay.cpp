@@ -3,24 +3,13 @@
 #include <algorithm>
 
 #include "collectives/frame_set.h"
+#include "collectives/rules.h"
 
 namespace sparsecoll {
 
 namespace {
 
 constexpr size_t kMostFrames = 64;  // three rounds for every bit of a rank's number, and some
-
-void forgetNonFinite(Control& control) {
-  control.anyNonFinite = 0;
-  control.poisonCount = 0;
-}
-
-void noteNonFinite(Control& control) {
-  if (control.nonFinite.count != 0) control.anyNonFinite = 1;
-}
-
-constexpr Rule kBegin = ruleOf<forgetNonFinite>("relay-begin");
-constexpr Rule kNote = ruleOf<noteNonFinite>("relay-note");
 
 }  // namespace
 
@@ -50,12 +39,12 @@ Result<Relay> Relay::make(const CollectiveSetup& setup) {
 }
 
 void Relay::begin(const CollectiveStep& step) {
-  kernels_->apply(kBegin, step.control, step.stream);
+  kernels_->apply(kRelayBegin, step.control, step.stream);
   note(step);
   sealed_.clear();
 }
 
-void Relay::note(const CollectiveStep& step) { kernels_->apply(kNote, step.control, step.stream); }
+void Relay::note(const CollectiveStep& step) { kernels_->apply(kRelayNote, step.control, step.stream); }
 
 // A frame that goes to several peers stays as it was when the first of them was told where it lies. What it says of NaN
 // and Inf is enough: whatever this rank hears later comes to the others by the frames that it makes of that.

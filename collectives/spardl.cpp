@@ -19,43 +19,11 @@
 #include "collectives/frame_set.h"
 #include "collectives/relay.h"
 #include "collectives/ring_gather.h"
+#include "collectives/rules.h"
 
 namespace sparsecoll {
 
 namespace {
-
-// The control block's own window: the block that this position owns.
-Window& ownWindow(Control& control) { return control.windows[control.rank % (control.ranks / control.teams)]; }
-
-TeamShare shareIn(const Control& control) { return {control.teamShare[0], control.teamShare[1], control.teamShare[2]}; }
-
-void putShare(Control& control, const TeamShare& share, double wanted) {
-  const double fields[] = {share.entries, share.step, share.confirmed, wanted};
-  std::copy(std::begin(fields), std::end(fields), control.teamShare);
-}
-
-// For the own block's selection the share is the limit. It starts anew when another density is wanted.
-void takeShare(Control& control) {
-  Window& window = ownWindow(control);
-  const auto wanted = static_cast<double>(window.limit);
-  if (control.teamShare[3] != wanted) putShare(control, firstShare(wanted, control.teams), wanted);
-  const double most = std::max(control.teamShare[0], 1.0);
-  if (most < wanted) window.limit = static_cast<uint64_t>(most);
-  control.told = static_cast<double>(window.limit);  // packets of equal length are what the teams exchange
-}
-
-void putBackLimit(Control& control) { ownWindow(control).limit = static_cast<uint64_t>(control.teamShare[3]); }
-
-template <bool kFreezes>
-void moveShare(Control& control) {
-  const double wanted = control.teamShare[3];
-  putShare(control, nextShare(shareIn(control), control.merged, wanted, control.teams, kFreezes), wanted);
-}
-
-constexpr Rule kTakeShare = ruleOf<takeShare>("spardl-share");
-constexpr Rule kPutBackLimit = ruleOf<putBackLimit>("spardl-limit");
-constexpr Rule kMoveShare = ruleOf<moveShare<false>>("spardl-move");
-constexpr Rule kMoveShareAsPublished = ruleOf<moveShare<true>>("spardl-faithful-move");
 
 class SparDL final : public Collective {
  public:
@@ -245,9 +213,9 @@ class SparDL final : public Collective {
 
   Status selectOwn(const CollectiveStep& step, std::byte*& held) {
     const bool shares = teams_ > 1 && !recursive_;
-    if (shares) kernels_.apply(kTakeShare, step.control, step.stream);
+    if (shares) kernels_.apply(kSparDLTakeShare, step.control, step.stream);
     cut(step, {&position_, 1}, ownFrame_, ownDropped_);
-    if (shares) kernels_.apply(kPutBackLimit, step.control, step.stream);
+    if (shares) kernels_.apply(kSparDLPutBackLimit, step.control, step.stream);
     held = frames_.at(*step.operation, ownFrame_);
     return {};
   }
@@ -302,7 +270,7 @@ class SparDL final : public Collective {
     SC_TRY(kernels_.mergeCut(mergeOwnBlock(step, packets_, held), step.stream));
     // Every owner of the block has dropped the same entries and none of these is in the sum any more: they stay where
     // they came from.
-    kernels_.apply(faithful_ ? kMoveShareAsPublished : kMoveShare, step.control, step.stream);
+    kernels_.apply(faithful_ ? kSparDLMoveShareAsPublished : kSparDLMoveShare, step.control, step.stream);
     return {};
   }
 

@@ -32,14 +32,4 @@ TeamCost teamCost(uint32_t ranks, uint32_t teams, sparsecollTeamGather_t gather,
 // teams 0: the number with the least alpha * rounds + beta * words, the lowest of equals.
 Result<int32_t> resolveTeams(int ranks, int32_t teams, sparsecollTeamGather_t gather, uint64_t k);
 
-// B-SAG: how many entries a team contributes to a block so that the teams' sum has about as many as are wanted (A5).
-struct TeamShare {
-  double entries;
-  double step;       // of the next change, with its sign
-  double confirmed;  // 1: the last step was in the right direction, too
-};
-TeamShare firstShare(double wanted, double teams);
-// merged: entries that the sum had. freezes: a step of 0 stays 0, as published; else the least step is 1.
-TeamShare nextShare(const TeamShare& share, double merged, double wanted, double teams, bool freezes);
-
 }  // namespace sparsecoll

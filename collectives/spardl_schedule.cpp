@@ -57,28 +57,4 @@ Result<int32_t> resolveTeams(int ranks, int32_t teams, sparsecollTeamGather_t ga
   return best;
 }
 
-TeamShare firstShare(double wanted, double teams) {
-  const double entries = std::floor(wanted / teams);
-  return {entries, std::trunc((wanted - entries) / 100), 0};
-}
-
-TeamShare nextShare(const TeamShare& share, double merged, double wanted, double teams, bool freezes) {
-  TeamShare next = share;
-  const bool right = merged > wanted ? share.step <= 0 : share.step > 0;
-  if (right && share.confirmed != 0) {
-    next.step *= 2;
-    next.confirmed = 0;
-  } else if (right) {
-    next.confirmed = 1;
-  } else {
-    next.step = std::abs(share.step) > 1 ? std::trunc(-share.step / 2) : -share.step;
-    next.confirmed = 0;
-  }
-  if (next.step == 0 && !freezes) next.step = merged > wanted ? -1 : 1;
-  const double entries = share.entries + next.step;
-  // Published code has no upper end, although no block gives more than it has.
-  next.entries = std::min(std::max(entries, std::floor(wanted / teams)), wanted);
-  return next;
-}
-
 }  // namespace sparsecoll

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/portable.h"
+
 namespace sparsecoll {
 
 // Fine-grained blocks: 1024 of them, of a multiple of 32 elements; the last partition also has the rest. Vectors too
@@ -15,14 +17,14 @@ struct Blocks {
 Blocks blocksFor(uint64_t n);
 
 // Partition p is blocks starts[p] to starts[p + 1].
-void firstPartitions(uint32_t blocks, std::span<uint32_t> starts);
+SC_BOTH void firstPartitions(uint32_t blocks, std::span<uint32_t> starts);
 
 // One step of neighbours: where a partition has more than 1.05 times the mean and the next less than 1 / 1.05 times, or
 // the other way round, the border between them moves by one block. loads: entries by partition; changed as if they had
 // moved along.
-void moveBorders(uint32_t blocks, double entriesPerBlock, std::span<double> loads, std::span<uint32_t> starts);
+SC_BOTH void moveBorders(uint32_t blocks, double entriesPerBlock, std::span<double> loads, std::span<uint32_t> starts);
 
 // Borders that give every partition about the same share of the counts; each has at least `least` blocks.
-void cutEvenly(std::span<const uint32_t> counts, uint32_t least, std::span<uint32_t> starts);
+SC_BOTH void cutEvenly(std::span<const uint32_t> counts, uint32_t least, std::span<uint32_t> starts);
 
 }  // namespace sparsecoll

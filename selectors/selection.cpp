@@ -4,16 +4,9 @@
 #include <cmath>
 
 #include "core/random.h"
+#include "selectors/rules.h"
 
 namespace sparsecoll {
-
-namespace {
-
-void advance(Control& control) { ++control.iteration; }
-
-constexpr Rule kAdvance = ruleOf<advance>("advance");
-
-}  // namespace
 
 uint64_t entriesOf(double density, uint64_t n) {
   if (density <= 0 || n == 0) return 0;

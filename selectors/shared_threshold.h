@@ -1,5 +1,5 @@
 // One threshold for all ranks, which select in exclusive partitions (MiCRO, ExDyna). The methods differ in how they cut
-// the vector; how the threshold moves is here.
+// the vector; how the threshold moves is here and in ladder.h.
 //
 // Default: the pass collects what reaches a guard a little below the last threshold. Every rank counts its candidates
 // at the rungs of a ladder of thresholds and tells the others. From the sums all ranks read off the same threshold, at
@@ -11,23 +11,8 @@
 
 namespace sparsecoll {
 
-inline constexpr uint32_t kLadderRow = kRungs + 1;  // counts, then 1 where the candidates were too many for their list
-
-// partition(control) sets window 0's range to what this rank selects from in this step.
-using PartitionRule = void (*)(Control& control);
-
 // Fills what MiCRO and ExDyna have in common. roomShare: messages hold this many times k / P; longest: most entries of
 // a partition. The plan's rules are for default and faithful mode; those that are nullptr here stay so.
 void planSharedThreshold(const SelectionRequest& request, double roomShare, uint64_t longest, SelectionPlan& plan);
-
-// The parts of the rules. Call after the window's range is set.
-void climbLadder(Control& control);
-void startFaithful(Control& control);
-// After the exchange.
-void noteThreshold(Control& control);
-void moveFaithful(Control& control);
-
-extern const Rule kReadLadder;  // after the survey
-extern const Rule kTellShare;   // after the cut
 
 }  // namespace sparsecoll

@@ -1,24 +1,26 @@
 // The closed forms of SIDCo (Abdelmoniem et al. 2021, section 2), in kept share delta.
 #pragma once
 
+#include "core/portable.h"
+
 namespace sparsecoll::sidco {
 
 // Above these magnitudes, measured from where the moments were taken, the fitted distribution keeps the share delta.
-double exponentialQuantile(double mean, double delta);
-double paretoQuantile(double mean, double variance, double delta);  // generalised Pareto, by moments
-double gammaQuantileOf(double mean, double meanLn, double delta);
+SC_BOTH double exponentialQuantile(double mean, double delta);
+SC_BOTH double paretoQuantile(double mean, double variance, double delta);  // generalised Pareto, by moments
+SC_BOTH double gammaQuantileOf(double mean, double meanLn, double delta);
 
 // The generalised Pareto distribution with these moments: the share (1 - c x / s)^(1 / c) lies above x, e^(-x / s) for
 // c = 0. c is minus what others call its shape.
 struct Pareto {
   double c, s;
 };
-Pareto paretoOf(double mean, double variance);
+SC_BOTH Pareto paretoOf(double mean, double variance);
 
 // Shape of a gamma distribution with s = ln(mean) - mean(ln), in closed form to about 1 %.
-double gammaShape(double s);
+SC_BOTH double gammaShape(double s);
 
 // The share of the tail that each stage after the first keeps, when delta is reached in this many stages.
-double stageShare(double delta, double stages);
+SC_BOTH double stageShare(double delta, double stages);
 
 }  // namespace sparsecoll::sidco

@@ -2,9 +2,9 @@
 // becomes a candidate, and the exact cut runs on the candidates. The guard changes the cost of a step, never its
 // result.
 #include <algorithm>
-#include <cmath>
 
 #include "core/partition.h"
+#include "selectors/rules.h"
 #include "selectors/selectors.h"
 
 namespace sparsecoll {
@@ -12,53 +12,6 @@ namespace sparsecoll {
 namespace {
 
 constexpr double kFirstSpread = 0.04;
-constexpr double kLeastSpread = 0.002;
-constexpr double kMostSpread = 0.3;
-constexpr double kForget = 0.97;  // of the spread, a step
-constexpr double kSafety = 1.5;
-
-// A guard just below the next k-th magnitude leaves few candidates to cut; one above it makes the step read the vector
-// again. So the guard stays as far below as that magnitude has lately moved between steps, and half as much more.
-double nextSpread(const Window& window, double kept) {
-  double spread = window.spread * (window.missed == kGuardTooLow ? 0.5 : kForget);
-  if (window.keptBefore > 0 && kept > 0) spread = std::max(spread, std::abs(kept / window.keptBefore - 1));
-  return std::clamp(spread, kLeastSpread, kMostSpread);
-}
-
-void moveGuards(Control& control) {
-  const bool isDouble = control.isDouble != 0;
-  const uint64_t infinity = infinityKey(isDouble);
-  for (uint32_t w = 0; w < control.windowCount; ++w) {
-    Window& window = control.windows[w];
-    if (window.limit >= window.end - window.begin) {
-      window.key = 0;
-      continue;
-    }
-    if (window.kept == 0) {
-      window.key = infinity;
-      continue;
-    }
-    const double kept = thresholdOfKey(std::min(window.keptKey, infinity - 1), isDouble);
-    window.spread = nextSpread(window, kept);
-    window.keptBefore = kept;
-    const uint64_t guard = keyOfThreshold((1 - kSafety * window.spread) * kept, isDouble);
-    window.key = std::max<uint64_t>(guard, 1);  // 0 would make every zero a candidate
-  }
-}
-
-void tellThreshold(Control& control) {
-  const Window& last = control.windows[control.windowCount - 1];
-  const bool isDouble = control.isDouble != 0;
-  control.threshold = last.kept != 0 ? thresholdOfKey(std::min(last.keptKey, infinityKey(isDouble) - 1), isDouble) : 0;
-}
-
-void afterCut(Control& control) {
-  tellThreshold(control);
-  moveGuards(control);
-}
-
-constexpr Rule kAfterCut = ruleOf<afterCut>("topk");
-
 // Candidates beyond three times what a unit keeps, for guards that are somewhat too low. One large unit also gets room
 // for a useful sample (see host/cut.cpp).
 constexpr uint64_t kSpare = 256;
@@ -130,7 +83,7 @@ SelectionPlan planUnits(const SelectionRequest& request, const std::vector<Unit>
                         uint64_t arrivals = 0) {
   const uint64_t infinity = infinityKey(request.accumulateType == sparsecollFloat64);
   SelectionPlan plan;
-  plan.afterCut = &kAfterCut;
+  plan.afterCut = &kTopKAfterCut;
   for (const Unit& unit : units) {
     const uint64_t limit = request.selectNothing ? 0 : entriesOf(unit.now, unit.range.length());
     const uint64_t most = entriesOf(unit.most, unit.range.length());
@@ -151,7 +104,7 @@ Result<SelectionPlan> planTopK(const SelectionRequest& request) {
   if (hasRules(request.segments)) return planUnits(request, segmentUnits(request), kSpare);
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
-  plan.afterCut = &kAfterCut;
+  plan.afterCut = &kTopKAfterCut;
   plan.k = wanted.now;
   plan.capacity = plan.mostEntries = wanted.most;
   const uint64_t slots = std::min(request.n, 3 * wanted.most + kSpareAlone);

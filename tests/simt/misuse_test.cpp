@@ -47,7 +47,10 @@ __global__ void launches(int) {
   cudaLaunchConfig_t config{};
   cudaLaunchKernelEx(&config, traps, 0);
 }
-__global__ void fine(int* to) { *to = __syncthreads_count(1); }
+__global__ void fine(int* to) {
+  const int count = __syncthreads_count(1);
+  if (threadIdx.x == 0) *to = count;
+}
 
 // The launch itself is fine; whoever waits for it hears of it, until it is cleared.
 void expect(Misuse misuse, const std::string& part) {

@@ -1,5 +1,6 @@
 // SparDL's schedule: the specification's table, and what follows from it.
 #include "collectives/spardl.h"
+#include "collectives/team_share.h"
 
 #include "tests/support/catch.h"
 

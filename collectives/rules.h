@@ -1,0 +1,13 @@
+// The collectives' rules, apart from the collectives: devices run rules, and a device's compiler is given no more than
+// it needs.
+#pragma once
+
+#include "core/rule.h"
+
+namespace sparsecoll {
+
+extern const Rule kRelayBegin, kRelayNote;
+extern const Rule kSparDLTakeShare, kSparDLPutBackLimit, kSparDLMoveShare, kSparDLMoveShareAsPublished;
+extern const Rule kOkTopkBegin, kOkTopkEnd, kOkTopkEndFaithful;
+
+}  // namespace sparsecoll

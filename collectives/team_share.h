@@ -1,0 +1,17 @@
+#pragma once
+
+#include "core/portable.h"
+
+namespace sparsecoll {
+
+// B-SAG: how many entries a team contributes to a block so that the teams' sum has about as many as are wanted (A5).
+struct TeamShare {
+  double entries;
+  double step;       // of the next change, with its sign
+  double confirmed;  // 1: the last step was in the right direction, too
+};
+SC_BOTH TeamShare firstShare(double wanted, double teams);
+// merged: entries that the sum had. freezes: a step of 0 stays 0, as published; else the least step is 1.
+SC_BOTH TeamShare nextShare(const TeamShare& share, double merged, double wanted, double teams, bool freezes);
+
+}  // namespace sparsecoll

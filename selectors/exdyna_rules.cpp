@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/partition.h"
+#include "selectors/exdyna.h"
+#include "selectors/ladder.h"
+#include "selectors/rules.h"
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr double kHigh = 1.05;
+constexpr double kLow = 1 / 1.05;
+
+SC_BOTH std::span<uint32_t> startsOf(const Control& control) { return {control.blocks.starts, control.ranks + 1u}; }
+
+SC_BOTH uint32_t turnOf(const Control& control, uint64_t iteration, uint32_t rank) {
+  return static_cast<uint32_t>((iteration % control.ranks + rank) % control.ranks);
+}
+
+SC_BOTH void takeTurn(Control& control) {
+  Window& window = control.windows[0];
+  const std::span<uint32_t> starts = startsOf(control);
+  if (starts.back() == 0) firstPartitions(control.blocks.count, starts);
+  const uint32_t part = turnOf(control, control.iteration, control.rank);
+  window.begin = std::min(control.n, starts[part] * control.blocks.length);
+  window.end = part + 1 == control.ranks ? control.n : std::min(control.n, starts[part + 1] * control.blocks.length);
+}
+
+SC_BOTH void before(Control& control) {
+  takeTurn(control);
+  climbLadder(control);
+}
+
+SC_BOTH void beforeFaithful(Control& control) {
+  takeTurn(control);
+  startFaithful(control);
+}
+
+SC_BOTH uint32_t leastBlocks(const Control& control) { return control.blocks.count / (4 * control.ranks); }
+
+SC_BOTH void after(Control& control) {
+  noteThreshold(control);
+  cutEvenly({control.blocks.counts, control.blocks.count}, leastBlocks(control), startsOf(control));
+}
+
+SC_BOTH void afterFaithful(Control& control) {
+  if (control.delivered != 0) {
+    double* const loads = control.blocks.loads;
+    for (uint32_t r = 0; r < control.ranks; ++r) loads[turnOf(control, control.iteration, r)] = control.facts[r].count;
+    const double density = static_cast<double>(control.delivered) / static_cast<double>(control.n);
+    moveBorders(control.blocks.count, std::floor(static_cast<double>(control.blocks.length) * density),
+                {loads, control.ranks}, startsOf(control));
+  }
+  moveFaithful(control);
+}
+
+}  // namespace
+
+constinit const Rule kExDynaBefore = ruleOf<before>("exdyna-before");
+constinit const Rule kExDynaAfter = ruleOf<after>("exdyna-after");
+constinit const Rule kExDynaBeforeFaithful = ruleOf<beforeFaithful>("exdyna-faithful-before");
+constinit const Rule kExDynaAfterFaithful = ruleOf<afterFaithful>("exdyna-faithful-after");
+
+SC_BOTH void firstPartitions(uint32_t blocks, std::span<uint32_t> starts) {
+  const auto parts = static_cast<uint32_t>(starts.size() - 1);
+  for (uint32_t p = 0; p < parts; ++p) starts[p] = static_cast<uint32_t>(evenPart(blocks, parts, p).begin);
+  starts[parts] = blocks;
+}
+
+SC_BOTH void moveBorders(uint32_t blocks, double entriesPerBlock, std::span<double> loads, std::span<uint32_t> starts) {
+  const auto parts = static_cast<uint32_t>(loads.size());
+  const uint32_t least = blocks / (4 * parts);
+  double sum = 0;
+  for (const double load : loads) sum += load;
+  const double mean = std::floor(sum / parts);
+  if (mean == 0) return;
+  for (uint32_t p = 0; p + 1 < parts; ++p) {
+    const double here = loads[p] / mean;
+    const double next = loads[p + 1] / mean;
+    const uint32_t hereBlocks = starts[p + 1] - starts[p];
+    const uint32_t nextBlocks = starts[p + 2] - starts[p + 1];
+    if (here > kHigh && next < kLow && hereBlocks > std::max(least, 1u)) {
+      --starts[p + 1];
+      loads[p] -= entriesPerBlock;
+      loads[p + 1] += entriesPerBlock;
+    } else if (here < kLow && next > kHigh && nextBlocks > std::max(least, 1u)) {
+      ++starts[p + 1];
+      loads[p] += entriesPerBlock;
+      loads[p + 1] -= entriesPerBlock;
+    }
+  }
+}
+
+SC_BOTH void cutEvenly(std::span<const uint32_t> counts, uint32_t least, std::span<uint32_t> starts) {
+  const auto parts = static_cast<uint32_t>(starts.size() - 1);
+  const auto blocks = static_cast<uint32_t>(counts.size());
+  uint64_t total = 0;
+  for (const uint32_t count : counts) total += count;
+  if (total == 0) return;
+  uint64_t passed = 0;
+  uint32_t block = 0;
+  starts[0] = 0;
+  for (uint32_t p = 1; p < parts; ++p) {
+    const uint64_t goal = total * p / parts;
+    // A block goes to the side on which more of it lies.
+    while (block < blocks && passed + (counts[block] + 1) / 2 <= goal) passed += counts[block++];
+    const uint32_t first = starts[p - 1] + least;
+    const uint32_t last = blocks - (parts - p) * least;
+    starts[p] = std::clamp(block, std::min(first, last), last);
+  }
+  starts[parts] = blocks;
+}
+
+}  // namespace sparsecoll

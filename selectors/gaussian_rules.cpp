@@ -1,0 +1,53 @@
+#include <algorithm>
+#include <cmath>
+
+#include "selectors/rules.h"
+#include "selectors/sampled_threshold.h"
+
+namespace sparsecoll {
+
+namespace {
+
+struct Trials {
+  int most;
+  double band;     // of the wanted count, within which a threshold is taken
+  double turning;  // factor of the step at every turn
+};
+constexpr Trials kPublished = {20, 0.25, 1};
+constexpr Trials kCareful = {400, 0.01, 0.5};
+constexpr double kStep = 0.02;
+
+SC_BOTH double normalThreshold(const Magnitudes& sample, double share) {
+  const Magnitudes::Moments all = sample.excess(0);
+  return normalQuantile(0.5 * std::min(share, 1.0)) * std::sqrt(all.variance + all.mean * all.mean);
+}
+
+SC_BOTH double tried(const Magnitudes& sample, double threshold, double share, Trials trials) {
+  const double wanted = share * sample.total();
+  double step = kStep;
+  bool rising = false;
+  for (int trial = 0; trial < trials.most; ++trial) {
+    const double kept = sample.above(threshold);
+    if (kept >= (1 - trials.band) * wanted && kept <= (1 + trials.band) * wanted) break;
+    const bool rises = kept > wanted;
+    if (trial > 0 && rises != rising) step *= trials.turning;
+    rising = rises;
+    threshold = rises ? threshold * (1 + step) : threshold / (1 + step);
+  }
+  return threshold;
+}
+
+SC_BOTH void fit(Control& control, double share, Trials trials) {
+  const Magnitudes sample(control);
+  setThreshold(control, tried(sample, normalThreshold(sample, share), share, trials));
+}
+
+SC_BOTH void fitFaithful(Control& control) { fit(control, shareWanted(control), kPublished); }
+SC_BOTH void fitDefault(Control& control) { fit(control, requestedShare(control), kCareful); }
+
+}  // namespace
+
+constinit const Rule kGaussianFaithful = ruleOf<fitFaithful>("gaussian-faithful");
+constinit const Rule kGaussianDefault = ruleOf<fitDefault>("gaussian");
+
+}  // namespace sparsecoll

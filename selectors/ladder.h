@@ -1,0 +1,138 @@
+// The ladder of thresholds that all ranks share (shared_threshold.h), and how the shared threshold moves: the parts of
+// the rules of the methods that select by it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/control.h"
+#include "core/math.h"
+#include "core/numeric.h"
+
+namespace sparsecoll {
+
+inline constexpr uint32_t kLadderRow = kRungs + 1;  // counts, then 1 where the candidates were too many for their list
+
+namespace ladder {
+
+// How far the ladder reaches below and above the last threshold: as far as that has lately moved, and more.
+inline constexpr double kFirstSpread = 0.1;
+inline constexpr double kLeastSpread = 0.02;
+inline constexpr double kMostSpread = 0.3;
+inline constexpr double kForget = 0.9;
+inline constexpr double kBelow = 1.5;  // spreads
+inline constexpr double kAbove = 4;
+
+// control.side: where the threshold is when the ladder does not show it.
+inline constexpr double kBelowLadder = -1;
+inline constexpr double kAboveLowest = 0.5;
+inline constexpr double kAboveLadder = 1;
+
+// What the rules keep: the ladder's lowest rung, the factor from one rung to the next; and the last threshold, or while
+// one is looked for, what it is known to lie between.
+inline SC_BOTH double& lowest(Control& control) { return control.kept[0]; }
+inline SC_BOTH double& factor(Control& control) { return control.kept[1]; }
+inline SC_BOTH double& last(Control& control) { return control.kept[2]; }
+inline SC_BOTH double& bracketLow(Control& control) { return control.kept[2]; }
+inline SC_BOTH double& bracketHigh(Control& control) { return control.kept[3]; }  // 0: none is looked for
+
+inline SC_BOTH uint64_t keyOf(const Control& control, double threshold) {
+  return keyOfThreshold(threshold, control.isDouble != 0);
+}
+
+inline SC_BOTH double rung(Control& control, uint32_t j) {
+  if (lowest(control) == 0) return std::numeric_limits<double>::infinity();
+  return lowest(control) * powOf(factor(control), static_cast<double>(j));
+}
+
+inline SC_BOTH void setLadder(Control& control, double low, double high) {
+  lowest(control) = low;
+  factor(control) = std::max(powOf(high / low, 1.0 / (kRungs - 1)), 1.0005);
+}
+
+// The common threshold lies between the ranks' smallest magnitudes: at the lowest of them k entries or more pass, at
+// the highest k or fewer. Where they are far apart the next ladder starts half way, and what that step finds out halves
+// the bracket.
+inline SC_BOTH void startLadder(Control& control) {
+  double low = 0;
+  double high = 0;
+  for (uint32_t r = 0; r < control.ranks; ++r) {
+    const double told = control.facts[r].threshold;
+    if (!(told > 0)) continue;
+    low = low == 0 ? told : std::min(low, told);
+    high = std::max(high, told);
+  }
+  control.gain = kFirstSpread;
+  double& from = bracketLow(control);
+  double& to = bracketHigh(control);
+  if (to > 0 && lowest(control) > 0) {
+    if (control.side == kBelowLadder)
+      to = lowest(control);
+    else
+      from = control.side == kAboveLadder ? rung(control, kRungs - 1) : lowest(control);
+    from = std::max(from, low);
+    if (from >= to) to = high;  // what is sent has grown since
+  }
+  if (!(from < to)) {
+    from = low;
+    to = high;
+  }
+  if (low == 0)
+    lowest(control) = 0;
+  else if (to < 2 * from)
+    setLadder(control, (1 - kBelow * kFirstSpread) * from, (1 + kAbove * kFirstSpread) * to);
+  else
+    setLadder(control, std::sqrt(from) * std::sqrt(to), (1 + kAbove * kFirstSpread) * to);
+}
+
+}  // namespace ladder
+
+inline SC_BOTH void climbLadder(Control& control) {
+  Window& window = control.windows[0];
+  const bool isDouble = control.isDouble != 0;
+  if (ladder::lowest(control) == 0 && control.threshold > 0)  // the caller's first guess
+    ladder::setLadder(control, control.threshold / 2, control.threshold * 2);
+  window.exact = 0;
+  window.limit = control.k == 0 ? 0 : window.room;
+  window.key = ladder::lowest(control) > 0 ? std::max<uint64_t>(ladder::keyOf(control, ladder::lowest(control)), 1)
+                                           : infinityKey(isDouble);
+  window.least = 0;
+  for (uint32_t j = 0; j < kRungs; ++j)
+    control.rungs[j] = j == 0 ? window.key : ladder::keyOf(control, ladder::rung(control, j));
+}
+
+inline SC_BOTH void noteThreshold(Control& control) {
+  if (control.k == 0) return;
+  if (control.windows[0].exact != 0) return ladder::startLadder(control);
+  double& spread = control.gain;
+  spread *= ladder::kForget;
+  if (ladder::bracketHigh(control) == 0 && ladder::last(control) > 0)
+    spread = std::max(spread, std::abs(control.threshold / ladder::last(control) - 1));
+  spread = clamped(spread, ladder::kLeastSpread, ladder::kMostSpread);
+  ladder::bracketHigh(control) = 0;
+  ladder::last(control) = control.threshold;
+  ladder::setLadder(control, (1 - ladder::kBelow * spread) * control.threshold,
+                    (1 + ladder::kAbove * spread) * control.threshold);
+}
+
+inline SC_BOTH void startFaithful(Control& control) {
+  Window& window = control.windows[0];
+  window.key = ladder::keyOf(control, control.threshold);
+  window.limit = control.k == 0 ? 0 : window.room;
+  const bool force = control.k != 0 && window.end > window.begin;
+  window.forced = force ? window.begin + control.iteration % (window.end - window.begin) : kNoForcedIndex;
+}
+
+inline SC_BOTH void moveFaithful(Control& control) {
+  if (control.k == 0) return;
+  const double x = static_cast<double>(control.delivered) / static_cast<double>(control.k);
+  if (x > 1.1)
+    control.threshold *= 1.005;
+  else if (x > 0.909)
+    control.threshold *= 1.00125;
+  else
+    control.threshold *= 0.995;
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,33 @@
+#include "core/partition.h"
+#include "selectors/ladder.h"
+#include "selectors/rules.h"
+
+namespace sparsecoll {
+
+namespace {
+
+SC_BOTH void takeTurn(Control& control) {
+  const Range part =
+      evenPart(control.n, control.ranks, (control.iteration % control.ranks + control.rank) % control.ranks);
+  control.windows[0].begin = part.begin;
+  control.windows[0].end = part.end;
+}
+
+SC_BOTH void before(Control& control) {
+  takeTurn(control);
+  climbLadder(control);
+}
+
+SC_BOTH void beforeFaithful(Control& control) {
+  takeTurn(control);
+  startFaithful(control);
+}
+
+}  // namespace
+
+constinit const Rule kMicroBefore = ruleOf<before>("micro-before");
+constinit const Rule kMicroAfter = ruleOf<noteThreshold>("micro-after");
+constinit const Rule kMicroBeforeFaithful = ruleOf<beforeFaithful>("micro-faithful-before");
+constinit const Rule kMicroAfterFaithful = ruleOf<moveFaithful>("micro-faithful-after");
+
+}  // namespace sparsecoll

@@ -1,0 +1,63 @@
+#include <algorithm>
+
+#include "selectors/rules.h"
+#include "selectors/sampled_threshold.h"
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr double kMargin = 0.05;   // Slovin's
+constexpr double kProbe = 1.1;     // the slope of the count is taken from here to the threshold
+constexpr double kMostChange = 2;  // of the threshold in a step, beside alpha
+constexpr double kLeastSlope = 0.5;
+constexpr double kLeast = 5e-324;  // every entry but 0 reaches it: fewer of them than k are all sent
+constexpr double kNone = 1e-300;   // no threshold to go on from
+
+SC_BOTH double& meanBefore(Control& control) { return control.kept[0]; }
+
+SC_BOTH double alphaOf(Control& control, double mean) {
+  const double alpha = meanBefore(control) > 0 && mean > 0 ? mean / meanBefore(control) : 1;
+  meanBefore(control) = mean;
+  return alpha;
+}
+
+SC_BOTH void scaleFaithful(Control& control) {
+  const Magnitudes sample(control);
+  const auto n = static_cast<double>(control.n);
+  const auto draws = static_cast<uint64_t>(n / (1 + n * kMargin * kMargin));
+  const uint64_t seed = (control.iteration << 20) + (uint64_t{control.rank} << 10);
+  const bool first = control.iteration == 0;
+  const double alpha = alphaOf(control, sample.meanOfDraws(std::max<uint64_t>(draws, 1), seed));
+  double threshold = control.threshold;
+  if (!first) {
+    const double wanted = shareWanted(control);
+    const double scanned = sample.total() > 0 ? sample.above(threshold * alpha) / sample.total() : 0;
+    const double beta = 2 / (1 + expOf(wanted - scanned));
+    const double gamma = scanned < wanted / 10 ? 0.95 : scanned > wanted * 10 ? 1.05 : 1.0;
+    threshold *= alpha * beta * gamma;
+  }
+  setThreshold(control, threshold);
+}
+
+SC_BOTH void scaleDefault(Control& control) {
+  const Magnitudes sample(control);
+  const double wanted = requestedShare(control) * sample.total();
+  double threshold = control.threshold * alphaOf(control, sample.excess(0).mean);
+  const double scanned = threshold > 0 ? sample.above(threshold) : 0;
+  if (scanned == 0 || threshold < kNone) {
+    threshold = largerOf(sample.quantile(wanted), kLeast);
+  } else {
+    const double further = std::max(sample.above(threshold * kProbe), 0.5);
+    const double slope = largerOf(lnOf(scanned / further) / lnOf(kProbe), kLeastSlope);
+    threshold *= clamped(powOf(scanned / wanted, 1 / slope), 1 / kMostChange, kMostChange);
+  }
+  setThreshold(control, threshold);
+}
+
+}  // namespace
+
+constinit const Rule kSageFaithful = ruleOf<scaleFaithful>("sage-faithful");
+constinit const Rule kSageDefault = ruleOf<scaleDefault>("sage");
+
+}  // namespace sparsecoll

@@ -1,0 +1,48 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/numeric.h"
+#include "core/random.h"
+#include "selectors/rules.h"
+#include "selectors/sampled_threshold.h"
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr double kSampledShare = 0.01;
+constexpr double kLeast = 5e-324;  // every entry but 0 reaches it: fewer of them than k are all sent
+
+SC_BOTH void takeQuantile(Control& control) {
+  const Magnitudes sample(control);
+  const double threshold = sample.quantile(requestedShare(control) * sample.total());
+  setThreshold(control, largerOf(threshold, kLeast));
+}
+
+SC_BOTH void takeQuantileFaithful(Control& control) {
+  const Magnitudes sample(control);
+  const double draws = std::ceil(kSampledShare * static_cast<double>(control.n));
+  const uint64_t seed = mixBits(control.iteration * control.ranks + control.rank);
+  const double threshold =
+      sample.quantileOfDraws(static_cast<uint64_t>(draws), std::ceil(draws * shareWanted(control)), seed);
+  setThreshold(control, largerOf(threshold, kLeast));
+  Window& window = control.windows[0];
+  const bool isDouble = control.isDouble != 0;
+  if (window.key < infinityKey(isDouble) && thresholdOfKey(window.key, isDouble) == control.threshold) ++window.key;
+}
+
+// Not an overflow: that is what the method does with a threshold that is too low.
+SC_BOTH void selectAgain(Control& control) {
+  Window& window = control.windows[0];
+  const bool tooMany = window.found > mostSampled(control.k);
+  window.limit = tooMany ? control.k : mostSampled(control.k);
+  window.exact = tooMany ? 1 : 0;
+}
+
+}  // namespace
+
+constinit const Rule kSampledFaithful = ruleOf<takeQuantileFaithful>("sampled-faithful");
+constinit const Rule kSampledDefault = ruleOf<takeQuantile>("sampled");
+constinit const Rule kSelectAgain = ruleOf<selectAgain>("select-again");
+
+}  // namespace sparsecoll

@@ -1,0 +1,63 @@
+#include <algorithm>
+
+#include "core/partition.h"
+#include "selectors/ladder.h"
+#include "selectors/rules.h"
+
+namespace sparsecoll {
+
+namespace {
+
+// The entries above a threshold fall between two rungs by about the same factor on equal parts of the way.
+SC_BOTH double readThreshold(Control& control, const double* above, double k) {
+  uint32_t j = 0;
+  while (j + 2 < kRungs && above[j + 1] >= k) ++j;
+  const double high = lnOf(above[j]);
+  const double low = lnOf(std::max(above[j + 1], 0.5));
+  const double part = high > low ? clamped((high - lnOf(k)) / (high - low), 0.0, 1.0) : 0;
+  return ladder::rung(control, j) * powOf(ladder::factor(control), part);
+}
+
+// Without a common threshold each rank takes its share, the first ones an entry more.
+SC_BOTH void takeShare(Control& control) {
+  Window& window = control.windows[0];
+  const uint64_t part = (control.iteration % control.ranks + control.rank) % control.ranks;
+  window.exact = 1;
+  window.limit = std::min(evenPart(control.k, control.ranks, part).length(), window.room);
+  control.threshold = 0;
+}
+
+SC_BOTH void readLadder(Control& control) {
+  if (control.k == 0) return;
+  double above[kRungs] = {};
+  double incomplete = 0;
+  for (uint32_t r = 0; r < control.ranks; ++r) {
+    const double* const row = control.survey + uint64_t{r} * kLadderRow;
+    for (uint32_t j = 0; j < kRungs; ++j) above[j] += row[j];
+    incomplete += row[kRungs];
+  }
+  const auto k = static_cast<double>(control.k);
+  if (!(ladder::lowest(control) > 0 && incomplete == 0 && above[0] >= k && above[kRungs - 1] <= k)) {
+    control.side = above[kRungs - 1] > k ? ladder::kAboveLadder
+                   : incomplete == 0     ? ladder::kBelowLadder
+                                         : ladder::kAboveLowest;
+    return takeShare(control);
+  }
+  control.threshold = readThreshold(control, above, k);
+  control.windows[0].least = ladder::keyOf(control, control.threshold);
+}
+
+SC_BOTH void tellShare(Control& control) {
+  const Window& window = control.windows[0];
+  control.told = control.threshold;
+  if (window.exact == 0 || window.kept == 0) return;
+  const double local = thresholdOfKey(window.keptKey, control.isDouble != 0);
+  control.told = isFinite(local) ? local : 0;
+}
+
+}  // namespace
+
+constinit const Rule kReadLadder = ruleOf<readLadder>("shared-read");
+constinit const Rule kTellShare = ruleOf<tellShare>("shared-tell");
+
+}  // namespace sparsecoll

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <cmath>
+
+#include "selectors/rules.h"
+#include "selectors/sampled_threshold.h"
+#include "selectors/sidco.h"
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr double kFirstShare = 0.25;
+constexpr double kDefaultStages = 3;
+constexpr double kWindowSteps = 5;
+constexpr double kTolerance = 0.2;
+
+SC_BOTH double fitted(const Magnitudes::Moments& moments, sparsecollDistribution_t distribution, double delta) {
+  if (distribution == sparsecollDistributionExponential) return sidco::exponentialQuantile(moments.mean, delta);
+  return sidco::paretoQuantile(moments.mean, moments.variance, delta);
+}
+
+// Zeros have no logarithm: the gamma fit leaves them out, and the share grows accordingly.
+SC_BOTH double fittedGamma(const Magnitudes& sample, double delta) {
+  const double rise = sample.total() / sample.nonZeros();
+  return sidco::gammaQuantileOf(sample.excess(0).mean * rise, sample.meanLn(), std::min(delta * rise, 1 - 1e-9));
+}
+
+SC_BOTH double thresholdFor(const Magnitudes& sample, sparsecollDistribution_t distribution, double delta,
+                            double stages) {
+  if (sample.nonZeros() < 2) return sample.largest();
+  const bool staged = stages > 1 && delta < kFirstShare;
+  const double first = staged ? kFirstShare : delta;
+  double threshold = distribution == sparsecollDistributionGammaPareto ? fittedGamma(sample, first)
+                                                                       : fitted(sample.excess(0), distribution, first);
+  if (!staged) return threshold;
+  const double further = sidco::stageShare(delta, stages);
+  for (double stage = 1; stage < stages; ++stage) {
+    const Magnitudes::Moments tail = sample.excess(threshold);
+    if (tail.count < 2) break;
+    threshold += fitted(tail, distribution, further);
+  }
+  return threshold;
+}
+
+SC_BOTH double mostStages(double delta) { return std::max(1.0, std::ceil(lnOf(delta) / lnOf(0.5))); }
+
+// kept: 0 stages, 1 steps in the window, 2 sum of kept / k.
+SC_BOTH double& stages(Control& control) { return control.kept[0]; }
+
+template <sparsecollDistribution_t kDistribution>
+SC_BOTH void fitDefault(Control& control) {
+  const Magnitudes sample(control);
+  setThreshold(control, thresholdFor(sample, kDistribution, requestedShare(control), kDefaultStages));
+}
+
+template <sparsecollDistribution_t kDistribution>
+SC_BOTH void fitFaithful(Control& control) {
+  stages(control) = clamped(stages(control), 1.0, mostStages(shareWanted(control)));
+  const Magnitudes sample(control);
+  setThreshold(control, thresholdFor(sample, kDistribution, shareWanted(control), stages(control)));
+}
+
+SC_BOTH void adaptStages(Control& control) {
+  if (control.k == 0) return;
+  control.kept[1] += 1;
+  control.kept[2] += static_cast<double>(control.windows[0].found) / static_cast<double>(control.k);
+  if (control.kept[1] < kWindowSteps) return;
+  const double quality = control.kept[2] / kWindowSteps;
+  control.kept[1] = control.kept[2] = 0;
+  if (quality > 1 + kTolerance) stages(control) -= 1;
+  if (quality < 1 - kTolerance) stages(control) += 1;
+  stages(control) = clamped(stages(control), 1.0, mostStages(shareWanted(control)));
+}
+
+template <sparsecollDistribution_t kDistribution>
+constexpr SidcoRules kRules = {ruleOf<fitDefault<kDistribution>>("sidco-fit"),
+                               ruleOf<fitFaithful<kDistribution>>("sidco-faithful-fit")};
+
+}  // namespace
+
+const SidcoRules& sidcoRulesOf(sparsecollDistribution_t distribution) {
+  switch (distribution) {
+    case sparsecollDistributionExponential:
+      return kRules<sparsecollDistributionExponential>;
+    case sparsecollDistributionGammaPareto:
+      return kRules<sparsecollDistributionGammaPareto>;
+    default:
+      return kRules<sparsecollDistributionPareto>;
+  }
+}
+
+constinit const Rule kSidcoAdaptStages = ruleOf<adaptStages>("sidco-stages");
+
+namespace sidco {
+
+SC_BOTH double exponentialQuantile(double mean, double delta) { return -mean * lnOf(delta); }
+
+SC_BOTH Pareto paretoOf(double mean, double variance) {
+  if (variance <= 0) return {0, mean};
+  const double ratio = mean * mean / variance;
+  return {std::max(0.5 * (ratio - 1), -0.49), 0.5 * mean * (ratio + 1)};  // a finite variance needs c above -1/2
+}
+
+SC_BOTH double paretoQuantile(double mean, double variance, double delta) {
+  const auto [c, s] = paretoOf(mean, variance);
+  if (std::abs(c) < 1e-4) return -s * lnOf(delta);
+  return s * (1 - powOf(delta, c)) / c;
+}
+
+SC_BOTH double gammaShape(double s) { return (3 - s + std::sqrt((s - 3) * (s - 3) + 24 * s)) / (12 * s); }
+
+SC_BOTH double gammaQuantileOf(double mean, double meanLn, double delta) {
+  const double shape = gammaShape(std::max(lnOf(mean) - meanLn, 1e-9));
+  return mean / shape * gammaQuantile(shape, delta);
+}
+
+SC_BOTH double stageShare(double delta, double stages) { return powOf(delta / kFirstShare, 1 / (stages - 1)); }
+
+}  // namespace sidco
+
+}  // namespace sparsecoll
