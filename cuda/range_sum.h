@@ -5,9 +5,9 @@
 
 namespace sparsecoll::cuda {
 
-// Blocks that a processor is to have room for: as many as its shared memory allows, or the registers of doubles.
+// Blocks that a processor is to have room for: more would spill registers, and few have the shared memory.
 template <class A>
-inline constexpr int kRangeBlocks = sizeof(A) == 8 ? 4 : 6;
+inline constexpr int kRangeBlocks = sizeof(A) == 8 ? 4 : 5;
 
 template <class A, class Index>
 struct RangeSum {
