@@ -1,6 +1,7 @@
 // Host lists as a launch's argument: captured graphs keep them, and nothing is uploaded.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -34,6 +35,18 @@ void withTable(std::span<const T> items, F&& f) {
     fill(table);
     f(std::as_const(table));
   }
+}
+
+// Calls f(table, first, isLast) with as many tables as the items take; once where there are none.
+template <class T, class F>
+void withTables(std::span<const T> items, F&& f) {
+  size_t first = 0;
+  do {
+    const std::span<const T> some = items.subspan(first, std::min<size_t>(kMostItems, items.size() - first));
+    const bool isLast = first + some.size() == items.size();
+    withTable(some, [&](const auto& table) { f(table, static_cast<uint32_t>(first), isLast); });
+    first += some.size();
+  } while (first < items.size());
 }
 
 }  // namespace sparsecoll::cuda
