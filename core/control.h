@@ -27,6 +27,7 @@ struct Window {
   uint64_t slots;
   uint64_t floor;    // least key of the candidates that the cut works on
   uint64_t found;    // candidates met; more than slots means that the list is incomplete
+  uint64_t listed;   // candidates that the cut works on: found, but for arrivals and lists that were filled anew
   uint64_t kept;     // entries that go out
   uint64_t keptKey;  // entries above it were kept, and the first keptEquals of those equal to it
   uint64_t keptEquals;
@@ -109,7 +110,6 @@ struct Control {
   uint64_t sampled;     // elements counted
   double* survey;       // ranks rows of surveyLength: what each rank told the others before the cut; nullptr: nothing
   uint32_t surveyLength;
-  uint32_t measuresNorms;  // 1: the pass writes the windows' norms of acc into this rank's row
   uint64_t rungs[kRungs];  // keys, rising: what candidates are counted at
   uint64_t* regions;       // Ok-Topk: rank r reduces [regions[r], regions[r + 1]); nullptr for other methods
   uint64_t sumKey;         // Ok-Topk: least |sum| bits that are gathered

@@ -140,11 +140,15 @@ struct PassArgs {
   void* out = nullptr;       // accumulate type; may equal in; nullptr: acc is not kept (then gradient must be the
                              // accumulate type and scale 1)
   double scale = 1;
+  const double* scaleAt = nullptr;  // not nullptr: where the scale stands instead, in the kernels' memory
   uint64_t n = 0;
   Control* control = nullptr;
   uint32_t* candidateIndices = nullptr;
   void* candidateValues = nullptr;
   Momentum momentum = {};
+  bool norms = false;  // no candidates, but the windows' norms of acc, to this rank's row of control->survey
+
+  SC_HD double scaleNow() const { return scaleAt != nullptr ? *scaleAt : scale; }
 };
 
 // The candidates of windows cut to their limits (exactly, or at most): largest magnitudes, ties to the lowest index,
@@ -371,12 +375,9 @@ class Kernels {
   virtual void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n,
                      Stream stream) = 0;
 
-  // counts[b] += entries with |x| bits >= floorKey in bin b = magnitude bits of float(x) >> 18
-  virtual void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts,
-                         Stream stream) = 0;
-  // norms[s] = sum of squares over [bounds[s], bounds[s + 1]) in double: tiles of kTile, each a fixed 32-lane tree
-  virtual void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds,
-                              double* squares, Stream stream) = 0;
+  // *scaleAt = scale, made smaller where scale * x would have a norm above mostNorm.
+  virtual void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm,
+                    double* scaleAt, Stream stream) = 0;
 };
 
 }  // namespace sparsecoll

@@ -1,8 +1,9 @@
-// Element types, their conversions and the order of magnitudes. Host and device share this arithmetic, so it uses no
-// libm.
+// Element types, their conversions and the order of magnitudes. Host and device share this arithmetic, so it uses
+// of libm only the square root, which is rounded correctly everywhere.
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "core/portable.h"
@@ -147,6 +148,13 @@ SC_HD inline uint64_t keyOfThreshold(double threshold, bool isDouble) {
 SC_HD inline double thresholdOfKey(uint64_t key, bool isDouble) {
   return isDouble ? Magnitude<double>::value(key)
                   : static_cast<double>(Magnitude<float>::value(static_cast<uint32_t>(key)));
+}
+
+// The scale of a gradient, made smaller where the gradient's norm would be above mostNorm. squares: of the gradient as
+// it is.
+SC_HD inline double clippedScale(double squares, double scale, double mostNorm) {
+  const double norm = std::sqrt(squares) * std::abs(scale);
+  return scale * (isFinite(norm) && norm > mostNorm ? mostNorm / norm : 1);
 }
 
 // Calls f with a value-initialised element of the named type.

@@ -55,6 +55,21 @@ __device__ inline BlockSum<T> blockSum(T value, BlockSums<T>& room) {
   return sums;
 }
 
+// Whether this block of a row of `blocks` is the last one to come here; then all that the others wrote before can be
+// read (past the first-level cache). The counter is zero before and after. Every thread of the block calls it.
+__device__ inline bool lastOf(uint32_t& counter, uint32_t blocks) {
+  __threadfence();
+  __syncthreads();
+  int last = 0;
+  if (threadIdx.x == 0) {
+    last = atomicAdd(&counter, 1u) == blocks - 1 ? 1 : 0;
+    if (last != 0) counter = 0;
+  }
+  last = __syncthreads_or(last);
+  if (last != 0) __threadfence();
+  return last != 0;
+}
+
 // In every thread the number of threads for which it holds.
 __device__ inline uint32_t warpCount(bool holds) {
   return static_cast<uint32_t>(__popc(__ballot_sync(kAllLanes, holds)));

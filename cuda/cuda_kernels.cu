@@ -75,7 +75,7 @@ class CudaKernels final : public Kernels {
   void draw(const CutArgs& args, Stream stream) override { cuda::draw(args, device_, stream); }
   void cut(const CutArgs& args, Stream stream) override { cuda::cut(args, device_, stream); }
   void apply(const Rule& rule, Control* control, Stream stream) override {
-    device_.launch(rule.name, 1, rule.onDevice, {1, 1, 0}, stream, control);
+    device_.launch(rule.name, 1, rule.onDevice, {1, 1}, stream, control);
   }
 
   void seal(const SealArgs& args, Stream stream) override { cuda::seal(args, device_, stream); }
@@ -168,13 +168,9 @@ class CudaKernels final : public Kernels {
              Stream stream) override {
     cuda::flush(acc, accType, x, type, n, device_, stream);
   }
-  void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts,
-                 Stream stream) override {
-    cuda::histogram(x, type, n, floorKey, counts, device_, stream);
-  }
-  void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds, double* squares,
-                      Stream stream) override {
-    cuda::segmentSquares(x, type, bounds, squares, device_, stream);
+  void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm, double* scaleAt,
+            Stream stream) override {
+    cuda::clip(x, type, n, scale, mostNorm, scaleAt, device_, stream);
   }
 
  private:

@@ -4,6 +4,9 @@
 // and no two have the same number, since going on to the next one adds to the tile, to the window or to both.
 #pragma once
 
+#include <algorithm>
+
+#include "core/control.h"
 #include "cuda/workspace.h"
 
 namespace sparsecoll::cuda {
@@ -20,36 +23,53 @@ struct Piece {
 // How a window is being cut.
 struct WindowCut {
   uint64_t outAt;    // its first slot in the target
+  uint64_t passing;  // entries that reach its least key, where that is above its key
   uint64_t prefix;   // digits of the boundary found so far
   uint64_t need;     // entries still to be found among those with the prefix
   uint32_t dense;    // 1: acc itself is read, not candidates
-  uint32_t big;      // number among the windows that many blocks cut; kNotBig: one block does
-  uint32_t decided;  // 1: no boundary has to be found
+  uint32_t open;     // 1: its boundary has to be found
+  uint32_t done;     // blocks that have finished with it; zero between calls
+  uint32_t many;     // 1: many blocks cut it
 };
-inline constexpr uint32_t kNotBig = ~0u;
+
+// What one call of cut is about.
+struct CutTurn {
+  uint32_t windows;    // chosen ones
+  uint32_t bigCount;   // of them those that many blocks cut
+  uint32_t nonFinite;  // 1: the entries of some window that reached its key are not all finite
+  uint32_t arrived;    // entries of arrivals, once each index
+  uint64_t stride;     // of the sample: one run out of so many
+  uint32_t done;       // blocks that have finished; zero between calls
+};
 
 struct SelectionSpace {
   uint64_t tiles = 0;
   uint64_t windows = 0;
-  uint64_t most = 0;  // big windows
+  uint64_t mostBig = 0;
+  CutTurn* turn = nullptr;
   Piece* pieces = nullptr;
-  uint64_t* pieceOut = nullptr;  // a piece: entries above the boundary, and equal to it, in the pieces before it
+  uint64_t* piecesBefore = nullptr;  // a piece: entries above the boundary in the pieces before it, and equal to it
   WindowCut* cuts = nullptr;
-  uint32_t* digits = nullptr;    // kDigits a big window; zero between calls
-  uint32_t* counters = nullptr;  // zero between calls
-  uint32_t* chosen = nullptr;    // windows that the call is about
+  uint32_t* digits = nullptr;  // kDigits a big window; zero between calls
+  uint32_t* big = nullptr;     // the windows that many blocks cut
+  uint32_t* chosen = nullptr;  // the windows that the call is about
+  uint32_t* rungs = nullptr;   // kRungs counts; zero between calls
+  double* squares = nullptr;   // of tiles that are counted from the beginning of their window
 
   static SelectionSpace place(const WorkspaceNeed& need, Placement& at) {
     SelectionSpace space;
     space.tiles = (need.n + kTile - 1) / kTile;
     space.windows = need.windows;
-    space.most = std::min(need.windows, need.n / kOneBlockMost);
+    space.mostBig = std::min(need.windows, need.n / kOneBlockMost);
+    at.take(space.turn, 1);
     at.take(space.pieces, space.tiles + space.windows + 1);
-    at.take(space.pieceOut, 2 * (space.tiles + space.windows + 1));
+    at.take(space.piecesBefore, 2 * (space.tiles + space.windows + 1));
     at.take(space.cuts, space.windows);
-    at.take(space.digits, space.most * kDigits);
-    at.take(space.counters, 16);
+    at.take(space.digits, space.mostBig * kDigits);
+    at.take(space.big, space.mostBig);
     at.take(space.chosen, space.windows);
+    at.take(space.rungs, kRungs);
+    at.take(space.squares, space.tiles + 2 * space.windows + 1);
     return space;
   }
 };

@@ -37,7 +37,7 @@ struct Cutter {
 
   Source candidatesOf(const Window& window) const {
     return {args.candidateIndices + window.firstSlot, static_cast<const A*>(args.candidateValues) + window.firstSlot, 0,
-            std::min(window.found, window.slots)};
+            std::min(window.listed, window.slots)};
   }
   Source denseOf(const Window& window) const {
     return {nullptr, static_cast<const A*>(args.acc) + window.begin, window.begin, window.end - window.begin};
@@ -48,7 +48,7 @@ struct Cutter {
   }
   // Entries that a window without an exact number may keep. Where it has a least key its candidates are complete.
   uint64_t passing(const Window& window) const {
-    if (window.least <= window.key) return window.found;
+    if (window.least <= window.key) return window.listed;
     const Source source = candidatesOf(window);
     const auto least = static_cast<Key>(window.least);
     uint64_t count = 0;
@@ -56,7 +56,7 @@ struct Cutter {
     return count;
   }
   // window.kept entries are to be found: the candidates do not decide which.
-  static bool needsDense(const Window& window) { return window.found > window.slots || window.found < window.kept; }
+  static bool needsDense(const Window& window) { return window.listed > window.slots || window.listed < window.kept; }
   Source sourceOf(const Window& window) const { return needsDense(window) ? denseOf(window) : candidatesOf(window); }
 
   void noteNonFinite(const Source& source) {
@@ -101,7 +101,7 @@ struct Cutter {
     span.indices = args.candidateIndices + window.firstSlot;
     span.values = static_cast<A*>(args.candidateValues) + window.firstSlot;
     span.room = window.slots;
-    window.found = passFor<A>(isa)(span);
+    window.listed = passFor<A>(isa)(span);
     window.floor = guard;
   }
 
@@ -110,12 +110,12 @@ struct Cutter {
     window.kept = needOf(window);
     window.keptForced = 0;
     window.floor = window.key;
-    window.missed = window.found > window.slots  ? kGuardTooLow
-                    : window.found < window.kept ? kGuardTooHigh
+    window.missed = window.listed > window.slots  ? kGuardTooLow
+                    : window.listed < window.kept ? kGuardTooHigh
                                                  : kGuardHeld;
     const uint64_t passed = window.exact != 0 ? window.kept : passing(window);
     if (window.limit != 0 && passed > window.limit) ++control.overflows;
-    control.candidates += window.found;
+    control.candidates += window.listed;
     if (window.missed != kGuardHeld) {
       control.fallbacks += window.lazy != 0 ? 0 : 1;
       if (window.kept != 0) recollect(window);
@@ -123,9 +123,10 @@ struct Cutter {
     const Source source = sourceOf(window);
     const auto keyAt = [values = source.values](uint64_t i) { return Magnitude<A>::of(values[i]); };
     const Key low = source.indices != nullptr ? static_cast<Key>(window.floor) : Key{0};
-    // No boundary has to be found.
-    const bool everything =
-        window.kept != 0 && (window.kept == source.count || (window.exact == 0 && window.kept == passed));
+    // No boundary has to be found. A list that was filled anew was filled by chance: what is told of the boundary is not.
+    const bool complete = window.missed == kGuardHeld || source.indices == nullptr;
+    const bool everything = window.kept != 0 && complete &&
+                            (window.kept == source.count || (window.exact == 0 && window.kept == passed));
     Descent<Key> descent;
     Key highest = 0;
     const bool few = source.count <= kGatherMost;
@@ -171,6 +172,7 @@ struct Cutter {
   void run() {
     uint64_t total = 0;
     forEachWindow([&](Window& window) {
+      window.listed = window.found;
       window.limit = std::min(window.limit, args.target.capacity - total);  // a message has no room for more
       total += expectedOf(window);
     });
@@ -256,20 +258,20 @@ struct Cutter {
 
   // The window's candidates become those of acc + arrivals. Too many for their room counts as a list that overflowed.
   void joinCandidates(Window& window, uint64_t arrived) const {
-    if (window.found > window.slots) return;
-    if (window.found + arrived > window.slots) {
-      window.found = window.slots + 1;
+    if (window.listed > window.slots) return;
+    if (window.listed + arrived > window.slots) {
+      window.listed = window.slots + 1;
       return;
     }
     uint32_t* const indices = args.candidateIndices + window.firstSlot;
     A* const values = static_cast<A*>(args.candidateValues) + window.firstSlot;
     // Moved up by the number of arrivals, candidates are always read before their place is written.
-    std::copy_backward(indices, indices + window.found, indices + window.found + arrived);
-    std::copy_backward(values, values + window.found, values + window.found + arrived);
+    std::copy_backward(indices, indices + window.listed, indices + window.listed + arrived);
+    std::copy_backward(values, values + window.listed, values + window.listed + arrived);
     const uint32_t* const sumIndices = args.scratch.indices;
     const A* const sums = static_cast<const A*>(args.scratch.values);
     const A* const acc = static_cast<const A*>(args.acc);
-    const uint64_t end = arrived + window.found;
+    const uint64_t end = arrived + window.listed;
     uint64_t c = arrived;
     uint64_t written = 0;
     const auto add = [&](uint32_t index, A value) {
@@ -283,7 +285,7 @@ struct Cutter {
       add(sumIndices[s], acc[sumIndices[s]] + sums[s]);
     }
     for (; c < end; ++c) add(indices[c], values[c]);
-    window.found = written;
+    window.listed = written;
   }
 
   void dropRest(uint64_t arrived, std::span<const uint32_t> kept) const {

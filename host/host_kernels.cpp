@@ -35,7 +35,7 @@ class Pass {
     span_.gradient = args.gradient;
     span_.in = static_cast<const A*>(args.in);
     span_.out = static_cast<A*>(args.out);
-    span_.scale = static_cast<A>(args.scale);
+    span_.scale = static_cast<A>(args.scaleNow());
   }
 
   void run() {
@@ -43,7 +43,7 @@ class Pass {
     control.nonFinite.count = 0;
     control.overflows = control.fallbacks = control.candidates = 0;
     control.selected = 0;
-    if (control.measuresNorms != 0) return measure(control);
+    if (args_.norms) return measure(control);
     uint64_t done = 0;
     for (uint32_t w = 0; w < control.windowCount; ++w) {
       Window& window = control.windows[w];
@@ -292,13 +292,12 @@ class HostKernels final : public Kernels {
   void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n, Stream) override {
     host::flush(acc, accType, x, type, n, isa_);
   }
-  void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts,
-                 Stream) override {
-    host::histogram(x, type, n, floorKey, counts);
-  }
-  void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds, double* squares,
-                      Stream) override {
-    host::segmentSquares(x, type, bounds, squares, isa_);
+  void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm, double* scaleAt,
+            Stream) override {
+    const uint64_t bounds[] = {0, n};
+    double squares = 0;
+    host::segmentSquares(x, type, bounds, &squares, isa_);
+    *scaleAt = clippedScale(squares, scale, mostNorm);
   }
 
  private:

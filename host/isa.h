@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/finish.h"
 #include "core/numeric.h"
 
 namespace sparsecoll::host {
@@ -37,14 +38,6 @@ struct MomentumSpan {
   A factor = 0;
   A decay = 1;
   bool nesterov = false;
-};
-
-// How a sum is finished: x * factor, or x / factor where divide is set, then * scale; NaN becomes the canonical one.
-template <class A>
-struct FinishFactors {
-  A factor = 1;
-  A scale = 1;
-  bool divide = false;  // the divisor is not a power of two
 };
 
 // out = finished sums of tile, tile = 0. stream: out is 64-byte aligned and is written around the caches.

@@ -31,12 +31,6 @@ template <class T>
 }
 
 template <class A>
-inline A finishOne(const FinishFactors<A>& factors, A x) {
-  const A sum = (factors.divide ? x / factors.factor : x * factors.factor) * factors.scale;
-  return sum == sum ? sum : static_cast<A>(__builtin_nan(""));
-}
-
-template <class A>
 [[maybe_unused]] inline void finishScalar(const FinishTile<A>& args, uint64_t begin) {
   for (uint64_t i = begin; i < args.n; ++i) {
     args.out[i] = finishOne(args.factors, args.tile[i]);

@@ -22,7 +22,7 @@ class Sampler {
         isa_(isa),
         gradient_(static_cast<const T*>(args.gradient)),
         in_(static_cast<const A*>(args.in)),
-        scale_(static_cast<A>(args.scale)),
+        scale_(static_cast<A>(args.scaleNow())),
         counts_(counts) {}
 
   // One run out of every `stride` of them, which one is left to chance: equal distances could fall in with a pattern of
@@ -115,18 +115,6 @@ void sample(const PassArgs& args, const Isa& isa) {
     for (uint32_t w = 0; w < control.windowCount; ++w)
       sampler.count(control.windows[w].begin, control.windows[w].end, stride, seed);
     return sampler.counted();
-  });
-}
-
-void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts) {
-  withElement(type, [&]<class T>(T) {
-    using A = typename Element<T>::Accumulate;
-    const auto* in = static_cast<const T*>(x);
-    for (uint64_t i = 0; i < n; ++i) {
-      const A value = Element<T>::load(in[i]);
-      if (Magnitude<A>::of(value) < floorKey) continue;
-      ++counts[Magnitude<float>::of(static_cast<float>(value)) >> 18];
-    }
   });
 }
 

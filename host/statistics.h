@@ -12,7 +12,6 @@ template <class A>
 double tileSquares(const A* x, uint64_t n, const Isa& isa);
 
 void sample(const PassArgs& args, const Isa& isa);
-void histogram(const void* x, sparsecollDataType_t type, uint64_t n, uint64_t floorKey, uint64_t* counts);
 void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds, double* squares,
                     const Isa& isa);
 

@@ -39,17 +39,6 @@ void loadElements(const T* from, A* to, uint64_t n, const Isa& isa) {
   }
 }
 
-// Division by a power of two becomes a multiplication, which rounds the same.
-template <class A>
-FinishFactors<A> factorsOf(const Finish& finish) {
-  const auto whole = static_cast<uint64_t>(finish.divisor);
-  FinishFactors<A> factors;
-  factors.divide = static_cast<double>(whole) != finish.divisor || (whole & (whole - 1)) != 0;
-  factors.factor = static_cast<A>(factors.divide ? finish.divisor : 1 / finish.divisor);
-  factors.scale = static_cast<A>(finish.scale);
-  return factors;
-}
-
 // Finished sums of tile to out, tile = 0.
 template <class A>
 void finishTile(const Isa& isa, const FinishFactors<A>& factors, A* tile, A* out, uint64_t n, bool stream = false) {

@@ -104,7 +104,6 @@ void Selection::reset() {
   fresh.seed = mixBits(mixBits(request_.seed) + fresh.rank);
   fresh.isDouble = request_.accumulateType == sparsecollFloat64 ? 1 : 0;
   fresh.surveyLength = plan_.surveyLength;
-  fresh.measuresNorms = plan_.survey == SurveyKind::kNorms ? 1 : 0;
   fresh.blocks.length = plan_.blockLength;
   fresh.blocks.count = plan_.blocks;
   kernels_.copy(control(), &fresh, sizeof fresh, {});
@@ -154,6 +153,8 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   pass.candidateIndices = candidateIndices_.as<uint32_t>();
   pass.candidateValues = candidateValues_.as<>();
   pass.momentum = input.momentum;
+  pass.scaleAt = input.scaleAt;
+  pass.norms = plan_.survey == SurveyKind::kNorms;
   if (plan_.before != nullptr) kernels_.apply(*plan_.before, control(), stream);
   if (plan_.samples) kernels_.sample(pass, stream);
   if (plan_.afterSample != nullptr) kernels_.apply(*plan_.afterSample, control(), stream);

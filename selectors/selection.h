@@ -99,6 +99,7 @@ struct SelectionInput {
   const void* in = nullptr;  // residual before; nullptr: none
   void* out = nullptr;       // acc; nullptr: the gradient is acc
   double scale = 1;
+  const double* scaleAt = nullptr;  // not nullptr: where the scale stands instead
   Momentum momentum = {};
 };
 

@@ -21,6 +21,9 @@ Result<InputShape> InputShape::make(const InputShapeSetup& setup, Kernels& kerne
   if (shape.keepsVelocity()) {
     SC_TRY(shape.velocity_, kernels.allocate(shape.elements() * elementBytes(shape.type_), budget));
   }
+  if (shape.mostNorm_ > 0) {
+    SC_TRY(shape.scale_, kernels.allocate(sizeof(double), budget));
+  }
   return shape;
 }
 
@@ -29,17 +32,12 @@ void* InputShape::velocity(int which) const {
   return velocity_.as<>() + static_cast<uint64_t>(which) * n_ * elementBytes(type_);
 }
 
-// Scaling twice is scaling once with the product, so clipping costs one more reading of the gradient and no writing.
-double InputShape::clipFactor(const SelectionInput& input, Stream stream) const {
-  const uint64_t bounds[] = {0, n_};
-  double squares = 0;
-  kernels_->segmentSquares(input.gradient, input.gradientType, bounds, &squares, stream);
-  const double norm = std::sqrt(squares) * std::abs(input.scale);
-  return isFinite(norm) && norm > mostNorm_ ? mostNorm_ / norm : 1;
-}
-
 void InputShape::prepare(SelectionInput& input, int from, int to, Stream stream) const {
-  if (mostNorm_ > 0) input.scale *= clipFactor(input, stream);
+  // Scaling twice is scaling once with the product, so clipping costs one more reading of the gradient and no writing.
+  if (mostNorm_ > 0) {
+    kernels_->clip(input.gradient, input.gradientType, n_, input.scale, mostNorm_, scale_.as<double>(), stream);
+    input.scaleAt = scale_.as<double>();
+  }
   input.momentum.velocityIn = velocity(from);
   input.momentum.velocityOut = velocity(to);
   input.momentum.factor = momentum_;

@@ -41,8 +41,6 @@ class InputShape {
   void reset(Stream stream) const;
 
  private:
-  double clipFactor(const SelectionInput& input, Stream stream) const;
-
   Kernels* kernels_ = nullptr;
   uint64_t n_ = 0;
   sparsecollDataType_t type_ = sparsecollFloat32;
@@ -53,6 +51,7 @@ class InputShape {
   bool masks_ = true;
   bool transactional_ = false;
   Buffer velocity_;
+  Buffer scale_;  // of the clipped gradient
 };
 
 }  // namespace sparsecoll

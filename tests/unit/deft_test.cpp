@@ -159,10 +159,9 @@ TEST_CASE("the norms are those of acc, with the bits of segmentSquares") {
   const sparsecollSegment_t segments[] = {{100, 0, 0, 0}, {29901, 0, 0, 0}, {9999, 0, 0, 0}};
   SelectionRun<float> run(planDeft, requestOf(n, 1, 0.01, segments), true);
   run.step(gradientsOf<float>(1, n, 3));
-  const std::unique_ptr<Kernels> kernels = host::makeHostKernels();
   double squares[3];
   const uint64_t bounds[] = {0, 100, 30001, 40000};
-  kernels->segmentSquares(run.accumulated[0].data(), sparsecollFloat32, bounds, squares, {});
+  host::segmentSquares(run.accumulated[0].data(), sparsecollFloat32, bounds, squares, host::bestIsa());
   // One rank has one piece of every tensor, so there are three fragments.
   for (size_t s = 0; s < 3; ++s) CHECK(test::sameBits(run.control().survey[s], std::sqrt(squares[s])));
 }

@@ -27,7 +27,7 @@ void checkFinish(const Isa& isa, const std::vector<A>& sums, const Finish& finis
   Guarded<A> tile(n);
   tile.fill(sums);
   Guarded<A> out(n, shift);
-  host::finishTile(isa, host::factorsOf<A>(finish), tile.data(), out.data(), n, stream);
+  host::finishTile(isa, factorsOf<A>(finish), tile.data(), out.data(), n, stream);
   host::streamFence();
   CHECK(difference(out.values(), wanted) == "");
   CHECK(difference(tile.values(), std::vector<A>(n, 0)) == "");
@@ -85,7 +85,7 @@ void checkDense(const Isa& isa, const DenseCase<A>& row, Fill fill) {
   for (size_t o = 0; o < row.outs; ++o)
     to.push_back(row.inPlace && o < row.ins ? sources[o].data() : targets[o].data());
   const host::DenseSpan<A> span{
-      from.data(), to.data(), row.ins, row.outs, row.n, static_cast<A>(row.inputScale), host::factorsOf<A>(row.finish),
+      from.data(), to.data(), row.ins, row.outs, row.n, static_cast<A>(row.inputScale), factorsOf<A>(row.finish),
       row.stream};
   if constexpr (std::is_same_v<A, double>)
     isa.denseSumDouble(span);
@@ -120,7 +120,7 @@ TEST_CASE("division by a power of two becomes a multiplication and no other does
   for (const Row& row : {Row{1, false, 1}, Row{2, false, 0.5}, Row{1024, false, 1.0 / 1024}, Row{3, true, 3},
                          Row{6, true, 6}, Row{1000, true, 1000}, Row{0.5, true, 0.5}, Row{2.5, true, 2.5}}) {
     CAPTURE(row.divisor);
-    const auto factors = host::factorsOf<float>({row.divisor, 0.25});
+    const auto factors = factorsOf<float>({row.divisor, 0.25});
     CHECK(factors.divide == row.divide);
     CHECK(static_cast<double>(factors.factor) == row.factor);
     CHECK(factors.scale == 0.25F);

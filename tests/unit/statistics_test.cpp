@@ -12,44 +12,6 @@ namespace {
 using test::Fill;
 using test::makeElements;
 
-TEMPLATE_TEST_CASE("a histogram counts magnitudes by 8 exponent and 5 mantissa bits", "", float, Half, Bfloat, double) {
-  using A = typename Element<TestType>::Accumulate;
-  for (const Fill fill : {Fill::kSmooth, Fill::kRange, Fill::kZero, Fill::kSubnormal, Fill::kHostile})
-    for (const A floor : {A{0}, A{0.5}, std::numeric_limits<A>::infinity()}) {
-      CAPTURE(static_cast<int>(fill), floor);
-      const uint64_t n = 5000;
-      const auto x = makeElements<TestType>(fill, n, 1);
-      const uint64_t floorKey = Magnitude<A>::of(floor);
-      std::vector<uint64_t> wanted(kHistogramBins, 3);  // counts are added to what is there
-      for (const TestType element : x) {
-        const A value = Element<TestType>::load(element);
-        if (Magnitude<A>::of(value) < floorKey) continue;
-        const uint32_t bits = test::bitsOf(static_cast<float>(value)) & 0x7fffffffu;
-        ++wanted[bits >> 18];
-      }
-      std::vector<uint64_t> counts(kHistogramBins, 3);
-      host::histogram(x.data(), Element<TestType>::kType, n, floorKey, counts.data());
-      CHECK(counts == wanted);
-    }
-}
-
-// Element i of a tile is squared into lane i % 32; lanes are added in halves; tiles in order.
-template <class T>
-double squaresOf(const T* x, uint64_t n) {
-  double sum = 0;
-  for (uint64_t tile = 0; tile < n; tile += 8192) {
-    double lanes[32] = {};
-    for (uint64_t i = tile; i < std::min(n, tile + 8192); ++i) {
-      const auto v = static_cast<double>(Element<T>::load(x[i]));
-      lanes[i % 32] = std::fma(v, v, lanes[i % 32]);
-    }
-    for (int half = 16; half > 0; half /= 2)
-      for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-    sum += lanes[0];
-  }
-  return sum;
-}
-
 TEMPLATE_TEST_CASE("squares of segments are the documented tree on every instruction set", "", float, Half, Bfloat,
                    double) {
   const uint64_t n = 60000;

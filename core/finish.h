@@ -1,0 +1,40 @@
+// How sums are finished: the same roundings on every back end.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "core/kernels.h"
+#include "core/numeric.h"
+
+namespace sparsecoll {
+
+// x * factor, or x / factor where divide is set, then * scale; NaN becomes the canonical one.
+template <class A>
+struct FinishFactors {
+  A factor = 1;
+  A scale = 1;
+  bool divide = false;  // the divisor is not a power of two
+};
+
+// Division by a power of two becomes a multiplication, which rounds the same.
+template <class A>
+FinishFactors<A> factorsOf(const Finish& finish) {
+  const auto whole = static_cast<uint64_t>(finish.divisor);
+  FinishFactors<A> factors;
+  factors.divide = static_cast<double>(whole) != finish.divisor || (whole & (whole - 1)) != 0;
+  factors.factor = static_cast<A>(factors.divide ? finish.divisor : 1 / finish.divisor);
+  factors.scale = static_cast<A>(finish.scale);
+  return factors;
+}
+
+SC_HD inline float quietNaN(float) { return std::bit_cast<float>(0x7fc00000u); }
+SC_HD inline double quietNaN(double) { return std::bit_cast<double>(uint64_t{0x7ff8000000000000u}); }
+
+template <class A>
+SC_HD inline A finishOne(const FinishFactors<A>& factors, A x) {
+  const A sum = (factors.divide ? x / factors.factor : x * factors.factor) * factors.scale;
+  return sum == sum ? sum : quietNaN(A{});
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,226 @@
+// Exact selection. How many entries every window keeps follows from the counts of the pass, so their places in the
+// target are known before it is known which they are. Then the boundary of each window is found by a radix descent over
+// its candidates, or over acc where these do not decide it, and entries go to their places in index order. Small
+// windows are cut by a block each, large ones by many blocks.
+#include "cuda/cut.h"
+
+#include "core/random.h"
+#include "cuda/block.h"
+#include "cuda/non_finite.h"
+#include "cuda/selection.h"
+#include "cuda/table.h"
+
+namespace sparsecoll::cuda {
+
+namespace {
+
+constexpr uint32_t kPlanThreads = 512;
+
+// The candidates that reach the window's least key, where that is above the pass's.
+template <class A>
+__global__ void __launch_bounds__(kThreads) countPassing(CutView<A> view) {
+  __shared__ BlockSums<uint32_t> sums;
+  for (uint32_t i = blockIdx.y; i < view.space.turn->windows; i += gridDim.y) {
+    const uint32_t w = view.chosen(i);
+    const Window& window = view.control->windows[w];
+    if (window.exact != 0 || window.least <= window.key) continue;
+    const uint64_t listed = window.listed < window.slots ? window.listed : window.slots;
+    const A* const values = view.candidateValues + window.firstSlot;
+    uint32_t count = 0;
+    for (uint64_t at = globalThread(); at < listed; at += globalThreads())
+      count += keyOf(values[at]) >= window.least ? 1u : 0u;
+    const uint32_t total = blockSum(count, sums).total;
+    if (threadIdx.x == 0 && total != 0) atomicAddWide(&view.space.cuts[w].passing, total);
+  }
+}
+
+// What decide() of the host's cut tells before it looks for the boundary.
+__device__ inline uint64_t passingOf(const Window& window, const WindowCut& cut) {
+  return window.least <= window.key ? window.listed : cut.passing;
+}
+__device__ inline uint64_t needOf(const Window& window, const WindowCut& cut) {
+  const uint64_t most = window.exact != 0 ? window.end - window.begin : passingOf(window, cut);
+  return window.limit < most ? window.limit : most;
+}
+__device__ inline uint64_t expectedOf(const Window& window, const WindowCut& cut) {
+  const uint64_t need = needOf(window, cut);
+  return need == 0 && window.forced != kNoForcedIndex ? 1 : need;
+}
+
+struct PlanCounts {
+  uint64_t candidates;
+  uint32_t overflows;
+  uint32_t fallbacks;
+};
+
+__device__ inline void planWindow(Window& window, WindowCut& cut, PlanCounts& counts) {
+  const uint64_t passed = passingOf(window, cut);
+  window.kept = needOf(window, cut);
+  window.keptForced = 0;
+  window.floor = window.key;
+  window.missed = window.listed > window.slots  ? kGuardTooLow
+                  : window.listed < window.kept ? kGuardTooHigh
+                                                : kGuardHeld;
+  if (window.limit != 0 && (window.exact != 0 ? window.kept : passed) > window.limit) ++counts.overflows;
+  counts.candidates += window.listed;
+  if (window.missed != kGuardHeld && window.lazy == 0) ++counts.fallbacks;
+  cut.dense = window.missed != kGuardHeld ? 1 : 0;
+  const uint64_t count = cut.dense != 0 ? window.end - window.begin : window.listed;
+  const bool everything = window.kept != 0 && (window.kept == count || (window.exact == 0 && window.kept == passed));
+  if (window.kept == 0 && window.forced != kNoForcedIndex) window.kept = window.keptForced = 1;
+  cut.open = 0;
+  cut.prefix = 0;
+  cut.need = window.kept;
+  if (window.kept == 0 || window.keptForced != 0) {
+    window.keptKey = ~uint64_t{0};
+    window.keptEquals = 0;
+  } else if (everything) {
+    const uint64_t floor = window.exact != 0 ? window.floor : window.key > window.least ? window.key : window.least;
+    window.keptKey = window.exact != 0 && cut.dense != 0 ? 0 : floor;
+    window.keptEquals = count;
+  } else {
+    cut.open = 1;
+  }
+}
+
+// One block: every window's number of entries and their place in the target.
+template <class A>
+__global__ void __launch_bounds__(kPlanThreads) planCut(CutView<A> view) {
+  __shared__ BlockSums<uint64_t> sums;
+  __shared__ uint64_t total;
+  Control& control = *view.control;
+  const uint32_t windows = view.space.turn->windows;
+  if (threadIdx.x == 0) total = 0;
+  __syncthreads();
+  for (uint32_t row = 0; row < windows; row += blockDim.x) {
+    const uint32_t i = row + threadIdx.x;
+    const uint32_t w = i < windows ? view.chosen(i) : 0;
+    const uint64_t expected = i < windows ? expectedOf(control.windows[w], view.space.cuts[w]) : 0;
+    const uint64_t before = total;
+    const BlockSum<uint64_t> sum = blockSum(expected, sums);
+    if (i < windows) view.space.cuts[w].outAt = before + sum.below;
+    if (threadIdx.x == 0) total = before + sum.total;
+    __syncthreads();
+  }
+  const bool fits = total <= view.target.capacity;
+  __syncthreads();
+  if (!fits && threadIdx.x == 0) {  // a message has no room for more
+    total = 0;
+    for (uint32_t i = 0; i < windows; ++i) {
+      Window& window = control.windows[view.chosen(i)];
+      WindowCut& cut = view.space.cuts[view.chosen(i)];
+      cut.outAt = total;
+      const uint64_t room = view.target.capacity - total;
+      window.limit = window.limit < room ? window.limit : room;
+      total += expectedOf(window, cut);
+    }
+  }
+  __syncthreads();
+  PlanCounts counts = {};
+  for (uint32_t i = threadIdx.x; i < windows; i += blockDim.x) {
+    const uint32_t w = view.chosen(i);
+    Window& window = control.windows[w];
+    WindowCut& cut = view.space.cuts[w];
+    const uint64_t room = view.target.capacity - cut.outAt;
+    window.limit = window.limit < room ? window.limit : room;
+    planWindow(window, cut, counts);
+    cut.passing = 0;
+    cut.many = window.end - window.begin > kOneBlockMost ? 1 : 0;
+    if (cut.many != 0) view.space.big[atomicAdd(&view.space.turn->bigCount, 1u)] = w;
+  }
+  if (counts.candidates != 0) atomicAddWide(&control.candidates, counts.candidates);
+  if (counts.overflows != 0) atomicAddWide(&control.overflows, counts.overflows);
+  if (counts.fallbacks != 0) atomicAddWide(&control.fallbacks, counts.fallbacks);
+  if (threadIdx.x != 0) return;
+  control.selected += static_cast<uint32_t>(total);
+  *view.target.count = static_cast<uint32_t>(total);
+}
+
+// What reached a window's key may not be finite. Windows that are lazy were seen to by the pass.
+template <class A>
+__global__ void __launch_bounds__(kNamingThreads) nameInside(CutView<A> view) {
+  if (view.space.turn->nonFinite == 0) return;
+  __shared__ NamingRoom room;
+  for (uint32_t i = 0; i < view.space.turn->windows; ++i) {
+    const Window& window = view.control->windows[view.chosen(i)];
+    if (window.lazy == 0) nameNonFinite(view.acc, window.begin, window.end, view.control->nonFinite, room);
+  }
+}
+
+// chosen: the windows to cut, in order; copied because the launch's argument does not outlive it.
+template <class Chosen>
+__global__ void beginCut(Control* control, SelectionSpace space, Chosen chosen) {
+  const uint32_t windows = chosen.count != 0 ? chosen.count : control->windowCount;
+  for (uint64_t i = globalThread(); i < windows; i += globalThreads()) {
+    const uint32_t w = chosen.count != 0 ? chosen.items[i] : static_cast<uint32_t>(i);
+    if (chosen.count != 0) space.chosen[i] = w;
+    control->windows[w].listed = control->windows[w].found;
+    space.cuts[w].passing = 0;
+  }
+  if (globalThread() != 0) return;
+  space.turn->windows = windows;
+  space.turn->bigCount = 0;
+}
+
+template <class A>
+__global__ void __launch_bounds__(kThreads) drawEntries(CutView<A> view) {
+  Control& control = *view.control;
+  const uint64_t k = control.k < control.n ? control.k : control.n;
+  const uint64_t seed = mixBits(control.seed + control.iteration);
+  const ListSlots<A> to = slotsOf<A>(view.target, k);
+  for (uint64_t j = globalThread(); j < k; j += globalThreads()) {
+    const uint64_t low = j * control.n / k;
+    const uint64_t high = (j + 1) * control.n / k;
+    const uint64_t index = low + ((mixBits(seed + j) >> 32) * (high - low) >> 32);
+    to.indices[j] = static_cast<uint32_t>(index);
+    if (to.values != nullptr) to.values[j] = view.acc[index];
+  }
+  if (globalThread() != 0) return;
+  control.selected = static_cast<uint32_t>(k);
+  *view.target.count = static_cast<uint32_t>(k);
+}
+
+template <class A>
+CutView<A> cutView(const CutArgs& args, Stream stream) {
+  CutView<A> view;
+  view.acc = static_cast<A*>(args.acc);
+  view.control = args.control;
+  view.candidateIndices = args.candidateIndices;
+  view.candidateValues = static_cast<A*>(args.candidateValues);
+  view.target = args.target;
+  view.space = workspaceOf(stream).selection();
+  view.all = args.windows.empty() ? 1 : 0;
+  return view;
+}
+
+template <class A>
+void cutOf(const CutArgs& args, DeviceContext& device, Stream stream) {
+  const CutView<A> view = cutView<A>(args, stream);
+  const uint64_t windows = args.windows.empty() ? view.space.windows : args.windows.size();
+  withTable(args.windows, [&](const auto& chosen) {
+    device.launch("beginCut", windows, beginCut<std::decay_t<decltype(chosen)>>, device.gridFor(windows), stream,
+                  args.control, view.space, chosen);
+  });
+  if (!args.arrivals.empty()) addArrivals(view, args, device, stream);
+  device.launch("countPassing", windows, countPassing<A>, device.gridFor(windows, Rows{}), stream, view);
+  device.launch("planCut", windows, planCut<A>, {1, kPlanThreads}, stream, view);
+  findBoundaries(view, device, stream);
+  emitEntries(view, windows, device, stream);
+  device.launch("nameInside", windows, nameInside<A>, {1, kNamingThreads}, stream, view);
+  if (!args.arrivals.empty()) dropArrivals(view, args, device, stream);
+}
+
+}  // namespace
+
+void cut(const CutArgs& args, DeviceContext& device, Stream stream) {
+  withAccumulate(args.accumulateType, [&]<class A>(A) { cutOf<A>(args, device, stream); });
+}
+
+void draw(const CutArgs& args, DeviceContext& device, Stream stream) {
+  withAccumulate(args.accumulateType, [&]<class A>(A) {
+    device.launch("drawEntries", args.target.capacity, drawEntries<A>, device.gridFor(args.target.capacity), stream,
+                  cutView<A>(args, stream));
+  });
+}
+
+}  // namespace sparsecoll::cuda

@@ -1,0 +1,57 @@
+// The boundary of large windows: a digit a step, every step one reading of the entries. Blocks count in shared memory
+// and add up; the last one of a window to finish chooses the bin and leaves the counts zero.
+#include "cuda/cut.h"
+#include "cuda/descent.h"
+
+namespace sparsecoll::cuda {
+
+namespace {
+
+template <class A>
+__global__ void __launch_bounds__(kThreads) countDigits(CutView<A> view, uint32_t step) {
+  __shared__ uint32_t bins[kDigits];
+  __shared__ DescentRoom room;
+  for (uint32_t b = blockIdx.y; b < view.space.turn->bigCount; b += gridDim.y) {
+    const uint32_t w = view.space.big[b];
+    WindowCut& cut = view.space.cuts[w];
+    if (cut.open == 0) continue;
+    const uint64_t prefix = cut.prefix;
+    const uint64_t need = cut.need;
+    for (uint32_t d = threadIdx.x; d < kDigits; d += blockDim.x) bins[d] = 0;
+    __syncthreads();
+    const WindowEntries<A> entries = entriesOf(view, w);
+    for (uint64_t i = globalThread(); i < entries.count; i += globalThreads()) {
+      const uint64_t key = keyOf(entries.values[i]);
+      if (hasPrefix<A>(key, prefix, step)) atomicAdd(&bins[digitOf<A>(key, step)], 1u);
+    }
+    __syncthreads();
+    uint32_t* const all = view.space.digits + uint64_t{b} * kDigits;
+    for (uint32_t d = threadIdx.x; d < kDigits; d += blockDim.x)
+      if (bins[d] != 0) atomicAdd(&all[d], bins[d]);
+    if (!lastOf(cut.done, gridDim.x)) continue;
+    const Chosen chosen = chooseBin(need, room, [all](uint32_t bin) { return uint64_t{__ldcg(all + bin)}; });
+    for (uint32_t d = threadIdx.x; d < kDigits; d += blockDim.x) all[d] = 0;
+    if (threadIdx.x != 0) continue;
+    cut.prefix = prefix | uint64_t{chosen.bin} << digitShift<A>(step);
+    cut.need = chosen.need;
+    if (step + 1 < kDigitSteps<A>) continue;
+    Window& window = view.control->windows[w];
+    window.keptKey = cut.prefix;
+    window.keptEquals = cut.need;
+  }
+}
+
+}  // namespace
+
+template <class A>
+void findBoundaries(const CutView<A>& view, DeviceContext& device, Stream stream) {
+  if (view.space.mostBig == 0) return;
+  for (uint32_t step = 0; step < kDigitSteps<A>; ++step)
+    device.launch("countDigits", view.space.mostBig, countDigits<A>, device.gridFor(view.space.mostBig, Rows{}), stream,
+                  view, step);
+}
+
+template void findBoundaries(const CutView<float>&, DeviceContext&, Stream);
+template void findBoundaries(const CutView<double>&, DeviceContext&, Stream);
+
+}  // namespace sparsecoll::cuda

@@ -1,0 +1,193 @@
+// The fused pass: acc is formed, written, and what reaches a window's key is collected, in one stream over the vector.
+// A block takes a tile at a time. What it found in a piece gets a range of the window's list in one atomic addition and
+// a note of where that is: ranges come in any order, their notes stand in index order.
+#include "cuda/block.h"
+#include "cuda/device_workspace.h"
+#include "cuda/non_finite.h"
+#include "cuda/pass_view.h"
+#include "cuda/selection.h"
+#include "cuda/windows.h"
+
+namespace sparsecoll::cuda {
+
+namespace {
+
+constexpr uint32_t kPassThreads = 512;
+constexpr uint32_t kEach = kTile / kPassThreads;  // elements a thread has of a tile,
+constexpr uint32_t kRows = kEach / kLanesWide;    // in so many fours, a row of its warp each
+constexpr uint32_t kRow = kWarp * kLanesWide;     // elements of a row
+constexpr uint32_t kStretch = kRow * kRows;       // elements of a warp, in index order
+
+template <class A>
+struct Held {
+  A acc[kEach];
+};
+
+// Element e of a thread lies here in the tile.
+__device__ inline uint32_t placeOf(uint32_t e) {
+  return warpIndex() * kStretch + e / kLanesWide * kRow + laneIndex() * kLanesWide + e % kLanesWide;
+}
+
+template <class A, class T>
+__device__ Held<A> formTile(const PassView<A, T>& view, const AccSource<A, T>& source, uint64_t tileBegin) {
+  Four<T> gradients[kRows];
+  Four<A> residuals[kRows] = {};
+  for (uint32_t row = 0; row < kRows; ++row)
+    gradients[row] = loadFour(source.gradient, tileBegin + placeOf(row * kLanesWide), view.n, source.aligned);
+  if (source.in != nullptr)
+    for (uint32_t row = 0; row < kRows; ++row)
+      residuals[row] = loadFour(source.in, tileBegin + placeOf(row * kLanesWide), view.n, source.aligned);
+  Held<A> held;
+  for (uint32_t row = 0; row < kRows; ++row) {
+    const uint64_t at = tileBegin + placeOf(row * kLanesWide);
+    Four<A> velocities = {};
+    if (source.velocityIn != nullptr) velocities = loadFour(source.velocityIn, at, view.n, source.aligned);
+    Four<A> accs;
+    for (uint32_t q = 0; q < kLanesWide; ++q) {
+      if (view.out == nullptr) {
+        accs.at[q] = Element<T>::load(gradients[row].at[q]);
+        continue;
+      }
+      const Moved<A> moved = accumulate(source, gradients[row].at[q], residuals[row].at[q], velocities.at[q]);
+      accs.at[q] = moved.acc;
+      velocities.at[q] = moved.velocity;
+    }
+    if (view.out != nullptr) storeFour(view.out, at, view.n, source.aligned, accs);
+    if (source.velocityIn != nullptr) storeFour(view.velocityOut, at, view.n, source.aligned, velocities);
+    for (uint32_t q = 0; q < kLanesWide; ++q) held.acc[row * kLanesWide + q] = accs.at[q];
+  }
+  return held;
+}
+
+// The bits of this thread's elements in [begin, end) of the tile that reach the key.
+template <class A>
+__device__ uint32_t reaching(const Held<A>& held, uint32_t begin, uint32_t end, uint64_t key) {
+  uint32_t bits = 0;
+  for (uint32_t e = 0; e < kEach; ++e) {
+    const uint32_t place = placeOf(e);
+    if (place >= begin && place < end && keyOf(held.acc[e]) >= key) bits |= 1u << e;
+  }
+  return bits;
+}
+
+// Stores the elements whose bits are set, in index order, from `first` of the window's list on.
+template <class A, class T>
+__device__ void storeCandidates(const PassView<A, T>& view, const Window& window, uint64_t tileBegin,
+                                const Held<A>& held, uint32_t bits, uint64_t first) {
+  for (uint32_t row = 0; row < kRows; ++row) {
+    const uint32_t mine = bits >> (row * kLanesWide) & 0xfu;
+    if (__ballot_sync(kAllLanes, mine != 0) == 0) continue;
+    const auto count = static_cast<uint32_t>(__popc(mine));
+    uint64_t slot = first + warpSumBelow(count);
+    first += warpSum(count);
+    for (uint32_t q = 0; q < kLanesWide; ++q) {
+      if ((mine >> q & 1u) == 0) continue;
+      if (slot < window.slots) {
+        view.candidateIndices[window.firstSlot + slot] =
+            static_cast<uint32_t>(tileBegin + placeOf(row * kLanesWide + q));
+        view.candidateValues[window.firstSlot + slot] = held.acc[row * kLanesWide + q];
+      }
+      ++slot;
+    }
+  }
+}
+
+template <class A>
+struct PassRoom {
+  BlockSums<uint32_t> sums;
+  uint64_t first;
+};
+
+template <class A, class T>
+__device__ void collectPiece(const PassView<A, T>& view, uint32_t w, uint64_t tile, uint32_t begin, uint32_t end,
+                             const Held<A>& held, PassRoom<A>& room) {
+  Window& window = view.control->windows[w];
+  const uint32_t bits = reaching(held, begin, end, window.key);
+  const BlockSum<uint32_t> found = blockSum(static_cast<uint32_t>(__popc(bits)), room.sums);
+  if (threadIdx.x == 0) {
+    room.first = found.total != 0 ? atomicAddWide(&window.found, found.total) : 0;
+    view.space.pieces[tile + w] = {static_cast<uint32_t>(room.first), found.total};
+  }
+  if (found.total == 0) return;
+  uint32_t infinite = 0;
+  for (uint32_t e = 0; e < kEach; ++e) infinite |= (bits >> e & 1u) & (isFinite(held.acc[e]) ? 0u : 1u);
+  if (infinite != 0) atomicOr(&view.space.turn->nonFinite, 1u);
+  __syncthreads();
+  // A thread's elements are spread over the rows of its warp, so its place among the warp's comes row by row.
+  const uint32_t beforeWarp = __shfl_sync(kAllLanes, found.below, 0);
+  storeCandidates(view, window, tile * kTile, held, bits, room.first + beforeWarp);
+}
+
+template <class A, class T>
+__global__ void __launch_bounds__(kPassThreads) passTiles(PassView<A, T> view) {
+  __shared__ PassRoom<A> room;
+  const Control& control = *view.control;
+  const AccSource<A, T> source = view.source.onDevice();
+  for (uint64_t tile = blockIdx.x; tile * kTile < view.n; tile += gridDim.x) {
+    const uint64_t tileBegin = tile * kTile;
+    const uint64_t tileEnd = tileBegin + kTile < view.n ? tileBegin + kTile : view.n;
+    const Held<A> held = formTile(view, source, tileBegin);
+    uint32_t outside = 0;  // elements of no window that are not finite
+    for (uint32_t e = 0; e < kEach; ++e)
+      outside |= tileBegin + placeOf(e) < tileEnd && !isFinite(held.acc[e]) ? 1u << e : 0u;
+    for (uint32_t w = firstWindowPast(control, tileBegin); w < control.windowCount; ++w) {
+      const Window& window = control.windows[w];
+      if (window.begin >= tileEnd) break;
+      const auto begin = static_cast<uint32_t>(window.begin > tileBegin ? window.begin - tileBegin : 0);
+      const auto end = static_cast<uint32_t>((window.end < tileEnd ? window.end : tileEnd) - tileBegin);
+      collectPiece(view, w, tile, begin, end, held, room);
+      for (uint32_t e = 0; e < kEach; ++e)
+        if (placeOf(e) >= begin && placeOf(e) < end) outside &= ~(1u << e);
+    }
+    if (outside != 0) atomicAdd(&view.control->nonFinite.count, static_cast<uint32_t>(__popc(outside)));
+  }
+}
+
+__global__ void beginPass(Control* control, SelectionSpace space) {
+  for (uint64_t w = globalThread(); w < control->windowCount; w += globalThreads()) control->windows[w].found = 0;
+  if (globalThread() != 0) return;
+  control->nonFinite.count = 0;
+  control->overflows = control->fallbacks = control->candidates = 0;
+  control->selected = 0;
+  space.turn->nonFinite = 0;
+}
+
+// Names the non-finite entries outside of the windows.
+template <class A>
+__global__ void __launch_bounds__(kNamingThreads)
+    nameOutside(Control* control, const A* acc, uint64_t n, uint32_t windows) {
+  if (control->nonFinite.count == 0) return;
+  __shared__ NamingRoom room;
+  __syncthreads();
+  if (threadIdx.x == 0) control->nonFinite.count = 0;
+  __syncthreads();
+  uint64_t done = 0;
+  for (uint32_t w = 0; w < windows; ++w) {
+    nameNonFinite(acc, done, control->windows[w].begin, control->nonFinite, room);
+    done = control->windows[w].end;
+  }
+  nameNonFinite(acc, done, n, control->nonFinite, room);
+}
+
+template <class A, class T>
+void passOf(const PassArgs& args, DeviceContext& device, Stream stream) {
+  const PassView<A, T> view = passView<A, T>(args, stream);
+  const auto* const acc = static_cast<const A*>(args.out != nullptr ? args.out : args.gradient);
+  device.launch("beginPass", view.space.windows, beginPass, device.gridFor(view.space.windows), stream, args.control,
+                view.space);
+  if (args.norms) {
+    measureNorms(view, device, stream);
+  } else {
+    device.launch("passTiles", args.n, passTiles<A, T>, device.gridFor(args.n, kTile, kPassThreads), stream, view);
+  }
+  const auto windows = static_cast<uint32_t>(args.norms ? 0 : view.space.windows);
+  device.launch("nameOutside", args.n, nameOutside<A>, {1, kNamingThreads}, stream, args.control, acc, args.n, windows);
+}
+
+}  // namespace
+
+void pass(const PassArgs& args, DeviceContext& device, Stream stream) {
+  withElement(args.gradientType, [&]<class T>(T) { passOf<typename Element<T>::Accumulate, T>(args, device, stream); });
+}
+
+}  // namespace sparsecoll::cuda

@@ -1,0 +1,56 @@
+// How many candidates reach each rung of a ladder of keys.
+#include "cuda/block.h"
+#include "cuda/device_workspace.h"
+#include "cuda/selection.h"
+
+namespace sparsecoll::cuda {
+
+namespace {
+
+template <class A>
+__global__ void __launch_bounds__(kThreads) countLadder(Control* control, const A* values, SelectionSpace space) {
+  __shared__ uint64_t rungs[kRungs];
+  __shared__ uint32_t counts[kRungs];  // of the candidates between a rung and the next
+  const Window& window = control->windows[0];
+  for (uint32_t j = threadIdx.x; j < kRungs; j += blockDim.x) {
+    rungs[j] = control->rungs[j];
+    counts[j] = 0;
+  }
+  __syncthreads();
+  const uint64_t listed = window.found < window.slots ? window.found : window.slots;
+  for (uint64_t i = globalThread(); i < listed; i += globalThreads()) {
+    const uint64_t key = keyOf(values[window.firstSlot + i]);
+    uint32_t low = 0;  // rungs below it are reached
+    for (uint32_t high = kRungs; low < high;) {
+      const uint32_t middle = (low + high) / 2;
+      if (rungs[middle] <= key)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    if (low != 0) atomicAdd(&counts[low - 1], 1u);
+  }
+  __syncthreads();
+  for (uint32_t j = threadIdx.x; j < kRungs; j += blockDim.x)
+    if (counts[j] != 0) atomicAdd(&space.rungs[j], counts[j]);
+  if (!lastOf(space.turn->done, gridDim.x) || threadIdx.x != 0) return;
+  double* const row = control->survey + uint64_t{control->rank} * control->surveyLength;
+  row[kRungs] = window.found > window.slots ? 1 : 0;
+  double above = 0;
+  for (uint32_t j = kRungs; j-- > 0;) {
+    above += static_cast<double>(__ldcg(space.rungs + j));
+    row[j] = above;
+    space.rungs[j] = 0;
+  }
+}
+
+}  // namespace
+
+void countRungs(const CutArgs& args, DeviceContext& device, Stream stream) {
+  withAccumulate(args.accumulateType, [&]<class A>(A) {
+    device.launch("countLadder", kRungs, countLadder<A>, device.gridFor(1, Rows{}), stream, args.control,
+                  static_cast<const A*>(args.candidateValues), workspaceOf(stream).selection());
+  });
+}
+
+}  // namespace sparsecoll::cuda

@@ -1,0 +1,194 @@
+// Statistics of acc with the bits of the host's: a tile's elements go to 32 lanes in turn, lanes are added in halves,
+// tiles in order. One warp squares a tile, one lane each of the 32.
+#include "core/random.h"
+#include "cuda/block.h"
+#include "cuda/device_workspace.h"
+#include "cuda/pass_view.h"
+#include "cuda/selection.h"
+
+namespace sparsecoll::cuda {
+
+namespace {
+
+constexpr uint32_t kSampleThreads = 1024;
+constexpr uint32_t kRunsABlock = kSampleThreads / kSampleRun;
+
+__device__ inline double lanesSum(double lane) {
+  for (uint32_t half = kWarp / 2; half != 0; half /= 2) {
+    const double other = __shfl_down_sync(kAllLanes, lane, half);
+    if (laneIndex() < half) lane += other;
+  }
+  return lane;  // of lane 0
+}
+
+// The windows and what lies between them, in index order: range 2 w + 1 is window w, range 2 w what lies before it.
+struct Stretch {
+  uint64_t begin;
+  uint64_t end;
+};
+
+__device__ inline Stretch stretchAt(const Control& control, uint32_t windows, uint64_t n, uint32_t range) {
+  const uint32_t w = range / 2;
+  if (range % 2 == 1) return {control.windows[w].begin, control.windows[w].end};
+  return {w == 0 ? 0 : control.windows[w - 1].end, w == windows ? n : control.windows[w].begin};
+}
+
+// Tiles of a range are numbered from here on; the numbers of two ranges never meet.
+__device__ inline uint64_t firstNumber(const Stretch& stretch, uint32_t range) { return stretch.begin / kTile + range; }
+
+template <class A, class T>
+__global__ void __launch_bounds__(kThreads) measureTiles(PassView<A, T> view) {
+  const AccSource<A, T> source = view.source.onDevice();
+  const Control& control = *view.control;
+  const uint32_t windows = control.windowCount;
+  const uint32_t ranges = 2 * windows + 1;
+  const uint64_t numbers = (view.n + kTile - 1) / kTile + ranges;
+  for (uint64_t number = globalThread() / kWarp; number < numbers; number += globalThreads() / kWarp) {
+    uint32_t range = 0;  // the last one that begins at this number or before it
+    for (uint32_t high = ranges; high - range > 1;) {
+      const uint32_t middle = (range + high) / 2;
+      (firstNumber(stretchAt(control, windows, view.n, middle), middle) <= number ? range : high) = middle;
+    }
+    const Stretch stretch = stretchAt(control, windows, view.n, range);
+    const uint64_t begin = stretch.begin + (number - firstNumber(stretch, range)) * kTile;
+    if (begin >= stretch.end) continue;
+    const uint64_t end = begin + kTile < stretch.end ? begin + kTile : stretch.end;
+    double squares = 0;
+    uint32_t infinite = 0;
+    for (uint64_t i = begin + laneIndex(); i < end; i += kWarp) {
+      const A in = source.in != nullptr ? source.in[i] : A{0};
+      const A velocity = source.velocityIn != nullptr ? source.velocityIn[i] : A{0};
+      const Moved<A> moved = accumulate(source, source.gradient[i], in, velocity);
+      const A acc = view.out != nullptr ? moved.acc : static_cast<A>(Element<T>::load(source.gradient[i]));
+      if (view.out != nullptr) view.out[i] = acc;
+      if (source.velocityIn != nullptr) view.velocityOut[i] = moved.velocity;
+      const auto wide = static_cast<double>(acc);
+      squares = fusedMultiplyAdd(wide, wide, squares);
+      infinite += isFinite(acc) ? 0u : 1u;
+    }
+    squares = lanesSum(squares);
+    infinite = warpSum(infinite);
+    if (laneIndex() != 0) continue;
+    view.space.squares[number] = squares;
+    if (infinite != 0) atomicAdd(&view.control->nonFinite.count, infinite);
+  }
+}
+
+__global__ void sumNorms(Control* control, SelectionSpace space) {
+  double* const row = control->survey + uint64_t{control->rank} * control->surveyLength;
+  for (uint64_t w = globalThread(); w < control->windowCount; w += globalThreads()) {
+    const Stretch stretch{control->windows[w].begin, control->windows[w].end};
+    const uint64_t first = firstNumber(stretch, 2 * static_cast<uint32_t>(w) + 1);
+    const uint64_t tiles = (stretch.end - stretch.begin + kTile - 1) / kTile;
+    double squares = 0;
+    for (uint64_t t = 0; t < tiles; ++t) squares += space.squares[first + t];
+    row[w] = isFinite(squares) ? std::sqrt(squares) : 0;
+  }
+}
+
+template <class A, class T>
+__global__ void __launch_bounds__(kThreads) squareTiles(const T* x, uint64_t n, double* squares) {
+  const uint64_t tiles = (n + kTile - 1) / kTile;
+  for (uint64_t tile = globalThread() / kWarp; tile < tiles; tile += globalThreads() / kWarp) {
+    const uint64_t end = (tile + 1) * kTile < n ? (tile + 1) * kTile : n;
+    double lane = 0;
+    for (uint64_t i = tile * kTile + laneIndex(); i < end; i += kWarp) {
+      const auto wide = static_cast<double>(Element<T>::load(x[i]));
+      lane = fusedMultiplyAdd(wide, wide, lane);
+    }
+    lane = lanesSum(lane);
+    if (laneIndex() == 0) squares[tile] = lane;
+  }
+}
+
+__global__ void clipScale(const double* squares, uint64_t n, double scale, double mostNorm, double* scaleAt) {
+  double sum = 0;
+  for (uint64_t tile = 0; tile * kTile < n; ++tile) sum += squares[tile];
+  *scaleAt = clippedScale(sum, scale, mostNorm);
+}
+
+__global__ void beginSample(Control* control, SelectionSpace space) {
+  for (uint64_t b = globalThread(); b < kHistogramBins; b += globalThreads()) control->histogram[b] = 0;
+  if (globalThread() != 0) return;
+  uint64_t length = 0;
+  for (uint32_t w = 0; w < control->windowCount; ++w) length += control->windows[w].end - control->windows[w].begin;
+  const uint64_t stride = length / kSampleElements;
+  space.turn->stride = stride > 1 ? stride : 1;
+  control->sampled = 0;
+}
+
+// Half a warp takes a run. Where the run is among its neighbours is left to chance, as on the host.
+template <class A, class T>
+__global__ void __launch_bounds__(kSampleThreads) sampleRuns(PassView<A, T> view) {
+  SC_DYNAMIC_SHARED(uint32_t, bins);
+  const AccSource<A, T> source = view.source.onDevice();
+  Control& control = *view.control;
+  for (uint32_t b = threadIdx.x; b < kHistogramBins; b += blockDim.x) bins[b] = 0;
+  __syncthreads();
+  const uint64_t stride = view.space.turn->stride;
+  const uint64_t step = stride * kSampleRun;
+  const uint64_t seed = mixBits(control.iteration);
+  uint32_t counted = 0;
+  for (uint32_t w = 0; w < control.windowCount; ++w) {
+    const Window& window = control.windows[w];
+    const uint64_t runs = (window.end - window.begin + step - 1) / step;
+    for (uint64_t r = globalThread() / kSampleRun; r < runs; r += globalThreads() / kSampleRun) {
+      const uint64_t at = window.begin + r * step;
+      const uint64_t run = at + (mixBits(seed + at) >> 32) * stride / (1ull << 32) * kSampleRun;
+      const uint64_t i = run + threadIdx.x % kSampleRun;
+      if (i >= window.end) continue;
+      const A in = source.in != nullptr ? source.in[i] : A{0};
+      const A velocity = source.velocityIn != nullptr ? source.velocityIn[i] : A{0};
+      const A acc = accumulate(source, source.gradient[i], in, velocity).acc;
+      atomicAdd(&bins[Magnitude<float>::of(static_cast<float>(acc)) >> 18], 1u);
+      ++counted;
+    }
+  }
+  __syncthreads();
+  for (uint32_t b = threadIdx.x; b < kHistogramBins; b += blockDim.x)
+    if (bins[b] != 0) atomicAdd(&control.histogram[b], bins[b]);
+  counted = warpSum(counted);
+  if (laneIndex() == 0 && counted != 0) atomicAddWide(&control.sampled, counted);
+}
+
+}  // namespace
+
+template <class A, class T>
+void measureNorms(const PassView<A, T>& view, DeviceContext& device, Stream stream) {
+  const uint64_t items = view.space.tiles + 2 * view.space.windows + 1;
+  device.launch("measureTiles", view.n, measureTiles<A, T>, device.gridFor(items, kThreads / kWarp), stream, view);
+  device.launch("sumNorms", view.space.windows, sumNorms, device.gridFor(view.space.windows, kWarp, kWarp), stream,
+                view.control, view.space);
+}
+
+template void measureNorms(const PassView<float, float>&, DeviceContext&, Stream);
+template void measureNorms(const PassView<float, Half>&, DeviceContext&, Stream);
+template void measureNorms(const PassView<float, Bfloat>&, DeviceContext&, Stream);
+template void measureNorms(const PassView<double, double>&, DeviceContext&, Stream);
+
+void sample(const PassArgs& args, DeviceContext& device, Stream stream) {
+  withElement(args.gradientType, [&]<class T>(T) {
+    using A = typename Element<T>::Accumulate;
+    const PassView<A, T> view = passView<A, T>(args, stream);
+    constexpr uint32_t kBinBytes = kHistogramBins * sizeof(uint32_t);
+    device.launch("beginSample", kHistogramBins, beginSample, device.gridFor(kHistogramBins), stream, args.control,
+                  view.space);
+    Grid grid = device.gridFor(kSampleElements / kSampleRun + view.space.windows, kRunsABlock, kSampleThreads);
+    grid.blocks = std::min<uint64_t>(grid.blocks, device.processors());
+    grid.sharedBytes = kBinBytes;
+    device.launch("sampleRuns", args.n, sampleRuns<A, T>, grid, stream, view);
+  });
+}
+
+void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm, double* scaleAt,
+          DeviceContext& device, Stream stream) {
+  double* const squares = workspaceOf(stream).selection().squares;
+  withElement(type, [&]<class T>(T) {
+    using A = typename Element<T>::Accumulate;
+    device.launch("squareTiles", n, squareTiles<A, T>, device.gridFor(n, kTile * (kThreads / kWarp)), stream,
+                  static_cast<const T*>(x), n, squares);
+  });
+  device.launch("clipScale", n, clipScale, {1, 1}, stream, squares, n, scale, mostNorm, scaleAt);
+}
+
+}  // namespace sparsecoll::cuda
