@@ -50,14 +50,14 @@ void Relay::note(const CollectiveStep& step) { kernels_->apply(kRelayNote, step.
 // and Inf is enough: whatever this rank hears later comes to the others by the frames that it makes of that.
 void Relay::sealOnce(const CollectiveStep& step, const PeerRound& round, std::byte* frame) {
   if (std::find(sealed_.begin(), sealed_.end(), frame) != sealed_.end()) return;
-  const FrameExpectation identity{step.operation->sequence, step.operation->plan};
+  const FrameExpectation identity = step.operation->identity();
   kernels_->seal({frame, round.out_, identity, step.control, transport_->checksumsPayload(), true}, step.stream);
   sealed_.push_back(frame);
 }
 
 Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* frame, uint32_t lists) {
   Operation& operation = *step.operation;
-  const FrameExpectation identity{operation.sequence, operation.plan};
+  const FrameExpectation identity = operation.identity();
   const bool withPayload = transport_->checksumsPayload();
   const Outgoing outgoing{round.to_, frame, round.out_};
   Incoming incoming{round.from_, round.landing_.as<>(), round.in_.capacityBytes(), nullptr, 0};
@@ -67,14 +67,16 @@ Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* 
   SC_TRY(transport_->round(operation, out, in, step.stream));
   if (!round.receives()) return {};
   round.frame_ = incoming.frame;
-  if (auto opened = kernels_->open(
-          {{&incoming.frame, 1}, {&incoming.bytes, 1}, round.in_, identity, step.control, {}, withPayload, true},
-          step.stream);
-      !opened.ok()) {
-    Failure failure = opened.failure();
-    failure.peer = round.from_;
-    return Status(failure);
-  }
+  OpenArgs opened;
+  opened.frames = {&incoming.frame, 1};
+  opened.bytes = {&incoming.bytes, 1};
+  opened.layout = round.in_;
+  opened.expected = identity;
+  opened.control = step.control;
+  opened.withPayload = withPayload;
+  opened.relayed = true;
+  opened.peer = round.from_;
+  SC_TRY(kernels_->open(opened, step.stream));
   ListView view = viewOf(round.frame_);
   if (lists == kNoLists && *view.count != round.in_.capacity)
     return failBy(round.from_, sparsecollCorrupted, "{} numbers instead of {}", *view.count, round.in_.capacity);
@@ -86,7 +88,7 @@ Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* 
 Status Relay::end(const CollectiveStep& step) {
   if (step.control->anyNonFinite == 0) return {};
   Operation& operation = *step.operation;
-  const FrameExpectation identity{operation.sequence, operation.plan};
+  const FrameExpectation identity = operation.identity();
   const bool withPayload = transport_->checksumsPayload();
   std::byte* const own = window_->data() + (operation.turn % 2) * named_.layout().capacityBytes();
   kernels_->seal({own, named_.layout(), identity, step.control, withPayload}, step.stream);
