@@ -53,6 +53,7 @@ struct PlanCounts {
   uint32_t fallbacks;
 };
 
+template <class A>
 __device__ inline void planWindow(Window& window, WindowCut& cut, PlanCounts& counts) {
   const uint64_t passed = passingOf(window, cut);
   window.kept = needOf(window, cut);
@@ -72,7 +73,7 @@ __device__ inline void planWindow(Window& window, WindowCut& cut, PlanCounts& co
   cut.prefix = 0;
   cut.need = window.kept;
   if (window.kept == 0 || window.keptForced != 0) {
-    window.keptKey = ~uint64_t{0};
+    window.keptKey = static_cast<typename Magnitude<A>::Key>(~uint64_t{0});
     window.keptEquals = 0;
   } else if (everything) {
     const uint64_t floor = window.exact != 0 ? window.floor : window.key > window.least ? window.key : window.least;
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(kPlanThreads) planCut(CutView<A> view) {
     WindowCut& cut = view.space.cuts[w];
     const uint64_t room = view.target.capacity - cut.outAt;
     window.limit = window.limit < room ? window.limit : room;
-    planWindow(window, cut, counts);
+    planWindow<A>(window, cut, counts);
     cut.passing = 0;
     cut.many = window.end - window.begin > kOneBlockMost ? 1 : 0;
     if (cut.many != 0) view.space.big[atomicAdd(&view.space.turn->bigCount, 1u)] = w;

@@ -93,7 +93,7 @@ class CutStep {
   }
 
   // keepsAcc: acc is written by the pass; otherwise the gradient itself stands for it.
-  Selected<A> run(Kernels& kernels, bool keepsAcc = true) {
+  Selected<A> run(Kernels& kernels, bool keepsAcc = true, Stream stream = {}) {
     control.n = acc_.size();
     control.windows = windows_.data();
     control.windowCount = static_cast<uint32_t>(windows_.size());
@@ -110,7 +110,7 @@ class CutStep {
     pass.control = &control;
     pass.candidateIndices = candidateIndices.data();
     pass.candidateValues = candidateValues.data();
-    kernels.pass(pass, {});
+    kernels.pass(pass, stream);
     CHECK(candidateIndices.intact());
     CHECK(candidateValues.intact());
     for (const Window& window : windows_) passFound.push_back(window.found);
@@ -120,7 +120,7 @@ class CutStep {
     cut.control = &control;
     cut.candidateIndices = candidateIndices.data();
     cut.candidateValues = candidateValues.data();
-    Selected<A> selected = writeTo(kernels, cut);
+    Selected<A> selected = writeTo(kernels, cut, stream);
     CHECK(candidateIndices.intact());
     CHECK(candidateValues.intact());
     return selected;
@@ -134,13 +134,13 @@ class CutStep {
   std::vector<uint64_t> passFound;  // candidates of each window before the cut
 
  private:
-  Selected<A> writeTo(Kernels& kernels, CutArgs& cut) {
+  Selected<A> writeTo(Kernels& kernels, CutArgs& cut, Stream stream) {
     const uint64_t valuesAt = where_ == List::Values::kPacked ? alignUp(capacity_ * 4, 16) : 0;
     Guarded<uint32_t> indices(where_ == List::Values::kPacked ? (valuesAt + capacity_ * sizeof(A)) / 4 : capacity_);
     Guarded<A> apart(where_ == List::Values::kApart ? capacity_ : 0);
     uint32_t count = 12345;
     cut.target = {indices.data(), where_ == List::Values::kApart ? apart.data() : nullptr, &count, capacity_, where_};
-    kernels.cut(cut, {});
+    kernels.cut(cut, stream);
     CHECK(indices.intact());
     CHECK(apart.intact());
     CHECK(count == control.selected);

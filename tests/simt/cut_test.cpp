@@ -1,0 +1,99 @@
+// Pass and cut on a device: what is selected, and everything the rules read, as on the host.
+#include <string>
+
+#include "tests/simt/backends.h"
+#include "tests/unit/cut_step.h"
+
+namespace sparsecoll {
+namespace {
+
+using test::CutStep;
+using test::Fill;
+using test::Selected;
+using test::WindowSpec;
+
+template <class A>
+std::string stateOf(const CutStep<A>& step, size_t windows) {
+  const Control& control = step.control;
+  std::string state = fmt::format("selected {} candidates {} overflows {} fallbacks {} infinite {}:", control.selected,
+                                  control.candidates, control.overflows, control.fallbacks, control.nonFinite.count);
+  for (uint32_t i = 0; i < std::min(control.nonFinite.count, kMaxNonFiniteIndices); ++i)
+    state += fmt::format(" {}", control.nonFinite.indices[i]);
+  for (size_t w = 0; w < windows; ++w) {
+    const Window& window = step.window(w);
+    state += fmt::format("\n{}: found {} limit {} kept {} key {:#x} equals {} forced {} missed {}", w, window.found,
+                         window.limit, window.kept, window.keptKey, window.keptEquals, window.keptForced,
+                         window.missed);
+  }
+  return state;
+}
+
+template <class A>
+void checkSame(const std::vector<A>& acc, const std::vector<WindowSpec>& windows, List::Values where) {
+  const WorkspaceNeed need{acc.size(), windows.size(), 1, 1};
+  test::BackEnd host = test::hostBackEnd(need);
+  CutStep<A> expected(acc, windows, where);
+  const Selected<A> wanted = expected.run(*host, true, host.stream());
+  test::underSchedules([&] {
+    test::BackEnd device = test::deviceBackEnd(need);
+    for (int turn = 0; turn < 2; ++turn) {  // tables must be left as they are to be found
+      CutStep<A> step(acc, windows, where);
+      const Selected<A> got = step.run(*device, true, device.stream());
+      CHECK(difference(got, wanted, where != List::Values::kNone) == "");
+      CHECK(stateOf(step, windows.size()) == stateOf(expected, windows.size()));
+      CHECK(test::difference(step.acc(), expected.acc()) == "");
+      CHECK(device->findings(device.stream()).ok());
+    }
+  });
+}
+
+// The key that `reach` entries of a stretch reach; what is not finite always reaches it.
+template <class A>
+uint64_t keyFor(const std::vector<A>& acc, uint64_t begin, uint64_t end, uint64_t reach) {
+  const auto order = test::sortedByMagnitude(acc, begin, end);
+  const uint64_t key = Magnitude<A>::of(acc[order[std::min<uint64_t>(reach, order.size() - 1)]]);
+  return std::min(key, infinityKey(sizeof(A) == 8));
+}
+
+TEMPLATE_TEST_CASE("one window over everything", "", float, double) {
+  using A = TestType;
+  for (const uint64_t n : {1u, 31u, 8193u, 140001u})
+    for (const Fill fill : {Fill::kSmooth, Fill::kTies, Fill::kEqual, Fill::kZero, Fill::kRange, Fill::kHostile}) {
+      const auto acc = test::makeElements<A>(fill, n, n);
+      const uint64_t limit = std::max<uint64_t>(1, n / 50);
+      CAPTURE(n, static_cast<int>(fill), limit);
+      const uint64_t held = keyFor(acc, 0, n, 2 * limit);
+      const uint64_t tooHigh = keyFor(acc, 0, n, limit / 2);
+      for (const uint64_t key : {held, tooHigh, uint64_t{0}, infinityKey(sizeof(A) == 8)}) {
+        CAPTURE(key);
+        checkSame<A>(acc, {{0, n, limit, key, 3 * limit + 8, true}}, List::Values::kPacked);
+      }
+      checkSame<A>(acc, {{0, n, n, 0, n, true}}, List::Values::kApart);
+      checkSame<A>(acc, {{0, n, limit, held, 3 * limit + 8, false}}, List::Values::kNone);
+      checkSame<A>(acc, {{0, n, 4 * limit, held, 5 * limit + 8, false}}, List::Values::kPacked);
+      checkSame<A>(acc, {{0, n, 4 * limit, infinityKey(sizeof(A) == 8), 9, false, n / 2}}, List::Values::kPacked);
+    }
+}
+
+TEMPLATE_TEST_CASE("many windows, with gaps, some empty, some large", "", float, double) {
+  using A = TestType;
+  const uint64_t n = 300007;
+  for (const Fill fill : {Fill::kSmooth, Fill::kTies, Fill::kHostile}) {
+    const auto acc = test::makeElements<A>(fill, n, 5);
+    std::vector<WindowSpec> windows;
+    const uint64_t ends[][2] = {{0, 7},         {7, 7},         {7, 4096},        {5000, 8192},     {8192, 8192},
+                                {8192, 16384},  {16385, 90000}, {90000, 90001},   {100000, 170000}, {170000, 170013},
+                                {170013, 240000}, {240000, 240000}, {240100, 299999}};
+    for (const auto& [begin, end] : ends) {
+      const uint64_t length = end - begin;
+      const uint64_t limit = std::min(length, length / 40 + 1);
+      const uint64_t key = length == 0 ? 1 : keyFor(acc, begin, end, windows.size() % 3 == 2 ? limit / 2 : 2 * limit);
+      windows.push_back({begin, end, limit, key, 3 * limit + 4, windows.size() % 4 != 3});
+    }
+    CAPTURE(static_cast<int>(fill));
+    checkSame<A>(acc, windows, List::Values::kPacked);
+  }
+}
+
+}  // namespace
+}  // namespace sparsecoll
