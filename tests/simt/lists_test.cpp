@@ -57,9 +57,10 @@ void checkCombine(uint64_t n, size_t ranks) {
     args.mode = turn % 4 == 3 ? Combine::kAssign : Combine::kAdd;
     args.control = turn % 2 == 0 ? &poisoned.control : nullptr;
     poisoned.control.anyNonFinite = turn % 4 == 0 ? 1 : 0;
-    both.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
+    const Outcome expected = both.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
       combineInto<A, T>(kernels, stream, outcome, args, nullptr);
     });
+    CHECK(expected.status().ok());
     ++turn;
   }
 }
@@ -189,7 +190,8 @@ TEST_CASE("very long vectors take as many entries as they have") {
   args.lists = lists.views();
   args.n = kN;
   args.outCapacity = 30;
-  for (const Control* control : {static_cast<const Control*>(nullptr), static_cast<const Control*>(&poisoned.control)}) {
+  for (const Control* control :
+       {static_cast<const Control*>(nullptr), static_cast<const Control*>(&poisoned.control)}) {
     args.control = control;
     const Outcome expected = both.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
       mergeInto<float, uint64_t>(kernels, stream, outcome, args);
@@ -238,7 +240,8 @@ TEST_CASE("runs and lists that are equal parts of one") {
   constexpr uint64_t kN = 20011;
   TwoBackEnds both(needFor(kN, 6));
   std::vector<float> values(9001);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 0 ? (i % 2 == 0 ? -0.0f : 0.0f) : static_cast<float>(i);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = i % 3 == 0 ? (i % 2 == 0 ? -0.0f : 0.0f) : static_cast<float>(i);
   const auto run = ReceivedFrame<float>::run(values);
   const auto list = ReceivedFrame<float>::list(test::someEntries<float>(kN, 0.1, 1));
   auto entries = test::someEntries<float>(kN, 0.02, 2);
