@@ -124,6 +124,7 @@ bool Block::runBlock(uint64_t number) {
   release(&beginTag_);
   resume(pop());
   running_ = &fibers_.base();
+  if (failed_) fibers_.releaseAll(&endTag_);
   acquire(&endTag_);
   if (failed_) forgetThreads();
   return checkShared() && !failed_;
@@ -143,6 +144,9 @@ void Block::fail(Misuse misuse, const std::string& message) {
                      std::to_string(index.z) + " of block " + std::to_string(block.x) + "," + std::to_string(block.y) +
                      "," + std::to_string(block.z) + ")");
   failed_ = true;
+}
+
+void Block::abandon() {
   fibers_.jump(*running_, fibers_.base(), true);
   __builtin_unreachable();
 }
@@ -199,7 +203,10 @@ void Block::resume(unsigned thread) {
 
 void Block::wait() {
   const unsigned next = pop();
-  if (next == kNone) fail(Misuse::deadlock, "nobody can run: " + whoWaits());
+  if (next == kNone) {
+    fail(Misuse::deadlock, "nobody can run: " + whoWaits());
+    abandon();
+  }
   if (next != current_) resume(next);
 }
 
@@ -236,6 +243,7 @@ void Block::pause(unsigned nanoseconds) {
   if (++pauses_ == 1) begun_ = now();
   if (pauses_ % looksAtClock == 0 && now() - begun_ > patienceMilliseconds()) {
     fail(Misuse::deadlock, "a block polled for " + std::to_string(patienceMilliseconds()) + " ms; " + whoWaits());
+    abandon();
   }
   if (queued_ == 0) {
     restOfMachine(nanoseconds);

@@ -50,7 +50,9 @@ class Block {
   void countdown() {
     if (--untilSwitch_ == 0) pause(0);
   }
-  [[noreturn]] void fail(Misuse misuse, const std::string& message);
+  void fail(Misuse misuse, const std::string& message);
+  // Leaves for the launch. Nothing on the stacks of the fibers is unwound, so by now it must own nothing.
+  [[noreturn]] void abandon();
 
  private:
   static void body(void* block);

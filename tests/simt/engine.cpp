@@ -50,7 +50,11 @@ void fence() {
   acquire(&fenceTag);
 }
 
-void trap(Place place) { here("__trap").fail(Misuse::trap, "__trap at " + describe(place)); }
+void trap(Place place) {
+  Block& own = here("__trap");
+  own.fail(Misuse::trap, "__trap at " + describe(place));
+  own.abandon();
+}
 
 }  // namespace simt
 

@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kStackBytes = (SIMT_ASAN || SIMT_TSAN ? 256 : 64) * 1024;
 constexpr size_t kPage = 4096;
 constexpr unsigned kStacksPerMapping = 64;
+[[maybe_unused]] constexpr unsigned kNoSynchronization = 1;
 // Stacks that end at the same place of a page would share a few sets of the first cache.
 constexpr size_t kColours = 24, kColourBytes = 128;
 
@@ -83,6 +84,16 @@ void Fibers::restart(Fiber& fiber) {
       context::make_fcontext(static_cast<char*>(fiber.stack) + fiber.stackBytes, fiber.stackBytes, &Entry::run);
 }
 
+void Fibers::releaseAll([[maybe_unused]] void* tag) {
+#if SIMT_TSAN
+  for (const auto& fiber : fibers_) {
+    __tsan_switch_to_fiber(fiber->race, kNoSynchronization);
+    __tsan_release(tag);
+  }
+  __tsan_switch_to_fiber(base_.race, kNoSynchronization);
+#endif
+}
+
 void Fibers::jump(Fiber& from, Fiber& to, [[maybe_unused]] bool forGood) {
   leaving_ = &from;
   running_ = &to;
@@ -90,8 +101,7 @@ void Fibers::jump(Fiber& from, Fiber& to, [[maybe_unused]] bool forGood) {
   __sanitizer_start_switch_fiber(forGood ? nullptr : &from.fakeStack, to.stack, to.stackBytes);
 #endif
 #if SIMT_TSAN
-  constexpr unsigned noSynchronization = 1;
-  __tsan_switch_to_fiber(to.race, noSynchronization);
+  __tsan_switch_to_fiber(to.race, kNoSynchronization);
 #endif
   const context::transfer_t back = context::jump_fcontext(to.context, this);
   arrived(back.fctx);

@@ -33,6 +33,9 @@ class Fibers {
   // Makes it begin anew. What was on its stack is forgotten, not unwound.
   void restart(Fiber& fiber);
 
+  // In the name of every fiber, from the base: what they did so far happens before whoever acquires the tag.
+  void releaseAll(void* tag);
+
   // Leaves the running fiber for another one. `forGood`: nobody will come back to this call.
   void jump(Fiber& from, Fiber& to, bool forGood = false);
 

@@ -17,6 +17,7 @@ int Block::meetBlock(Meet meet, int value, Place place) {
     const Thread& other = threads_[atBarrier_[0]];
     fail(Misuse::mixedBarriers,
          describe(meet) + " at " + describe(place) + " meets " + describe(other.meet) + " at " + describe(other.place));
+    abandon();
   }
   barrier_.meet = meet;
   barrier_.truths += value != 0;
@@ -71,11 +72,14 @@ uint64_t Block::meetWarp(Meet meet, uint32_t mask, uint64_t value, uint32_t oper
 void Block::checkMeeting(const Warp& warp, unsigned first) {
   const Thread& self = threads_[current_];
   const auto here = [&] { return describe(self.meet) + " at " + describe(self.place); };
-  if (!(self.mask >> (current_ - first) & 1))
+  if (!(self.mask >> (current_ - first) & 1)) {
     fail(Misuse::mixedCollectives, here() + " with a mask without its own lane");
+    abandon();
+  }
   const uint32_t width = self.operand >> 8;
   if (isShuffle(self.meet) && (width == 0 || width > kLanes || (width & (width - 1)) != 0)) {
     fail(Misuse::badCall, here() + " with a width of " + std::to_string(width));
+    abandon();
   }
   // Lanes with full masks have been checked against each other when they came.
   for (uint32_t rest = warp.waiting; rest != 0; rest = self.mask == ~0u ? 0 : rest & (rest - 1)) {
@@ -85,6 +89,7 @@ void Block::checkMeeting(const Warp& warp, unsigned first) {
     if (!(self.mask >> lane & 1) && !(other.mask >> (current_ - first) & 1)) continue;
     fail(Misuse::mixedCollectives, here() + " meets " + describe(other.meet) + " at " + describe(other.place) +
                                        (other.mask == self.mask ? "" : " with another mask"));
+    abandon();
   }
 }
 
@@ -97,6 +102,7 @@ void Block::meetComplete(unsigned first, uint32_t group) {
   } else if (const unsigned reader = meetResults(lanes, group); reader != kNone) {
     fail(Misuse::absentLane, describe(any.meet) + " at " + describe(lanes[reader].place) + ": lane " +
                                  std::to_string(reader) + " reads from a lane that takes no part");
+    abandon();
   }
   warp.waiting &= ~group;
   for (uint32_t rest = group; rest != 0; rest &= rest - 1) push(first + static_cast<unsigned>(__builtin_ctz(rest)));
