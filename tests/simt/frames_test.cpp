@@ -165,16 +165,19 @@ class Received {
   std::vector<uint64_t> bytes_;
 };
 
-// Returns what the host says.
+// Also of frames that are refused the same is kept: what came before the fault.
 sparsecollResult_t opened(TwoBackEnds& ends, Received& received, size_t ranks, bool isDouble = false) {
-  return ends
-      .check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
-        Block block(ranks, isDouble);
-        outcome.end(kernels.open(received.args(&block.control), stream));
-        block.note(outcome);
-      })
-      .status()
-      .result();
+  sparsecollResult_t result = sparsecollSuccess;
+  ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
+    Block block(ranks, isDouble);
+    Status status = kernels.open(received.args(&block.control), stream);
+    if (status.ok()) status = kernels.findings(stream);
+    result = status.result();
+    *outcome.room<sparsecollResult_t>(1) = result;
+    *outcome.room<int>(1) = status.failure().peer;
+    block.note(outcome);
+  });
+  return result;
 }
 
 TEST_CASE("device code opens what the host opens, and collects the same") {
