@@ -1,14 +1,15 @@
 # The CUDA language, where there is a toolkit: which devices, and how device code is compiled.
 
-# Adds sources that define rules (core/rule.h); with a toolkit they are compiled for devices, too. The list of all rules'
-# sources is SPARSECOLL_RULES.
-function(sparsecoll_rules target)
-  target_sources(${target} PRIVATE ${ARGN})
+# sparsecoll_rules(floor files...): the sources of a floor that define rules (core/rule.h), as the library floor_rules;
+# with a toolkit they are compiled for devices, too. The list of all rules' sources is SPARSECOLL_RULES.
+function(sparsecoll_rules floor)
+  add_library(${floor}_rules OBJECT ${ARGN})
+  target_link_libraries(${floor}_rules PUBLIC sparsecoll_core)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
   set_property(GLOBAL APPEND PROPERTY SPARSECOLL_RULES ${sources})
   if(SPARSECOLL_CUDA_FOUND)
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
-    target_link_libraries(${target} PRIVATE sparsecoll_cuda_flags)
+    target_link_libraries(${floor}_rules PRIVATE sparsecoll_cuda_flags)
   endif()
 endfunction()
 

@@ -42,7 +42,7 @@ endif()
 
 # Back ends that this version does not have yet are named as such, so that nobody looks for them in the binary.
 if(SPARSECOLL_CUDA_FOUND)
-  message(STATUS "CUDA: toolkit ${CUDAToolkit_VERSION} found; kernels are compiled, the library does not use them yet")
+  message(STATUS "CUDA: toolkit ${CUDAToolkit_VERSION} found; found, devices can be used where there is a driver")
 else()
   message(STATUS "CUDA: no toolkit found or switched off, skipped")
 endif()

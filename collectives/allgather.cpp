@@ -28,7 +28,7 @@ class AllGather final : public Collective {
 
   Result<Delivered> run(const CollectiveStep& step) override {
     Operation& operation = *step.operation;
-    const FrameExpectation identity{operation.sequence, operation.plan};
+    const FrameExpectation identity = operation.identity();
     const bool withPayload = transport_.checksumsPayload();
     std::byte* const own = frameOf(operation);
     kernels_.seal({own, round_.layout(), identity, step.control, withPayload}, step.stream);

@@ -36,7 +36,7 @@ class ChunkGather final : public Collective {
 
   Result<Delivered> run(const CollectiveStep& step) override {
     Operation& operation = *step.operation;
-    const FrameExpectation identity{operation.sequence, operation.plan};
+    const FrameExpectation identity = operation.identity();
     const bool withPayload = transport_.checksumsPayload();
     std::byte* const own = frames_.at(operation, frame_);
     kernels_.packChunks(views_[own_], chunk_, own, round_.layout(), type_, step.stream);

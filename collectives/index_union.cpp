@@ -49,7 +49,7 @@ class IndexUnion final : public Collective {
   }
 
   Result<Delivered> run(const CollectiveStep& step) override {
-    const FrameExpectation identity{step.operation->sequence, step.operation->plan};
+    const FrameExpectation identity = step.operation->identity();
     SC_TRY(gatherIndices(step, identity));
     SC_TRY(exchangeValues(step, identity));
     SC_TRY(gatherSums(step, identity));

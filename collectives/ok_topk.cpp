@@ -75,7 +75,7 @@ class OkTopk final : public Collective {
  private:
   Status split(const CollectiveStep& step) {
     Operation& operation = *step.operation;
-    const FrameExpectation identity{operation.sequence, operation.plan};
+    const FrameExpectation identity = operation.identity();
     const bool withPayload = transport_.checksumsPayload();
     for (uint32_t w = 0; w < ranks_; ++w) {
       std::byte* const frame = partFrames_[w] = frames_.at(operation, parts_[w]);

@@ -55,14 +55,14 @@ void Relay::note(const CollectiveStep& step) { kernels_->apply(kRelayNote, step.
 // and Inf is enough: whatever this rank hears later comes to the others by the frames that it makes of that.
 void Relay::sealOnce(const CollectiveStep& step, const PeerRound& round, std::byte* frame) {
   if (std::find(sealed_.begin(), sealed_.end(), frame) != sealed_.end()) return;
-  const FrameExpectation identity{step.operation->sequence, step.operation->plan};
+  const FrameExpectation identity = step.operation->identity();
   kernels_->seal({frame, round.out_, identity, step.control, transport_->checksumsPayload(), true}, step.stream);
   sealed_.push_back(frame);
 }
 
 Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* frame, uint32_t lists) {
   Operation& operation = *step.operation;
-  const FrameExpectation identity{operation.sequence, operation.plan};
+  const FrameExpectation identity = operation.identity();
   const bool withPayload = transport_->checksumsPayload();
   const Outgoing outgoing{round.to_, frame, round.out_};
   Incoming incoming{round.from_, round.landing_.as<>(), round.in_.capacityBytes(), nullptr, 0};
@@ -74,14 +74,17 @@ Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* 
   round.frame_ = incoming.frame;
   const auto* const most = round.most_.as<const uint32_t>();
   const std::span<const uint32_t* const> counts(&most, lists == kNoLists ? 1 : 0);
-  if (auto opened = kernels_->open(
-          {{&incoming.frame, 1}, {&incoming.bytes, 1}, round.in_, identity, step.control, counts, withPayload, true},
-          step.stream);
-      !opened.ok()) {
-    Failure failure = opened.failure();
-    failure.peer = round.from_;
-    return Status(failure);
-  }
+  OpenArgs opened;
+  opened.frames = {&incoming.frame, 1};
+  opened.bytes = {&incoming.bytes, 1};
+  opened.layout = round.in_;
+  opened.expected = identity;
+  opened.control = step.control;
+  opened.counts = counts;
+  opened.withPayload = withPayload;
+  opened.relayed = true;
+  opened.peer = round.from_;
+  SC_TRY(kernels_->open(opened, step.stream));
   ListView view = viewOf(round.frame_);
   view.parts = lists;
   for (view.part = 0; view.part < lists; ++view.part) SC_TRY(kernels_->checkOrder(view, n_, step.stream));
@@ -92,7 +95,7 @@ Status Relay::end(const CollectiveStep& step) {
   const Control* const seen = kernels_->look(step.control);
   if (seen != nullptr && seen->anyNonFinite == 0) return {};  // who cannot know it takes the round
   Operation& operation = *step.operation;
-  const FrameExpectation identity{operation.sequence, operation.plan};
+  const FrameExpectation identity = operation.identity();
   const bool withPayload = transport_->checksumsPayload();
   std::byte* const own = window_->data() + (operation.turn % 2) * named_.layout().capacityBytes();
   kernels_->seal({own, named_.layout(), identity, step.control, withPayload}, step.stream);

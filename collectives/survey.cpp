@@ -19,7 +19,7 @@ Result<Survey> Survey::make(const CollectiveSetup& setup, uint64_t length) {
 
 Status Survey::run(const CollectiveStep& step) {
   Operation& operation = *step.operation;
-  const FrameExpectation identity{operation.sequence, operation.plan};
+  const FrameExpectation identity = operation.identity();
   const bool withPayload = transport_->checksumsPayload();
   const auto own = static_cast<size_t>(transport_->rank());
   std::byte* const frame = window_->data() + (operation.turn % 2) * rows_.layout().capacityBytes();

@@ -31,10 +31,24 @@ FinishFactors<A> factorsOf(const Finish& finish) {
 SC_HD inline float quietNaN(float) { return std::bit_cast<float>(0x7fc00000u); }
 SC_HD inline double quietNaN(double) { return std::bit_cast<double>(uint64_t{0x7ff8000000000000u}); }
 
+// Machines differ in the NaN that an operation leaves.
+template <class A>
+SC_HD inline A canonical(A x) {
+  return x == x ? x : quietNaN(A{});
+}
+
 template <class A>
 SC_HD inline A finishOne(const FinishFactors<A>& factors, A x) {
-  const A sum = (factors.divide ? x / factors.factor : x * factors.factor) * factors.scale;
-  return sum == sum ? sum : quietNaN(A{});
+  return canonical((factors.divide ? x / factors.factor : x * factors.factor) * factors.scale);
+}
+
+// What is left of before + rest = sum once `stored` is kept of it: what rounding the sum left over (Knuth's two-sum),
+// and what storing it in a narrower type left over.
+template <class A>
+SC_HD inline A restOf(A before, A rest, A sum, A stored) {
+  const A added = sum - before;
+  const A error = (before - (sum - added)) + (rest - added);
+  return isFinite(stored) ? (sum - stored) + error : A{0};
 }
 
 }  // namespace sparsecoll

@@ -1,40 +1,47 @@
 #include "core/frame.h"
 
-#include "core/control.h"
-
 namespace sparsecoll {
 
 namespace {
 
-Status checkCounts(const FrameHeader& header, uint64_t bytes, const FrameLayout& layout) {
-  if ((header.flags & kFrameDense) != 0) {
-    if (layout.denseCount == 0 || header.count != layout.denseCount || header.nonFinite != 0)
+Status statusOf(FrameFault fault, const FrameHeader& header, uint64_t bytes, const FrameLayout& layout) {
+  switch (fault) {
+    case FrameFault::kNone:
+      return {};
+    case FrameFault::kShort:
+      return fail(sparsecollCorrupted, "frame of {} bytes", bytes);
+    case FrameFault::kHeaderChecksum:
+      return fail(sparsecollCorrupted, "frame header fails its checksum");
+    case FrameFault::kSequence:
+      return disagree(-1, "sequence", "the ranks are at different operations of the communicator");
+    case FrameFault::kPlan:
+      return disagree(-1, "order", "the ranks called different operations, or one reducer with different densities");
+    case FrameFault::kRun:
       return fail(sparsecollCorrupted, "frame claims a run of {} values, expected {}", header.count, layout.denseCount);
-  } else if (header.count > layout.capacity)
-    return fail(sparsecollCorrupted, "frame claims {} entries, capacity {}", header.count, layout.capacity);
-  if (header.nonFinite > kMaxNonFiniteIndices)
-    return fail(sparsecollCorrupted, "frame claims {} non-finite indices", header.nonFinite);
-  if (layout.usedBytes(header) > bytes)
-    return fail(sparsecollCorrupted, "frame of {} bytes claims {} entries", bytes, header.count);
-  return {};
+    case FrameFault::kCapacity:
+      return fail(sparsecollCorrupted, "frame claims {} entries, capacity {}", header.count, layout.capacity);
+    case FrameFault::kNonFinite:
+      return fail(sparsecollCorrupted, "frame claims {} non-finite indices", header.nonFinite);
+    case FrameFault::kLength:
+      return fail(sparsecollCorrupted, "frame of {} bytes claims {} entries", bytes, header.count);
+    case FrameFault::kChecksum:
+      break;
+  }
+  return fail(sparsecollCorrupted, "frame fails its checksum");
 }
 
 }  // namespace
 
 Result<FrameHeader> checkFrame(const std::byte* frame, uint64_t bytes, const FrameLayout& layout,
                                const FrameExpectation& expected, bool withPayload) {
-  if (bytes < kFrameHeaderBytes) return fail(sparsecollCorrupted, "frame of {} bytes", bytes);
+  if (bytes < kFrameHeaderBytes) return statusOf(FrameFault::kShort, {}, bytes, layout);
   const FrameHeader header = readHeader(frame);
-  if (!withPayload && frameChecksum(frame, kFrameHeaderBytes, false) != header.checksum)
-    return fail(sparsecollCorrupted, "frame header fails its checksum");
-  // Another operation's frame has another layout, so what it is comes before what it holds.
-  if (header.sequence != expected.sequence)
-    return disagree(-1, "sequence", "the ranks are at different operations of the communicator");
-  if (header.plan != expected.plan)
-    return disagree(-1, "order", "the ranks called different operations, or one reducer with different densities");
-  SC_TRY(checkCounts(header, bytes, layout));
-  if (withPayload && frameChecksum(frame, layout.usedBytes(header), true) != header.checksum)
-    return fail(sparsecollCorrupted, "frame fails its checksum");
+  const bool headerSound = withPayload || frameChecksum(frame, kFrameHeaderBytes, false) == header.checksum;
+  FrameFault fault = faultOf(header, bytes, layout, expected, headerSound);
+  if (fault == FrameFault::kNone && withPayload &&
+      frameChecksum(frame, layout.usedBytes(header), true) != header.checksum)
+    fault = FrameFault::kChecksum;
+  if (fault != FrameFault::kNone) return statusOf(fault, header, bytes, layout);
   return header;
 }
 

@@ -20,7 +20,9 @@
 #include <span>
 
 #include "core/checked.h"
+#include "core/control.h"
 #include "core/crc32c.h"
+#include "core/portable.h"
 #include "core/status.h"
 
 namespace sparsecoll {
@@ -49,14 +51,14 @@ struct FrameLayout {
   uint32_t valueBytes = 0;  // 0, 2, 4 or 8
   uint64_t denseCount = 0;  // length of the run that may come instead of entries; 0: none may
 
-  uint64_t valuesOffset(uint64_t count) const { return alignUp(kFrameHeaderBytes + indexBytes * count, 16); }
-  uint64_t tailOffset(uint64_t count) const { return alignUp(valuesOffset(count) + valueBytes * count, 16); }
+  SC_BOTH uint64_t valuesOffset(uint64_t count) const { return alignUp(kFrameHeaderBytes + indexBytes * count, 16); }
+  SC_BOTH uint64_t tailOffset(uint64_t count) const { return alignUp(valuesOffset(count) + valueBytes * count, 16); }
   uint64_t capacityBytes() const {
     return std::max(tailOffset(capacity), alignUp(kFrameHeaderBytes + valueBytes * denseCount, 16)) + kFrameTailBytes;
   }
 
   // What has to travel of a frame with this header.
-  uint64_t usedBytes(const FrameHeader& header) const {
+  SC_BOTH uint64_t usedBytes(const FrameHeader& header) const {
     if ((header.flags & kFrameDense) != 0) return kFrameHeaderBytes + uint64_t{valueBytes} * header.count;
     if (header.nonFinite != 0) return tailOffset(header.count) + kFrameTailBytes;
     if (valueBytes != 0) return valuesOffset(header.count) + uint64_t{valueBytes} * header.count;
@@ -64,11 +66,11 @@ struct FrameLayout {
   }
 };
 
-inline uint32_t packThreshold(double x, bool isDouble) {
+SC_BOTH inline uint32_t packThreshold(double x, bool isDouble) {
   return isDouble ? static_cast<uint32_t>(std::bit_cast<uint64_t>(x) >> 32)
                   : std::bit_cast<uint32_t>(static_cast<float>(x));
 }
-inline double unpackThreshold(uint32_t bits, bool isDouble) {
+SC_BOTH inline double unpackThreshold(uint32_t bits, bool isDouble) {
   return isDouble ? std::bit_cast<double>(uint64_t{bits} << 32) : static_cast<double>(std::bit_cast<float>(bits));
 }
 
@@ -84,9 +86,43 @@ inline uint32_t frameChecksum(const std::byte* frame, uint64_t bytes, bool withP
 }
 
 struct FrameExpectation {
-  uint64_t sequence;
-  uint64_t plan;
+  uint64_t sequence = 0;
+  uint64_t plan = 0;
+  // Not nullptr: where the sequence stands in the kernels' memory, for calls that are recorded and run many times.
+  const uint64_t* sequenceAt = nullptr;
+
+  SC_BOTH uint64_t sequenceNow() const { return sequenceAt != nullptr ? *sequenceAt : sequence; }
 };
+
+// What may be wrong with a frame.
+enum class FrameFault {
+  kNone,
+  kShort,  // no room for a header
+  kHeaderChecksum,
+  kSequence,
+  kPlan,
+  kRun,       // not the run that is expected
+  kCapacity,  // more entries than the layout has room for
+  kNonFinite,
+  kLength,  // more entries than bytes
+  kChecksum,
+};
+
+// All but the payload's checksum. headerSound: the header's own checksum holds, or that of the whole frame is to come.
+SC_BOTH inline FrameFault faultOf(const FrameHeader& header, uint64_t bytes, const FrameLayout& layout,
+                                  const FrameExpectation& expected, bool headerSound) {
+  if (!headerSound) return FrameFault::kHeaderChecksum;
+  // Another operation's frame has another layout, so what it is comes before what it holds.
+  if (header.sequence != expected.sequenceNow()) return FrameFault::kSequence;
+  if (header.plan != expected.plan) return FrameFault::kPlan;
+  if ((header.flags & kFrameDense) != 0) {
+    if (layout.denseCount == 0 || header.count != layout.denseCount || header.nonFinite != 0) return FrameFault::kRun;
+  } else if (header.count > layout.capacity) {
+    return FrameFault::kCapacity;
+  }
+  if (header.nonFinite > kMaxNonFiniteIndices) return FrameFault::kNonFinite;
+  return layout.usedBytes(header) > bytes ? FrameFault::kLength : FrameFault::kNone;
+}
 
 // Checks a received frame of `bytes` bytes before anything in it is used.
 Result<FrameHeader> checkFrame(const std::byte* frame, uint64_t bytes, const FrameLayout& layout,

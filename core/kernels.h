@@ -193,6 +193,7 @@ struct OpenArgs {
   bool withPayload = false;
   bool relayed = false;
   bool sameTold = false;  // relayed: all tell the same, or it is another step that they mean
+  int peer = -1;          // who sent the one frame that there is; -1: frames stand by rank
 };
 
 enum class Combine {

@@ -33,7 +33,10 @@ struct Incoming {
 
 // One operation of the communicator; every rank goes through the same ones in the same order.
 struct Operation {
+  FrameExpectation identity() const { return {sequence, plan, sequenceAt}; }
+
   uint64_t sequence = 0;
+  const uint64_t* sequenceAt = nullptr;  // see FrameExpectation
   uint64_t plan = 0;
   uint64_t turn = 0;   // counts the operations of one owner of windows; its frames alternate with it
   uint32_t round = 0;  // advanced by round()

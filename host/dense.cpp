@@ -36,7 +36,7 @@ bool sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa&
       continue;
     }
     loadElements(to, sum, length, isa);
-    for (uint64_t i = 0; i < length; ++i) sum[i] += next[i];
+    for (uint64_t i = 0; i < length; ++i) sum[i] = canonical(sum[i] + next[i]);
     storeElements(sum, to, length, isa);
   }
   return nonFinite;
@@ -88,7 +88,7 @@ void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecol
         loadElements(static_cast<const T*>(x) + at, wide, length, isa);
         A* const to = static_cast<A*>(acc) + at;
         for (uint64_t i = 0; i < length; ++i)
-          if (isFinite(wide[i])) to[i] = fusedMultiplyAdd(factor, wide[i], to[i]);
+          if (isFinite(wide[i])) to[i] = canonical(fusedMultiplyAdd(factor, wide[i], to[i]));
       }
     });
   });
@@ -105,15 +105,10 @@ void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_
         T* const to = static_cast<T*>(x) + at;
         A* const rest = static_cast<A*>(acc) + at;
         loadElements(to, before, length, isa);
-        for (uint64_t i = 0; i < length; ++i) sum[i] = before[i] + rest[i];
+        for (uint64_t i = 0; i < length; ++i) sum[i] = canonical(before[i] + rest[i]);
         storeElements(sum, to, length, isa);
         loadElements(to, stored, length, isa);
-        for (uint64_t i = 0; i < length; ++i) {
-          // What rounding the sum left over (Knuth's two-sum), and what storing it in a narrower type left over.
-          const A added = sum[i] - before[i];
-          const A error = (before[i] - (sum[i] - added)) + (rest[i] - added);
-          rest[i] = isFinite(stored[i]) ? (sum[i] - stored[i]) + error : A{0};
-        }
+        for (uint64_t i = 0; i < length; ++i) rest[i] = restOf(before[i], rest[i], sum[i], stored[i]);
       }
     });
   });

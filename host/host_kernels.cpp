@@ -163,7 +163,7 @@ class HostKernels final : public Kernels {
 
   void seal(const SealArgs& args, Stream) override {
     FrameHeader header{};
-    header.sequence = args.identity.sequence;
+    header.sequence = args.identity.sequenceNow();
     header.plan = args.identity.plan;
     std::memcpy(&header.count, args.frame + offsetof(FrameHeader, count), sizeof header.count);
     if (args.layout.denseCount != 0) header.flags = readHeader(args.frame).flags & kFrameDense;
@@ -193,7 +193,7 @@ class HostKernels final : public Kernels {
     for (size_t r = 0; r < args.frames.size(); ++r)
       if (auto opened = openFrame(args, r); !opened.ok()) {
         Failure failure = opened.failure();
-        failure.peer = static_cast<int>(r);
+        failure.peer = args.peer >= 0 ? args.peer : static_cast<int>(r);
         return Status(std::move(failure));
       }
     return {};

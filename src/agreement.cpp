@@ -84,7 +84,7 @@ Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Ag
   SC_TRY(comm.operate(operation, [&](Operation& op) -> Status {
     std::byte* const frame = room.window->data() + (op.turn % 2) * kLayout.capacityBytes();
     const auto words = static_cast<uint32_t>((3 + fields.size()) * 2);
-    const FrameExpectation identity{op.sequence, op.plan};
+    const FrameExpectation identity = op.identity();
     std::memcpy(frame + kFrameHeaderBytes, record.data(), words * sizeof(uint32_t));
     std::memcpy(frame + offsetof(FrameHeader, count), &words, sizeof words);
     const bool withPayload = comm.transport().checksumsPayload();

@@ -59,7 +59,7 @@ void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& op
   packEntries(entries, from, to, exchange.layout.indexBytes, frame + kFrameHeaderBytes);
   std::memcpy(frame + offsetof(FrameHeader, count), &count, sizeof count);
   comm.kernels().seal(
-      {frame, exchange.layout, {operation.sequence, operation.plan}, nullptr, comm.transport().checksumsPayload()}, {});
+      {frame, exchange.layout, operation.identity(), nullptr, comm.transport().checksumsPayload()}, {});
 }
 
 void viewFrames(std::span<const std::byte* const> frames, std::span<ListView> lists) {
@@ -80,7 +80,7 @@ Status exchangeEntries(Communicator& comm, Exchange& exchange, const Entries& en
       fillFrame(comm, exchange, op, entries, cut.empty() ? 0 : cut[f], cut.empty() ? entries.count() : cut[f + 1],
                 exchange.frames[f]);
     SC_TRY(cut.empty() ? round.sameToAll(op, exchange.frames[0], {}) : round.oneToEach(op, exchange.frames, {}));
-    const FrameExpectation identity{op.sequence, op.plan};
+    const FrameExpectation identity = op.identity();
     const bool withPayload = comm.transport().checksumsPayload();
     SC_TRY(
         comm.kernels().open({round.frames(), round.bytes(), exchange.layout, identity, nullptr, {}, withPayload}, {}));

@@ -179,7 +179,7 @@ class ThreadsTransport final : public Transport {
     for (Outgoing& message : outgoing_) message.frame = frame;
     SC_TRY(exchange(operation, outgoing_, incoming_));
     for (const Incoming& message : incoming_) {
-      const FrameExpectation expected{operation.sequence, operation.plan};
+      const FrameExpectation expected = operation.identity();
       auto checked = checkFrame(message.frame, message.bytes, {}, expected, false);
       if (checked.ok()) continue;
       Failure failure = checked.takeStatus().failure();

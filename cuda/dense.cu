@@ -1,0 +1,171 @@
+// Loops over dense vectors, four elements a thread, each element with the host's roundings.
+#include "cuda/dense.h"
+
+#include "core/finish.h"
+#include "cuda/table.h"
+#include "cuda/vector_access.h"
+
+namespace sparsecoll::cuda {
+
+namespace {
+
+Grid gridForFours(const DeviceContext& device, uint64_t n) { return device.gridFor(n, kThreads * kLanesWide); }
+
+// Calls each(i) for every first element of four.
+template <class Each>
+__device__ void forFours(uint64_t n, Each each) {
+  for (uint64_t i = globalThread() * kLanesWide; i < n; i += globalThreads() * kLanesWide) each(i);
+}
+
+template <class A>
+struct DenseRule {
+  uint64_t count;
+  A inputScale;
+  FinishFactors<A> factors;
+  bool accumulate;
+  bool aligned;
+  uint32_t* nonFinite;
+};
+
+template <class T, class A, uint32_t kMost>
+__global__ void __launch_bounds__(kThreads)
+    sumVectors(Table<const void*, kMost> in, Table<void*, kMost> out, DenseRule<A> rule) {
+  bool nonFinite = false;
+  forFours(rule.count, [&](uint64_t i) {
+    Four<A> sum = {};
+#pragma unroll 4
+    for (uint32_t r = 0; r < in.count; ++r) {
+      const Four<T> x = loadFour(static_cast<const T*>(in.items[r]), i, rule.count, rule.aligned);
+      for (uint32_t q = 0; q < kLanesWide; ++q) {
+        const A scaled = rule.inputScale * static_cast<A>(Element<T>::load(x.at[q]));
+        sum.at[q] = r == 0 ? scaled : sum.at[q] + scaled;
+      }
+    }
+    Four<T> stored;
+    for (uint32_t q = 0; q < kLanesWide; ++q) {
+      sum.at[q] = finishOne(rule.factors, sum.at[q]);
+      nonFinite = nonFinite || (i + q < rule.count && !isFinite(sum.at[q]));
+      stored.at[q] = Element<T>::store(sum.at[q]);
+    }
+    for (uint32_t r = 0; r < out.count; ++r) {
+      T* const to = static_cast<T*>(out.items[r]);
+      if (rule.accumulate) {
+        const Four<T> before = loadFour(to, i, rule.count, rule.aligned);
+        for (uint32_t q = 0; q < kLanesWide; ++q)
+          stored.at[q] = Element<T>::store(canonical(Element<T>::load(before.at[q]) + sum.at[q]));
+      }
+      storeFour(to, i, rule.count, rule.aligned, stored);
+    }
+  });
+  if (nonFinite && rule.nonFinite != nullptr) *rule.nonFinite = 1;
+}
+
+template <class A>
+__global__ void __launch_bounds__(kThreads)
+    clearVector(A* acc, uint64_t n, bool aligned, const Control* control, const Finding* finding) {
+  if (control->anyNonFinite == 0 || !sound(finding)) return;
+  forFours(n, [&](uint64_t i) {
+    Four<A> x = loadFour(acc, i, n, aligned);
+    bool clears = false;
+    for (uint32_t q = 0; q < kLanesWide; ++q) {
+      if (isFinite(x.at[q])) continue;
+      x.at[q] = 0;
+      clears = true;
+    }
+    if (clears) storeFour(acc, i, n, aligned, x);
+  });
+}
+
+template <class A, class T>
+__global__ void __launch_bounds__(kThreads)
+    addFiniteEntries(A* acc, const T* x, uint64_t n, A factor, bool aligned, const Finding* finding) {
+  if (!sound(finding)) return;
+  forFours(n, [&](uint64_t i) {
+    const Four<T> from = loadFour(x, i, n, aligned);
+    Four<A> to = loadFour(acc, i, n, aligned);
+    for (uint32_t q = 0; q < kLanesWide; ++q) {
+      const A wide = static_cast<A>(Element<T>::load(from.at[q]));
+      if (isFinite(wide)) to.at[q] = canonical(fusedMultiplyAdd(factor, wide, to.at[q]));
+    }
+    storeFour(acc, i, n, aligned, to);
+  });
+}
+
+template <class A, class T>
+__global__ void __launch_bounds__(kThreads)
+    flushVector(A* acc, T* x, uint64_t n, bool aligned, const Finding* finding) {
+  if (!sound(finding)) return;
+  forFours(n, [&](uint64_t i) {
+    Four<T> to = loadFour(x, i, n, aligned);
+    Four<A> rest = loadFour(acc, i, n, aligned);
+    for (uint32_t q = 0; q < kLanesWide; ++q) {
+      const auto before = static_cast<A>(Element<T>::load(to.at[q]));
+      const A sum = canonical(before + rest.at[q]);
+      to.at[q] = Element<T>::store(static_cast<typename Element<T>::Accumulate>(sum));
+      rest.at[q] = restOf(before, rest.at[q], sum, static_cast<A>(Element<T>::load(to.at[q])));
+    }
+    storeFour(x, i, n, aligned, to);
+    storeFour(acc, i, n, aligned, rest);
+  });
+}
+
+template <class T>
+bool allInFours(std::span<const void* const> vectors) {
+  return std::all_of(vectors.begin(), vectors.end(), [](const void* x) { return inFours<T>(x); });
+}
+
+// Calls f(acc, x) with both vectors' types.
+template <class F>
+void withVectors(void* acc, sparsecollDataType_t accType, sparsecollDataType_t type, F&& f) {
+  withAccumulate(accType, [&]<class A>(A) { withElement(type, [&]<class T>(T) { f(static_cast<A*>(acc), T{}); }); });
+}
+
+}  // namespace
+
+void denseSum(const DenseSumArgs& args, DeviceContext& device, Stream stream) {
+  const std::span<const void* const> outs(args.out.data(), args.out.size());
+  withElement(args.type, [&]<class T>(T) {
+    using A = typename Element<T>::Accumulate;
+    const DenseRule<A> rule{args.count,
+                            static_cast<A>(args.inputScale),
+                            factorsOf<A>(args.finish),
+                            args.accumulate,
+                            allInFours<T>(args.in) && allInFours<T>(outs),
+                            args.nonFinite};
+    withTable(args.in, [&]<uint32_t kMost>(const Table<const void*, kMost>& in) {
+      Table<void*, kMost> out = {};
+      for (void* const to : args.out) out.items[out.count++] = to;
+      device.launch("denseSum", args.count, sumVectors<T, A, kMost>, gridForFours(device, args.count), stream, in, out,
+                    rule);
+    });
+  });
+}
+
+void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control, DeviceContext& device,
+                    Stream stream) {
+  // Mostly there is nothing to clear, so the grid is no larger than the device.
+  Grid grid = gridForFours(device, n);
+  grid.blocks = std::min<uint64_t>(grid.blocks, device.processors());
+  withAccumulate(type, [&]<class A>(A) {
+    device.launch("clearNonFinite", n, clearVector<A>, grid, stream, static_cast<A*>(acc), n, inFours<A>(acc), control,
+                  device.finding());
+  });
+}
+
+void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
+               double scale, DeviceContext& device, Stream stream) {
+  withVectors(acc, accType, type, [&]<class A, class T>(A* to, T) {
+    device.launch("addFinite", n, addFiniteEntries<A, T>, gridForFours(device, n), stream, to, static_cast<const T*>(x),
+                  n, static_cast<A>(scale), inFours<A>(acc) && inFours<T>(x), device.finding());
+  });
+}
+
+void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n,
+           DeviceContext& device, Stream stream) {
+  withVectors(acc, accType, type, [&]<class A, class T>(A* to, T) {
+    device.launch("flush", n, flushVector<A, T>, gridForFours(device, n), stream, to, static_cast<T*>(x), n,
+                  inFours<A>(acc) && inFours<T>(x), device.finding());
+  });
+}
+
+}  // namespace sparsecoll::cuda

@@ -1,0 +1,188 @@
+// Checks and counts of lists that are in order: where a range of indices begins is found by halving, so that no kernel
+// here reads more than it must. A list is looked at only while nothing is wrong: then its count has been checked.
+#include "core/list_span.h"
+#include "cuda/block.h"
+#include "cuda/frames.h"
+#include "cuda/table.h"
+
+namespace sparsecoll::cuda {
+
+namespace {
+
+// Only indices are looked at here, so any value type will do.
+__device__ ListSpan<float> indicesOf(const ListView& list) { return spanOf<float>(list); }
+
+// Entries below index.
+__device__ uint32_t entriesBelow(const ListSpan<float>& list, uint64_t index) {
+  uint32_t low = 0;
+  uint32_t high = list.count;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (list.indices[middle] < index)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// The same where the list may be a run that begins at `first`.
+__device__ uint32_t entriesBelow(const ListSpan<float>& list, uint64_t first, uint64_t index) {
+  if (list.indices != nullptr) return entriesBelow(list, index);
+  const uint64_t below = index > first ? index - first : 0;
+  return below < list.count ? static_cast<uint32_t>(below) : list.count;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    checkOwners(ListView view, const uint64_t* bounds, const uint64_t* most, uint32_t owners, Finding* finding) {
+  if (!sound(finding)) return;
+  const ListSpan<float> list = indicesOf(view);
+  if (list.indices == nullptr) return;
+  for (uint64_t o = threadIdx.x; o < owners; o += blockDim.x) {
+    const uint64_t entries = entriesBelow(list, bounds[o + 1]) - (o != 0 ? entriesBelow(list, bounds[o]) : 0);
+    if (entries > most[o]) report(finding, sparsecollCorrupted, -1, Found::kOwners, entries, most[o]);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) checkIndices(ListView view, uint64_t n, Finding* finding) {
+  if (!sound(finding)) return;
+  if (*view.count % view.parts != 0) {
+    if (globalThread() == 0) report(finding, sparsecollCorrupted, -1, Found::kParts, *view.count, view.parts);
+    return;
+  }
+  const ListSpan<float> list = indicesOf(view);
+  if (list.indices == nullptr) {
+    if (globalThread() == 0 && view.first + list.count > n)
+      report(finding, sparsecollCorrupted, -1, Found::kIndex, view.first + list.count, n);
+    return;
+  }
+  for (uint64_t i = globalThread(); i < list.count; i += globalThreads()) {
+    const uint32_t index = list.indices[i];
+    if (index >= n) report(finding, sparsecollCorrupted, -1, Found::kIndex, index, n);
+    if (i != 0 && index <= list.indices[i - 1]) report(finding, sparsecollCorrupted, -1, Found::kOrder, i);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) cutEvenly(ListView view, Control* control, const Finding* finding) {
+  if (control->regionsDue == 0 || !sound(finding)) return;
+  const ListSpan<float> sum = indicesOf(view);
+  if (sum.count == 0 || sum.indices == nullptr) return;
+  for (uint64_t r = 1 + threadIdx.x; r < control->ranks; r += blockDim.x)
+    control->regions[r] = sum.indices[uint64_t{sum.count} * r / control->ranks];
+}
+
+struct CountRoom {
+  BlockSums<uint64_t> sums;
+  uint32_t largest;
+};
+
+// The sum and the largest of the threads' numbers, for every one of them. Ends with a barrier.
+struct SumAndLargest {
+  uint64_t sum;
+  uint32_t largest;
+};
+__device__ SumAndLargest sumAndLargest(uint64_t sum, uint32_t largest, CountRoom& room) {
+  if (threadIdx.x == 0) room.largest = 0;
+  __syncthreads();
+  if (largest != 0) atomicMax(&room.largest, largest);
+  const uint64_t total = blockSum(sum, room.sums).total;
+  return {total, room.largest};
+}
+
+__global__ void __launch_bounds__(kThreads)
+    countRegions(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control) {
+  __shared__ CountRoom room;
+  uint64_t sum = 0;
+  uint32_t largest = 0;
+  for (uint64_t r = threadIdx.x; r < regions; r += blockDim.x) {
+    sum += counts[r];
+    largest = counts[r] > largest ? counts[r] : largest;
+  }
+  const SumAndLargest all = sumAndLargest(sum, largest, room);
+  if (threadIdx.x != 0) return;
+  control->delivered = all.sum;
+  control->largest = all.largest;
+  control->denseStreams = all.sum >= denseFrom ? 1 : 0;
+}
+
+// goesOn: lists of the call that an earlier launch has counted.
+template <uint32_t kMost>
+__global__ void __launch_bounds__(kThreads)
+    countByBlock(Table<ListView, kMost> lists, bool goesOn, Control* control, Finding* finding) {
+  if (!sound(finding)) return;
+  const BlockTables& blocks = control->blocks;
+  const uint64_t n = control->n;
+  for (uint64_t b = globalThread(); b < blocks.count; b += globalThreads()) {
+    const uint64_t begin = b * blocks.length;
+    const uint64_t end = b + 1 == blocks.count ? n : begin + blocks.length;  // the last block also has the rest
+    uint32_t count = goesOn ? blocks.counts[b] : 0;
+    for (uint32_t l = 0; l < lists.count; ++l) {
+      const ListView& view = lists.items[l];
+      const ListSpan<float> list = indicesOf(view);
+      count += entriesBelow(list, view.first, end) - entriesBelow(list, view.first, begin);
+      if (b != 0 || list.count == 0) continue;
+      const uint64_t last = list.indices != nullptr ? list.indices[list.count - 1] : view.first + list.count - 1;
+      if (last >= n) report(finding, sparsecollCorrupted, -1, Found::kIndex, last, n);
+    }
+    blocks.counts[b] = count;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    tallyOwners(ListView view, const uint64_t* bounds, uint32_t owners, Control* control, const Finding* finding) {
+  __shared__ CountRoom room;
+  if (!sound(finding)) return;
+  const ListSpan<float> sum = indicesOf(view);
+  uint32_t largest = owners == 0 ? (sum.count + control->ranks - 1) / control->ranks : 0;
+  for (uint64_t r = threadIdx.x; r < owners; r += blockDim.x) {
+    const uint32_t below = r != 0 ? entriesBelow(sum, view.first, bounds[r]) : 0;
+    const uint32_t count = entriesBelow(sum, view.first, bounds[r + 1]) - below;
+    control->facts[r].count = count;
+    control->facts[r].threshold = 0;
+    largest = count > largest ? count : largest;
+  }
+  const SumAndLargest all = sumAndLargest(0, largest, room);
+  if (threadIdx.x != 0) return;
+  control->delivered = sum.count;
+  // As if there were as many owners as ranks: teams own a block together.
+  control->largest = owners == 0 ? all.largest : static_cast<uint32_t>(uint64_t{all.largest} * owners / control->ranks);
+}
+
+constexpr Grid kOneBlock = {1, kThreads, 0};
+
+}  // namespace
+
+void checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners,
+                 DeviceContext& device, Stream stream) {
+  device.launch("checkCounts", owners, checkOwners, kOneBlock, stream, list, bounds, most, owners, device.finding());
+}
+
+void checkOrder(const ListView& list, uint64_t n, DeviceContext& device, Stream stream) {
+  constexpr uint64_t kElementsAThread = 32;  // a list is rarely longer than a few per cent of the vector
+  device.launch("checkOrder", n, checkIndices, device.gridFor(n, kThreads * kElementsAThread), stream, list, n,
+                device.finding());
+}
+
+void cutRegions(const ListView& sum, Control* control, DeviceContext& device, Stream stream) {
+  device.launch("cutRegions", 1, cutEvenly, kOneBlock, stream, sum, control, device.finding());
+}
+
+void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control, DeviceContext& device,
+                  Stream stream) {
+  device.launch("countStreams", regions, countRegions, kOneBlock, stream, counts, regions, denseFrom, control);
+}
+
+void countBlocks(std::span<const ListView> lists, Control* control, DeviceContext& device, Stream stream) {
+  constexpr uint64_t kBlocks = 4;  // of threads, for ExDyna's about 1024 blocks of the vector
+  withTables(lists, [&]<uint32_t kMost>(const Table<ListView, kMost>& table, uint32_t first, bool) {
+    device.launch("countBlocks", lists.size(), countByBlock<kMost>, {kBlocks, kThreads, 0}, stream, table, first != 0,
+                  control, device.finding());
+  });
+}
+
+void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, DeviceContext& device,
+           Stream stream) {
+  device.launch("tally", owners, tallyOwners, kOneBlock, stream, sum, bounds, owners, control, device.finding());
+}
+
+}  // namespace sparsecoll::cuda

@@ -1,0 +1,48 @@
+// Included before everything else where a test compiles rules: whenever the host applies one, device code does too, on
+// the same control block, and what the two leave is compared.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "core/rule.h"
+
+namespace sparsecoll::test {
+
+struct RuleCheck {
+  const char* name;
+  const char* file;
+  void (*onHost)(Control&);
+  void (*onDevice)(Control*);
+};
+
+// Makes the rule known before main.
+bool announce(const RuleCheck& rule);
+// Leaves what the host left.
+void applyBoth(const RuleCheck& rule, Control& control);
+
+template <void (*kUpdate)(Control&)>
+constexpr RuleCheck checkOf() {
+  return {__PRETTY_FUNCTION__, __BASE_FILE__, kUpdate, runRule<kUpdate>};
+}
+template <void (*kUpdate)(Control&)>
+const bool kAnnounced = announce(checkOf<kUpdate>());
+
+template <void (*kUpdate)(Control&)>
+void checked(Control& control) {
+  if (kAnnounced<kUpdate>) applyBoth(checkOf<kUpdate>(), control);
+}
+
+}  // namespace sparsecoll::test
+
+namespace sparsecoll {
+
+template <void (*kUpdate)(Control&)>
+constexpr Rule checkedRuleOf(const char* name) {
+  return {name, test::checked<kUpdate>, runRule<kUpdate>};
+}
+
+}  // namespace sparsecoll
+
+#define ruleOf checkedRuleOf

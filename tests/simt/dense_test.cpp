@@ -1,0 +1,134 @@
+// Loops over dense vectors on device code: the host's bits, whatever is in them and however they lie.
+#include "tests/simt/two_back_ends.h"
+
+namespace sparsecoll::test {
+namespace {
+
+constexpr sparsecollDataType_t kTypes[] = {sparsecollFloat16, sparsecollBfloat16, sparsecollFloat32, sparsecollFloat64};
+constexpr uint64_t kLengths[] = {1, 3, 4, 1000, 5003};
+
+WorkspaceNeed someNeed() { return {5003, 1, 1, 1}; }
+
+// A vector with some elements before it, so that it lies anywhere.
+template <class T>
+std::vector<T> vectorOf(uint64_t n, Fill fill, uint64_t seed) {
+  using A = typename Element<T>::Accumulate;
+  Random random(seed);
+  std::vector<T> values;
+  for (uint64_t i = 0; i < n; ++i) values.push_back(Element<T>::store(filled<A>(fill, i, random)));
+  return values;
+}
+
+// Calls test.template operator()<T>(n, off, fill): off elements stand before the vectors.
+template <class Test>
+void forVectors(Test test) {
+  for (const sparsecollDataType_t type : kTypes)
+    withElement(type, [&]<class T>(T) {
+      for (const uint64_t n : kLengths)
+        for (const uint64_t off : {0u, 1u})
+          for (const Fill fill : {Fill::kSmooth, Fill::kRange, Fill::kHostile, Fill::kSubnormal}) {
+            CAPTURE(type, n, off, static_cast<int>(fill));
+            test.template operator()<T>(n, off, fill);
+          }
+    });
+}
+
+TEST_CASE("dense sums have the host's bits") {
+  TwoBackEnds ends(someNeed());
+  const size_t ranks = GENERATE(1u, 2u, 3u, 8u, 17u);
+  forVectors([&]<class T>(uint64_t n, uint64_t off, Fill fill) {
+    if (n == 5003 && ranks == 17 && fill != Fill::kHostile) return;
+    std::vector<std::vector<T>> vectors;
+    std::vector<const void*> in;
+    for (size_t r = 0; r < ranks; ++r) vectors.push_back(vectorOf<T>(off + n, fill, n + r));
+    for (const std::vector<T>& vector : vectors) in.push_back(vector.data() + off);
+    for (const bool accumulate : {false, true}) {
+      const Outcome host = ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
+        void* const out[] = {outcome.copyOf(vectorOf<T>(off + n, Fill::kHostile, 77)) + off,
+                             outcome.copyOf(vectorOf<T>(off + n, Fill::kSmooth, 78)) + off};
+        DenseSumArgs args;
+        args.in = in;
+        args.out = out;
+        args.type = Element<T>::kType;
+        args.count = n;
+        args.inputScale = off == 0 ? 0.3 : 1;
+        args.finish = {static_cast<double>(ranks), accumulate ? 1.0 : 0.7};
+        args.accumulate = accumulate;
+        args.nonFinite = outcome.room<uint32_t>(1, 0);
+        kernels.denseSum(args, stream);
+      });
+    }
+  });
+}
+
+TEST_CASE("a dense sum may take the place of a vector of its own") {
+  TwoBackEnds ends(someNeed());
+  const std::vector<float> other = vectorOf<float>(1000, Fill::kHostile, 1);
+  ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
+    float* const own = outcome.copyOf(vectorOf<float>(1000, Fill::kHostile, 2));
+    const void* const in[] = {own, other.data()};
+    void* const out[] = {own};
+    kernels.denseSum({in, out, sparsecollFloat32, 1000, 1, {2, 1}, false, nullptr}, stream);
+  });
+}
+
+// Every accumulate type with every type of x.
+template <class Test>
+void forPairs(Test test) {
+  forVectors([&]<class T>(uint64_t n, uint64_t off, Fill fill) {
+    test.template operator()<float, T>(n, off, fill);
+    test.template operator()<double, T>(n, off, fill);
+  });
+}
+
+TEST_CASE("what is given back and what is flushed has the host's bits") {
+  TwoBackEnds ends(someNeed());
+  forPairs([&]<class A, class T>(uint64_t n, uint64_t off, Fill fill) {
+    ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
+      A* const acc = outcome.copyOf(vectorOf<A>(off + n, fill == Fill::kHostile ? Fill::kSmooth : fill, 5)) + off;
+      T* const x = outcome.copyOf(vectorOf<T>(off + n, fill, 6)) + off;
+      kernels.addFinite(acc, Element<A>::kType, x, Element<T>::kType, n, 0.3, stream);
+      kernels.flush(acc, Element<A>::kType, x, Element<T>::kType, n, stream);
+    });
+  });
+}
+
+TEST_CASE("NaN and Inf leave the residual where some rank has met them, and only then") {
+  TwoBackEnds ends(someNeed());
+  for (const uint32_t met : {0u, 1u})
+    forVectors([&]<class T>(uint64_t n, uint64_t off, Fill fill) {
+      if constexpr (std::is_floating_point_v<T>)
+        ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
+          Control control{};
+          control.anyNonFinite = met;
+          T* const acc = outcome.copyOf(vectorOf<T>(off + n, fill, 9)) + off;
+          kernels.clearNonFinite(acc, Element<T>::kType, n, &control, stream);
+        });
+    });
+}
+
+TEST_CASE("once something is wrong the residual stays as it is") {
+  TwoBackEnds ends(someNeed());
+  Kernels& device = ends.device();
+  const Stream stream = ends.stream();
+  Lists<float> wrong;
+  wrong.add({{5, 5}, {1, 1}});
+  std::vector<float> acc = vectorOf<float>(1000, Fill::kHostile, 3);
+  std::vector<float> x = vectorOf<float>(1000, Fill::kSmooth, 4);
+  const std::vector<float> accBefore = acc;
+  const std::vector<float> xBefore = x;
+  Control control{};
+  control.anyNonFinite = 1;
+  REQUIRE(device.checkOrder(wrong.views()[0], 1000, stream).ok());
+  device.clearNonFinite(acc.data(), sparsecollFloat32, 1000, &control, stream);
+  device.addFinite(acc.data(), sparsecollFloat32, x.data(), sparsecollFloat32, 1000, 1, stream);
+  device.flush(acc.data(), sparsecollFloat32, x.data(), sparsecollFloat32, 1000, stream);
+  CHECK(difference(acc, accBefore) == "");
+  CHECK(difference(x, xBefore) == "");
+  CHECK(device.findings(stream).result() == sparsecollCorrupted);
+  device.clearNonFinite(acc.data(), sparsecollFloat32, 1000, &control, stream);
+  CHECK(std::all_of(acc.begin(), acc.end(), [](float value) { return isFinite(value); }));
+}
+
+}  // namespace
+}  // namespace sparsecoll::test
