@@ -58,8 +58,7 @@ void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& op
   const auto count = static_cast<uint32_t>(to - from);
   packEntries(entries, from, to, exchange.layout.indexBytes, frame + kFrameHeaderBytes);
   std::memcpy(frame + offsetof(FrameHeader, count), &count, sizeof count);
-  comm.kernels().seal(
-      {frame, exchange.layout, operation.identity(), nullptr, comm.transport().checksumsPayload()}, {});
+  comm.kernels().seal({frame, exchange.layout, operation.identity(), nullptr, comm.transport().checksumsPayload()}, {});
 }
 
 void viewFrames(std::span<const std::byte* const> frames, std::span<ListView> lists) {
