@@ -93,7 +93,7 @@ class SparDL final : public Collective {
 
   Status makeScatter(const CollectiveSetup& setup) {
     const std::vector<Bag> bags = bagsOf(positions_);
-    uint64_t mostArrivals = 0;
+    uint64_t arrivals = 0;
     for (size_t i = 0; i <= bags.size(); ++i) {
       const bool own = i == bags.size();
       const Stretch stretch = own ? Stretch{position_, 1} : Stretch{after(position_, bags[i].gap), bags[i].size};
@@ -101,7 +101,6 @@ class SparDL final : public Collective {
       for (uint32_t j = 0; j < stretch.size; ++j) {
         dropped += arrivalsOf(bags, i, after(stretch.first, j));
       }
-      mostArrivals = std::max(mostArrivals, dropped);
       if (own) {
         SC_TRY(ownDropped_, OwnList::make(setup, dropped));
         dropped_.push_back(ownDropped_.view());
@@ -109,6 +108,7 @@ class SparDL final : public Collective {
       }
       ScatterRound round;
       const Stretch incoming{position_, bags[i].size};
+      arrivals += roomOf(incoming);
       SC_TRY(round.peers,
              PeerRound::make(setup, rankAt(team_, after(position_, bags[i].gap)), layoutOf(stretch),
                              rankAt(team_, after(position_, positions_ - bags[i].gap)), layoutOf(incoming)));
@@ -124,8 +124,8 @@ class SparDL final : public Collective {
       dropped_.push_back(round.dropped.view());
       scatter_.push_back(std::move(round));
     }
-    // A round's arrivals, and acc's values there while they are added to it.
-    SC_TRY(scratch_, OwnList::make(setup, std::max(2 * mostArrivals, mostMerged())));
+    // All arrivals, and acc's values there while they are added to it.
+    SC_TRY(scratch_, OwnList::make(setup, std::max(2 * arrivals, mostMerged())));
     sent_.reserve(bags.size() + 1);
     arrived_.reserve(bags.size());
     return {};

@@ -168,7 +168,7 @@ struct CutArgs {
   List target;
   std::span<const uint32_t> windows;   // which of them, in ascending order; empty: all
   std::span<const ListView> arrivals;  // sums that peers sent: selected from is acc plus these, added up in this order
-  List scratch;                        // room for the entries of all arrivals in these windows
+  List scratch;                        // twice the room for the entries of all arrivals
   List dropped;                        // the sums of arrivals that were not selected; the same room
 };
 

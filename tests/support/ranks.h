@@ -14,8 +14,11 @@ namespace sparsecoll::test {
 // P communicators in this process, destroyed at the end.
 class Ranks {
  public:
-  explicit Ranks(int ranks, const sparsecollConfig_t* config = nullptr) : comms_(static_cast<size_t>(ranks)) {
-    result_ = sparsecollCommInitAll(comms_.data(), ranks, nullptr, config);
+  // device: where all of them have their vectors; -1: in host memory.
+  explicit Ranks(int ranks, const sparsecollConfig_t* config = nullptr, int device = -1)
+      : comms_(static_cast<size_t>(ranks)) {
+    const std::vector<int> devices(comms_.size(), device);
+    result_ = sparsecollCommInitAll(comms_.data(), ranks, device >= 0 ? devices.data() : nullptr, config);
   }
   ~Ranks() {
     for (sparsecollComm_t comm : comms_) (void)sparsecollCommDestroy(comm);

@@ -1,0 +1,65 @@
+// Whole steps of every preset on devices: the same bits as on the host, on every rank, in the sum and in the residual.
+#include <string>
+
+#include "tests/simt/simt.h"
+#include "tests/support/catch.h"
+#include "tests/support/group.h"
+
+using namespace sparsecoll::test;
+
+namespace {
+
+constexpr int kDevice = 0;
+
+std::vector<std::string> sparsePresets() {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i)
+    if (std::string(sparsecollPresetName(i)) != "dense") names.emplace_back(sparsecollPresetName(i));
+  return names;
+}
+
+void checkSteps(const std::string& name, int ranks, uint64_t n, double density, int faithful, int steps) {
+  CAPTURE(name, ranks, n, density, faithful);
+  sparsecollParams_t params = preset(name.c_str(), density);
+  params.faithful = faithful;
+  Group host(ranks, n, sparsecollFloat32, params);
+  if (host.created()[0] == sparsecollUnsupported) return;
+  Group device(ranks, n, sparsecollFloat32, params, nullptr, nullptr, kDevice);
+  REQUIRE(host.created() == Results(static_cast<size_t>(ranks), sparsecollSuccess));
+  CHECK(device.created() == host.created());
+  if (device.created() != host.created()) {
+    UNSCOPED_INFO(sparsecollGetLastError());
+    return;
+  }
+  for (int step = 0; step < steps; ++step) {
+    CAPTURE(step);
+    host.fillRandom(static_cast<uint64_t>(step));
+    device.fillRandom(static_cast<uint64_t>(step));
+    CHECK(host.step() == Results(static_cast<size_t>(ranks), sparsecollSuccess));
+    const Results results = device.step();
+    REQUIRE(results == Results(static_cast<size_t>(ranks), sparsecollSuccess));
+    for (int rank = 0; rank < ranks; ++rank) {
+      CAPTURE(rank);
+      const auto r = static_cast<size_t>(rank);
+      REQUIRE(device.outs[r] == host.outs[r]);
+      REQUIRE(device.residual(rank) == host.residual(rank));
+    }
+  }
+  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
+  simt::clearErrors();
+}
+
+}  // namespace
+
+TEST_CASE("steps on devices have the bits of steps on the host") {
+  for (const std::string& name : sparsePresets())
+    for (const int ranks : {1, 2, 3, 4, 8}) checkSteps(name, ranks, 20011, 0.02, 0, 4);
+}
+
+TEST_CASE("as published, too") {
+  for (const std::string& name : sparsePresets()) checkSteps(name, 3, 9001, 0.03, 1, 3);
+}
+
+TEST_CASE("vectors that many blocks cut") {
+  for (const char* const name : {"topka", "micro", "deft", "spardl", "oktopk"}) checkSteps(name, 2, 200003, 0.01, 0, 3);
+}
