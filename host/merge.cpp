@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "host/contributors.h"
+#include "host/merge_pair.h"
 #include "host/store.h"
 #include "host/tiles.h"
 
@@ -104,6 +105,7 @@ class Merger {
 }  // namespace
 
 Status merge(const MergeArgs& args, const Isa& isa) {
+  if (mergePair(args, isa)) return {};
   return withAccumulate(args.accumulateType, [&]<class A>(A) {
     return args.indexBytes == 8 ? Merger<A, uint64_t>(args, isa).run() : Merger<A, uint32_t>(args, isa).run();
   });
