@@ -3,7 +3,6 @@
 #include "host/merge_pair.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "host/lists.h"
 #include "host/settle.h"
@@ -14,13 +13,6 @@ namespace sparsecoll::host {
 namespace {
 
 constexpr uint64_t kPiece = 512;  // entries of a list in a stretch; two stretches stay in the first-level cache
-
-// The value where wanted is 1, +0 where it is 0.
-template <class A>
-A valueIf(uint64_t wanted, A value) {
-  using Key = typename Magnitude<A>::Key;
-  return std::bit_cast<A>(std::bit_cast<Key>(value) & static_cast<Key>(0 - wanted));
-}
 
 // What a stretch reads: [at, end) of each list.
 struct Stretch {
@@ -52,11 +44,10 @@ uint64_t mergeTogether(const ListSpan<A>& a, const ListSpan<A>& b, Stretch* stre
     for (const uint64_t end = written + steps; written < end; ++written) {
 #pragma GCC unroll 2
       for (size_t s = 0; s < kStretches; ++s) {
-        // Subtractions in place of comparisons, which the compiler turns into branches.
-        const uint64_t aMinusB = uint64_t{a.indices[atA[s]]} - b.indices[atB[s]];
-        const uint64_t fromA = (0 - aMinusB) >> 63 ^ 1;
-        const uint64_t fromB = aMinusB >> 63 ^ 1;
-        sums[s].indices[written] = b.indices[atB[s]] + static_cast<uint32_t>(aMinusB & (0 - (aMinusB >> 63)));
+        const uint32_t indexA = a.indices[atA[s]];
+        const uint32_t indexB = b.indices[atB[s]];
+        const auto [fromA, fromB] = orderOf(indexA, indexB);
+        sums[s].indices[written] = fromA != 0 ? indexA : indexB;
         sums[s].values[written] = (A{0} + valueIf(fromA, a.values[atA[s]])) + valueIf(fromB, b.values[atB[s]]);
         atA[s] += fromA;
         atB[s] += fromB;

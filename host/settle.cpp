@@ -24,10 +24,7 @@ void forEachCommon(const A* acc, const ListSpan<A>& list, const ListSpan<A>& sum
     if (steps == 0) return;
     uint32_t found = 0;
     for (uint64_t step = 0; step < steps; ++step) {
-      // Subtractions in place of comparisons, which the compiler turns into branches.
-      const uint64_t ahead = uint64_t{list.indices[at]} - sum.indices[inSum];
-      const uint64_t notAbove = (0 - ahead) >> 63 ^ 1;
-      const uint64_t notBelow = ahead >> 63 ^ 1;
+      const auto [notAbove, notBelow] = orderOf(list.indices[at], sum.indices[inSum]);
       common[found] = static_cast<uint32_t>(at);
       found += static_cast<uint32_t>(notAbove & notBelow);
       at += notAbove;
