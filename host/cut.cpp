@@ -11,6 +11,7 @@
 #include "core/limits.h"
 #include "host/descent.h"
 #include "host/lists.h"
+#include "host/order.h"
 
 namespace sparsecoll::host {
 

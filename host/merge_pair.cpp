@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "host/lists.h"
+#include "host/order.h"
 #include "host/settle.h"
 #include "host/store.h"
 

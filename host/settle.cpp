@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "host/lists.h"
+#include "host/order.h"
 
 namespace sparsecoll::host {
 
