@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "host/collect_vector.h"
 #include "host/finish_vector.h"
 #include "host/momentum_vector.h"
 #include "host/pass_vector.h"
@@ -42,7 +43,19 @@ constexpr auto kFront4 = frontLanes4();
 
 __m256i lanesAt(const Lanes8& row) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(row.lane)); }
 
-struct Float8Lanes {
+struct Marks {
+  static uint64_t takeMarks(uint8_t* marks) { return takeHalf(marks) | uint64_t{takeHalf(marks + 32)} << 32; }
+
+ private:
+  static uint32_t takeHalf(uint8_t* marks) {
+    auto* const half = reinterpret_cast<__m256i*>(marks);
+    const __m256i bytes = _mm256_loadu_si256(half);
+    _mm256_storeu_si256(half, _mm256_setzero_si256());
+    return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpgt_epi8(bytes, _mm256_setzero_si256())));
+  }
+};
+
+struct Float8Lanes : Marks {
   using A = float;
   using Vector = __m256;
   static constexpr uint64_t kLanes = 8;
@@ -77,7 +90,7 @@ struct Float8Lanes {
   }
 };
 
-struct Double4Lanes {
+struct Double4Lanes : Marks {
   using A = double;
   using Vector = __m256d;
   static constexpr uint64_t kLanes = 4;
@@ -176,6 +189,8 @@ const Isa kAvx2 = {
     momentumVector<Float8Lanes, Half>,
     momentumVector<Float8Lanes, Bfloat>,
     momentumVector<Double4Lanes, double>,
+    collectVector<Float8Lanes>,
+    collectVector<Double4Lanes>,
 };
 
 }  // namespace sparsecoll::host

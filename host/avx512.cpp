@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "host/collect_vector.h"
 #include "host/finish_vector.h"
 #include "host/momentum_vector.h"
 #include "host/pass_vector.h"
@@ -8,7 +9,15 @@ namespace sparsecoll::host {
 
 namespace {
 
-struct Float16Lanes {
+struct Marks {
+  static uint64_t takeMarks(uint8_t* marks) {
+    const __m512i bytes = _mm512_loadu_si512(marks);
+    _mm512_storeu_si512(marks, _mm512_setzero_si512());
+    return _mm512_test_epi8_mask(bytes, bytes);
+  }
+};
+
+struct Float16Lanes : Marks {
   using A = float;
   using Vector = __m512;
   static constexpr uint64_t kLanes = 16;
@@ -43,7 +52,7 @@ struct Float16Lanes {
   }
 };
 
-struct Double8Lanes {
+struct Double8Lanes : Marks {
   using A = double;
   using Vector = __m512d;
   static constexpr uint64_t kLanes = 8;
@@ -141,6 +150,8 @@ const Isa kAvx512 = {
     momentumVector<Float16Lanes, Half>,
     momentumVector<Float16Lanes, Bfloat>,
     momentumVector<Double8Lanes, double>,
+    collectVector<Float16Lanes>,
+    collectVector<Double8Lanes>,
 };
 
 }  // namespace sparsecoll::host

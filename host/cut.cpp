@@ -9,14 +9,17 @@
 #include <cmath>
 
 #include "core/limits.h"
-#include "host/descent.h"
 #include "core/list_span.h"
+#include "host/descent.h"
+#include "host/order.h"
 
 namespace sparsecoll::host {
 
 namespace {
 
 constexpr uint64_t kGuardSample = 65536;  // elements
+constexpr uint32_t kGuardTries = 8;
+constexpr uint64_t kAhead = 64;  // scattered lines are asked for this early
 
 template <class A>
 struct Cutter {
@@ -97,12 +100,20 @@ struct Cutter {
     span.gradient = args.acc;
     span.begin = window.begin;
     span.end = window.end;
-    span.key = guard;
     span.indices = args.candidateIndices + window.firstSlot;
     span.values = static_cast<A*>(args.candidateValues) + window.firstSlot;
     span.room = window.slots;
-    window.listed = passFor<A>(isa)(span);
-    window.floor = guard;
+    // A small window's sample tells little, but reading it once more is cheaper than descending through all of it.
+    constexpr Key kStep = Key{1} << (sizeof(Key) == 8 ? 49 : 20);  // an eighth of an octave
+    for (uint32_t tries = span.end - span.begin <= kGuardSample ? kGuardTries : 1; tries != 0; --tries) {
+      span.key = guard;
+      window.listed = passFor<A>(isa)(span);
+      window.floor = guard;
+      if (!needsDense(window)) return;
+      const bool tooLow = window.listed > window.slots;
+      if (tooLow ? guard + kStep > Magnitude<A>::kInfinity : guard <= kStep) return;
+      guard = tooLow ? guard + kStep : guard - kStep;
+    }
   }
 
   // Fills window.kept and returns the boundary between what stays and what goes.
@@ -112,7 +123,7 @@ struct Cutter {
     window.floor = window.key;
     window.missed = window.listed > window.slots  ? kGuardTooLow
                     : window.listed < window.kept ? kGuardTooHigh
-                                                 : kGuardHeld;
+                                                  : kGuardHeld;
     const uint64_t passed = window.exact != 0 ? window.kept : passing(window);
     if (window.limit != 0 && passed > window.limit) ++control.overflows;
     control.candidates += window.listed;
@@ -123,10 +134,11 @@ struct Cutter {
     const Source source = sourceOf(window);
     const auto keyAt = [values = source.values](uint64_t i) { return Magnitude<A>::of(values[i]); };
     const Key low = source.indices != nullptr ? static_cast<Key>(window.floor) : Key{0};
-    // No boundary has to be found. A list that was filled anew was filled by chance: what is told of the boundary is not.
+    // No boundary has to be found. A list that was filled anew was filled by chance: what is told of the boundary is
+    // not.
     const bool complete = window.missed == kGuardHeld || source.indices == nullptr;
-    const bool everything = window.kept != 0 && complete &&
-                            (window.kept == source.count || (window.exact == 0 && window.kept == passed));
+    const bool everything =
+        window.kept != 0 && complete && (window.kept == source.count || (window.exact == 0 && window.kept == passed));
     Descent<Key> descent;
     Key highest = 0;
     const bool few = source.count <= kGatherMost;
@@ -269,9 +281,15 @@ struct Cutter {
     std::copy_backward(indices, indices + window.listed, indices + window.listed + arrived);
     std::copy_backward(values, values + window.listed, values + window.listed + arrived);
     const uint32_t* const sumIndices = args.scratch.indices;
-    const A* const sums = static_cast<const A*>(args.scratch.values);
+    A* const sums = static_cast<A*>(args.scratch.values);
     const A* const acc = static_cast<const A*>(args.acc);
+    A* const joined = sums + arrived;
+    for (uint64_t s = 0; s < arrived; ++s) {
+      __builtin_prefetch(acc + sumIndices[std::min(s + kAhead, arrived - 1)]);
+      joined[s] = acc[sumIndices[s]] + sums[s];
+    }
     const uint64_t end = arrived + window.listed;
+    uint64_t s = 0;
     uint64_t c = arrived;
     uint64_t written = 0;
     const auto add = [&](uint32_t index, A value) {
@@ -279,11 +297,14 @@ struct Cutter {
       values[written] = value;
       written += Magnitude<A>::of(value) >= window.key ? 1 : 0;
     };
-    for (uint64_t s = 0; s < arrived; ++s) {
-      for (; c < end && indices[c] < sumIndices[s]; ++c) add(indices[c], values[c]);
-      if (c < end && indices[c] == sumIndices[s]) ++c;
-      add(sumIndices[s], acc[sumIndices[s]] + sums[s]);
-    }
+    for (uint64_t steps = std::min(arrived, end - c); steps != 0; steps = std::min(arrived - s, end - c))
+      for (; steps != 0; --steps) {
+        const auto [arrival, candidate] = orderOf(sumIndices[s], indices[c]);
+        add(arrival != 0 ? sumIndices[s] : indices[c], arrival != 0 ? joined[s] : values[c]);
+        s += arrival;
+        c += candidate;
+      }
+    for (; s < arrived; ++s) add(sumIndices[s], joined[s]);
     for (; c < end; ++c) add(indices[c], values[c]);
     window.listed = written;
   }
@@ -291,15 +312,23 @@ struct Cutter {
   void dropRest(uint64_t arrived, std::span<const uint32_t> kept) const {
     auto* const values = static_cast<A*>(args.dropped.values);
     const A* const sums = static_cast<const A*>(args.scratch.values);
+    const uint32_t* const arrivals = args.scratch.indices;
     uint32_t count = *args.dropped.count;
-    size_t k = 0;
-    for (uint64_t s = 0; s < arrived; ++s) {
-      const uint32_t index = args.scratch.indices[s];
-      while (k < kept.size() && kept[k] < index) ++k;
-      if (k < kept.size() && kept[k] == index) continue;
-      args.dropped.indices[count] = index;
-      values[count++] = sums[s];
-    }
+    uint64_t s = 0;
+    uint64_t k = 0;
+    const auto drop = [&](uint64_t dropped) {
+      args.dropped.indices[count] = arrivals[s];
+      values[count] = sums[s];
+      count += static_cast<uint32_t>(dropped);
+    };
+    for (uint64_t steps = std::min(arrived, kept.size()); steps != 0; steps = std::min(arrived - s, kept.size() - k))
+      for (; steps != 0; --steps) {
+        const auto [notAbove, notBelow] = orderOf(arrivals[s], kept[k]);
+        drop(notBelow ^ 1);
+        s += notAbove;
+        k += notBelow;
+      }
+    for (; s < arrived; ++s) drop(1);
     *args.dropped.count = count;
   }
 };

@@ -5,12 +5,12 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <functional>
+#include <type_traits>
 
 namespace sparsecoll::host {
 
 inline constexpr uint32_t kDigitBits = 12;
-inline constexpr uint64_t kGatherMost = 4096;  // boundary bins up to this size are finished by nth_element on the stack
+inline constexpr uint64_t kGatherMost = 4096;  // boundary bins up to this size are finished on the stack
 
 template <class Key>
 struct Boundary {
@@ -40,7 +40,9 @@ class Descent {
     high_ = highest;
     shift_ = kShift;
     return highest;
-  }  // Of few keys, without start: none above highest.
+  }
+
+  // Of few keys, without start: none above highest.
   template <class KeyAt>
   Boundary<Key> findAmongFew(const KeyAt& keyAt, uint64_t count, uint64_t need, Key highest) {
     low_ = 0;
@@ -84,17 +86,28 @@ class Descent {
   // The keys in [low, high] are few.
   template <class KeyAt>
   Boundary<Key> finish(const KeyAt& keyAt, uint64_t count, uint64_t need) const {
-    Key keys[kGatherMost + 1] = {};
+    Key offsets[kGatherMost + 1] = {};
     uint64_t gathered = 0;
     for (uint64_t i = 0; i < count; ++i) {
-      const Key key = keyAt(i);
-      keys[gathered] = key;
-      gathered += key - low_ <= high_ - low_ ? 1u : 0u;
+      offsets[gathered] = keyAt(i) - low_;
+      gathered += offsets[gathered] <= high_ - low_ ? 1u : 0u;
     }
-    Key* const nth = keys + (need - 1);
-    std::nth_element(keys, nth, keys + gathered, std::greater<>());
-    const auto above = static_cast<uint64_t>(std::count_if(keys, nth, [&](Key key) { return key > *nth; }));
-    return {*nth, need - above};
+    // Bit by bit: a count of the keys that reach a value needs no branches, and vectors do it.
+    Key nth = 0;
+    for (auto bit = static_cast<uint32_t>(std::bit_width(high_ - low_)); bit-- > 0;) {
+      const Key trial = nth | Key{1} << bit;
+      if (countFrom(offsets, gathered, trial) >= need) nth = trial;
+    }
+    return {low_ + nth, need - countFrom(offsets, gathered, nth + 1)};
+  }
+
+  // Magnitudes are never negative, and comparing them signed is cheaper.
+  static uint64_t countFrom(const Key* offsets, uint64_t count, Key least) {
+    using Signed = std::make_signed_t<Key>;
+    Key reached = 0;
+    for (uint64_t i = 0; i < count; ++i)
+      reached += static_cast<Signed>(offsets[i]) >= static_cast<Signed>(least) ? 1u : 0u;
+    return reached;
   }
 
   uint32_t bins_[kLastBin + 1];

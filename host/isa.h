@@ -50,6 +50,17 @@ struct FinishTile {
   bool stream = false;
 };
 
+// The marked elements of a tile. n, tile and marks are rounded up to blocks of 64 elements, offsets and values have
+// room for 64 entries more than there are.
+template <class A>
+struct TouchedTile {
+  A* tile = nullptr;         // zeroed
+  uint8_t* marks = nullptr;  // one an element, 1 or 0; zeroed
+  uint64_t n = 0;
+  uint32_t* offsets = nullptr;  // in order
+  A* values = nullptr;
+};
+
 // Every out[j][i] = finished sum over r, in order, of inputScale * in[r][i]. stream: as above, for every out.
 template <class A>
 struct DenseSpan {
@@ -69,6 +80,10 @@ using PassFunction = uint64_t (*)(const PassSpan<A>& span);
 
 template <class A>
 using MomentumFunction = void (*)(const MomentumSpan<A>& span);
+
+// Returns the number of entries.
+template <class A>
+using CollectFunction = uint64_t (*)(const TouchedTile<A>& touched);
 
 struct Isa {
   const char* name;
@@ -90,6 +105,8 @@ struct Isa {
   MomentumFunction<float> momentumHalf;
   MomentumFunction<float> momentumBfloat;
   MomentumFunction<double> momentumDouble;
+  CollectFunction<float> collectFloat;
+  CollectFunction<double> collectDouble;
 };
 
 template <class T>
@@ -114,6 +131,14 @@ MomentumFunction<typename Element<T>::Accumulate> momentumFor(const Isa& isa) {
     return isa.momentumBfloat;
   else
     return isa.momentumFloat;
+}
+
+template <class A>
+CollectFunction<A> collectFor(const Isa& isa) {
+  if constexpr (std::is_same_v<A, double>)
+    return isa.collectDouble;
+  else
+    return isa.collectFloat;
 }
 
 extern const Isa kScalar;

@@ -1,10 +1,11 @@
-// P lists to one sorted list. The same walk over tiles as combine.cpp, with a bit for every touched element; tiles
+// P lists to one sorted list. The same walk over tiles as combine.cpp, with a mark for every touched element; tiles
 // without entries are skipped, so very long and very sparse vectors cost what their entries cost.
 #include "host/merge.h"
 
 #include <limits>
 
 #include "host/contributors.h"
+#include "host/merge_pair.h"
 #include "host/store.h"
 #include "host/tiles.h"
 
@@ -18,7 +19,7 @@ class Merger {
   Merger(const MergeArgs& args, const Isa& isa)
       : args_(args), isa_(isa), factors_(factorsOf<A>(args.finish)), walker_(args.lists, args.mode) {
     std::memset(tile_, 0, sizeof tile_);
-    std::memset(map_, 0, sizeof map_);
+    std::memset(marks_, 0, sizeof marks_);
     if (args.overContributors) contributors_.clear();
   }
 
@@ -46,7 +47,7 @@ class Merger {
 
  private:
   void gather(uint64_t low, uint64_t length) {
-    const auto mark = [this](uint64_t offset) { map_[offset / 64] |= uint64_t{1} << (offset % 64); };
+    const auto mark = [this](uint64_t offset) { marks_[offset] = 1; };
     if (!args_.overContributors) return walker_.gatherTile(low, length, tile_, mark);
     walker_.gatherTile(low, length, tile_, [&](uint64_t offset) {
       mark(offset);
@@ -57,20 +58,12 @@ class Merger {
 
   void emitTile(uint64_t low, uint64_t length) {
     // The touched values in order, then finished and converted together.
-    uint64_t count = 0;
+    const uint64_t count = collectFor<A>(isa_)({tile_, marks_, alignUp(length, 64), offsets_, sums_});
     const uint64_t first = written_;
-    for (uint64_t w = 0; w * 64 < length; ++w) {
-      for (uint64_t left = map_[w]; left != 0; left &= left - 1) {
-        const uint64_t at = w * 64 + static_cast<uint64_t>(__builtin_ctzll(left));
-        if (first + count < args_.outCapacity)
-          static_cast<Index*>(args_.outIndices)[first + count] = static_cast<Index>(low + at);
-        sums_[count++] = tile_[at];
-        tile_[at] = 0;
-      }
-      map_[w] = 0;
-    }
     written_ += count;
     const uint64_t fitting = first < args_.outCapacity ? std::min(count, args_.outCapacity - first) : 0;
+    Index* const indices = static_cast<Index*>(args_.outIndices) + first;
+    for (uint64_t i = 0; i < fitting; ++i) indices[i] = static_cast<Index>(low + offsets_[i]);
     finishAndStore(first, fitting);
   }
 
@@ -78,11 +71,6 @@ class Merger {
     finishTile(isa_, factors_, sums_, finished_, count);
     withElement(args_.outType,
                 [&]<class T>(T) { storeElements(finished_, static_cast<T*>(args_.outValues) + at, count, isa_); });
-  }
-
-  void storeValue(uint64_t at, A value) {
-    withElement(args_.outType,
-                [&]<class T>(T) { storeElements(&value, static_cast<T*>(args_.outValues) + at, 1, isa_); });
   }
 
   // Non-finite entries are named by their ranks whether they travelled or not: each gets a NaN in the sum.
@@ -96,7 +84,7 @@ class Merger {
     for (; !poison_.empty() && poison_.front() < low + length; poison_ = poison_.subspan(1)) {
       const uint64_t at = poison_.front() - low;
       tile_[at] = std::numeric_limits<A>::quiet_NaN();
-      map_[at / 64] |= uint64_t{1} << (at % 64);
+      marks_[at] = 1;
     }
   }
 
@@ -107,15 +95,17 @@ class Merger {
   std::span<const uint32_t> poison_;
   uint64_t written_ = 0;
   ContributorCounts<A> contributors_;
-  uint64_t map_[kTileElements<A> / 64];
+  alignas(64) uint8_t marks_[kTileElements<A>];
   alignas(64) A tile_[kTileElements<A>];
-  alignas(64) A sums_[kTileElements<A>];
+  alignas(64) uint32_t offsets_[kTileElements<A> + 64];
+  alignas(64) A sums_[kTileElements<A> + 64];
   alignas(64) A finished_[kTileElements<A>];
 };
 
 }  // namespace
 
 Status merge(const MergeArgs& args, const Isa& isa) {
+  if (mergePair(args, isa)) return {};
   return withAccumulate(args.accumulateType, [&]<class A>(A) {
     return args.indexBytes == 8 ? Merger<A, uint64_t>(args, isa).run() : Merger<A, uint32_t>(args, isa).run();
   });

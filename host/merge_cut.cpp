@@ -49,11 +49,22 @@ class MergeCutter {
       boundary = {~Key{0}, 0};
     else if (kept < passing)
       boundary = boundaryOf(count, kept);
-    split(count, kept, boundary);
+    if (kept == count)
+      keepAll(count);
+    else
+      args_.dropped.indices != nullptr ? split<true>(count, kept, boundary) : split<false>(count, kept, boundary);
+    if (args_.keptKey != nullptr && kept != 0)
+      *args_.keptKey = kept < passing ? boundary.key : lowestFrom(count, least);
   }
 
  private:
   Key keyAt(uint64_t i) const { return Magnitude<A>::of(sums_[i]); }
+
+  Key lowestFrom(uint64_t count, Key least) const {
+    Key lowest = ~Key{0};
+    for (uint64_t i = 0; i < count; ++i) lowest = std::min(lowest, keyAt(i) >= least ? keyAt(i) : lowest);
+    return lowest;
+  }
 
   Boundary<Key> boundaryOf(uint64_t count, uint64_t kept) const {
     Descent<Key> descent;
@@ -62,30 +73,39 @@ class MergeCutter {
     return descent.find(key, count, kept);
   }
 
+  void keepAll(uint64_t count) const {
+    const ListSlots<A> to = slotsOf<A>(args_.target, count);
+    std::copy_n(args_.scratch.indices, count, to.indices);
+    if (to.values != nullptr) std::copy_n(sums_, count, to.values);
+    *args_.target.count = static_cast<uint32_t>(count);
+    if (args_.dropped.indices != nullptr) *args_.dropped.count = 0;
+  }
+
+  // Every entry is written to both lists, and only one of them moves on: nothing predicts which.
+  template <bool kWithRest>
   void split(uint64_t count, uint64_t kept, Boundary<Key> boundary) const {
     const ListSlots<A> to = slotsOf<A>(args_.target, kept);
     const ListSlots<A> rest = slotsOf<A>(args_.dropped, 0);
     const A scale = static_cast<A>(args_.droppedScale);
     uint64_t written = 0;
-    uint32_t dropped = 0;
-    Key lowest = ~Key{0};
-    for (uint64_t i = 0; i < count; ++i) {
+    uint64_t i = 0;
+    for (; written < kept; ++i) {
       const Key key = keyAt(i);
-      const bool equal = key == boundary.key && boundary.equals != 0;
-      if (key > boundary.key || equal) {
-        boundary.equals -= equal ? 1 : 0;
-        to.indices[written] = args_.scratch.indices[i];
-        if (to.values != nullptr) to.values[written] = sums_[i];
-        ++written;
-        lowest = std::min(lowest, key);
-      } else if (rest.indices != nullptr) {
-        rest.indices[dropped] = args_.scratch.indices[i];
-        rest.values[dropped++] = sums_[i] * scale;
-      }
+      const uint64_t equal = (key == boundary.key ? 1u : 0u) & (boundary.equals != 0 ? 1u : 0u);
+      to.indices[written] = args_.scratch.indices[i];
+      if (to.values != nullptr) to.values[written] = sums_[i];
+      if (kWithRest) drop(rest, i - written, i, scale);
+      boundary.equals -= equal;
+      written += (key > boundary.key ? 1u : 0u) | equal;
     }
+    for (; kWithRest && i < count; ++i) drop(rest, i - written, i, scale);
     *args_.target.count = static_cast<uint32_t>(written);
-    if (rest.indices != nullptr) *args_.dropped.count = dropped;
-    if (args_.keptKey != nullptr && written != 0) *args_.keptKey = lowest;
+    if (kWithRest) *args_.dropped.count = static_cast<uint32_t>(count - written);
+  }
+
+  void drop(const ListSlots<A>& rest, uint64_t to, uint64_t from, A scale) const {
+    rest.indices[to] = args_.scratch.indices[from];
+    rest.values[to] = sums_[from] * scale;
   }
 
   const MergeCutArgs& args_;

@@ -1,5 +1,7 @@
 #include "host/scalar.h"
 
+#include <cstring>
+
 #include "host/momentum_scalar.h"
 
 namespace sparsecoll::host {
@@ -24,6 +26,24 @@ bool denseSum(const DenseSpan<A>& args) {
 template <class T>
 void momentum(const MomentumSpan<typename Element<T>::Accumulate>& span) {
   momentumScalar<T>(span, 0);
+}
+
+template <class A>
+uint64_t collect(const TouchedTile<A>& touched) {
+  uint64_t found = 0;
+  for (uint64_t word = 0; word < touched.n; word += 8) {
+    uint64_t marks = 0;
+    std::memcpy(&marks, touched.marks + word, sizeof marks);
+    if (marks == 0) continue;
+    for (uint64_t i = word; i < word + 8; ++i) {
+      touched.offsets[found] = static_cast<uint32_t>(i);
+      touched.values[found] = touched.tile[i];
+      found += touched.marks[i];
+      touched.tile[i] = 0;
+      touched.marks[i] = 0;
+    }
+  }
+  return found;
 }
 
 void widen(const Half* from, float* to, uint64_t n) {
@@ -55,6 +75,8 @@ const Isa kScalar = {
     momentum<Half>,
     momentum<Bfloat>,
     momentum<double>,
+    collect<float>,
+    collect<double>,
 };
 
 }  // namespace sparsecoll::host

@@ -3,21 +3,36 @@
 #include <algorithm>
 
 #include "core/list_span.h"
+#include "host/order.h"
 
 namespace sparsecoll::host {
 
 namespace {
 
-// Calls each(i) for every entry i of list that is in sum, too. Both are in order.
+constexpr uint32_t kCommonBlock = 256;  // acc's lines at so many entries stay in the first-level cache
+
+// Calls each(i) for every entry i of list that is in sum, too. Both are in order. First they are found, without a
+// branch that nothing predicts, then acc's lines are asked for, and then comes what is done to them.
 template <class A, class Each>
-void forEachCommon(const ListSpan<A>& list, const ListSpan<A>& sum, Each each) {
+void forEachCommon(const A* acc, const ListSpan<A>& list, const ListSpan<A>& sum, Each each) {
   if (list.count == 0) return;
-  const uint32_t* at = std::lower_bound(sum.indices, sum.indices + sum.count, list.indices[0]);
-  const uint32_t* const end = sum.indices + sum.count;
-  for (uint32_t i = 0; i < list.count; ++i) {
-    while (at != end && *at < list.indices[i]) ++at;
-    if (at == end) return;
-    if (*at == list.indices[i]) each(i);
+  uint32_t common[kCommonBlock];
+  uint64_t at = 0;
+  auto inSum =
+      static_cast<uint64_t>(std::lower_bound(sum.indices, sum.indices + sum.count, list.indices[0]) - sum.indices);
+  for (;;) {
+    const uint64_t steps = std::min<uint64_t>({kCommonBlock, list.count - at, sum.count - inSum});
+    if (steps == 0) return;
+    uint32_t found = 0;
+    for (uint64_t step = 0; step < steps; ++step) {
+      const auto [notAbove, notBelow] = orderOf(list.indices[at], sum.indices[inSum]);
+      common[found] = static_cast<uint32_t>(at);
+      found += static_cast<uint32_t>(notAbove & notBelow);
+      at += notAbove;
+      inSum += notBelow;
+    }
+    for (uint32_t c = 0; c < found; ++c) __builtin_prefetch(acc + list.indices[common[c]], 1);
+    for (uint32_t c = 0; c < found; ++c) each(common[c]);
   }
 }
 
@@ -57,14 +72,14 @@ void settle(const SettleArgs& args) {
     const ListSpan<A> sum = spanOf<A>(args.sum);
     for (const ListView& view : args.sent) {
       const ListSpan<A> list = spanOf<A>(view);
-      forEachCommon(list, sum, [&](uint32_t i) { acc[list.indices[i]] = 0; });
+      forEachCommon(acc, list, sum, [&](uint32_t i) { acc[list.indices[i]] = 0; });
     }
     for (const ListView& view : args.dropped) {
       const ListSpan<A> list = spanOf<A>(view);
       if (args.lost != nullptr)
-        forEachCommon(list, sum, [&](uint32_t) { ++*args.lost; });
+        forEachCommon(acc, list, sum, [&](uint32_t) { ++*args.lost; });
       else
-        forEachCommon(list, sum, [&](uint32_t i) {
+        forEachCommon(acc, list, sum, [&](uint32_t i) {
           const A back = acc[list.indices[i]] + list.values[i];
           acc[list.indices[i]] = isFinite(back) ? back : A{0};  // never stored, also where a sum overflowed
         });

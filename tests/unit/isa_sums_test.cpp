@@ -47,6 +47,42 @@ TEMPLATE_TEST_CASE("a tile is finished and cleared alike on every instruction se
       }
 }
 
+// One in `gap` elements of a tile is marked, from none to all.
+TEMPLATE_TEST_CASE("touched elements are collected in order on every instruction set", "", float, double) {
+  constexpr uint64_t kBlock = 64;
+  for (const Isa* isa : test::availableIsas())
+    for (const uint64_t n : {kBlock, 2 * kBlock, 16 * kBlock})
+      for (const uint64_t gap : {1, 2, 7, 15, 40, 100, 5000}) {
+        CAPTURE(isa->name, n, gap);
+        const auto sums = makeVector<TestType>(Fill::kHostile, n, gap);
+        Guarded<TestType> tile(n);
+        Guarded<uint8_t> marks(n);
+        tile.fill(std::vector<TestType>(n, 0));
+        marks.fill(std::vector<uint8_t>(n, 0));
+        std::vector<uint32_t> offsets;
+        std::vector<TestType> values;
+        test::Random random(n + gap);
+        for (uint64_t i = test::below(random, gap); i < n; i += 1 + test::below(random, 2 * gap - 1)) {
+          offsets.push_back(static_cast<uint32_t>(i));
+          values.push_back(sums[i]);
+          tile.data()[i] = sums[i];
+          marks.data()[i] = 1;
+        }
+        Guarded<uint32_t> gotOffsets(offsets.size() + kBlock);
+        Guarded<TestType> gotValues(offsets.size() + kBlock);
+        REQUIRE(host::collectFor<TestType>(*isa)({tile.data(), marks.data(), n, gotOffsets.data(), gotValues.data()}) ==
+                offsets.size());
+        CHECK(difference(gotOffsets.data(), offsets.data(), offsets.size()) == "");
+        CHECK(difference(gotValues.data(), values.data(), values.size()) == "");
+        CHECK(difference(tile.values(), std::vector<TestType>(n, 0)) == "");
+        CHECK(marks.values() == std::vector<uint8_t>(n, 0));
+        CHECK(tile.intact());
+        CHECK(marks.intact());
+        CHECK(gotOffsets.intact());
+        CHECK(gotValues.intact());
+      }
+}
+
 template <class A>
 struct DenseCase {
   uint64_t n;

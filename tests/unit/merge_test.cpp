@@ -96,6 +96,27 @@ TEMPLATE_TEST_CASE("the union is finished and NaN canonical", "", float, Half, B
   }
 }
 
+// Two lists are merged piece by piece; the pieces' ends meet in every way.
+TEMPLATE_TEST_CASE("the union of two lists of any lengths", "", float, Half, Bfloat, double) {
+  const auto kernels = makeHostKernels();
+  const uint64_t n = 20000;
+  for (const double first : {0.0001, 0.03, 0.5, 1.0})
+    for (const double second : {0.0001, 0.03, 0.5, 1.0})
+      for (const Fill fill : {Fill::kSmooth, Fill::kHostile, Fill::kZero}) {
+        CAPTURE(first, second, static_cast<int>(fill));
+        Lists<Acc<TestType>> lists;
+        lists.add(test::someEntries<Acc<TestType>>(n, first, 1, fill));
+        lists.add(test::someEntries<Acc<TestType>>(n, second, 2, fill), false);
+        checkMerge<TestType, uint32_t>(*kernels, lists, n, {}, lists.entries().front().indices.size());
+      }
+  Lists<Acc<TestType>> apart;
+  apart.add(test::someEntries<Acc<TestType>>(n / 2, 0.3, 3));
+  Entries<Acc<TestType>> later = test::someEntries<Acc<TestType>>(n / 2, 0.3, 4);
+  for (uint32_t& index : later.indices) index += n / 2;
+  apart.add(later);
+  checkMerge<TestType, uint32_t>(*kernels, apart, n, {}, n);
+}
+
 TEMPLATE_TEST_CASE("indices beyond 32 bits", "", float, double) {
   const auto kernels = makeHostKernels();
   const uint64_t n = uint64_t{1} << 40;
