@@ -77,6 +77,14 @@ struct BlockTables {
   double* loads;     // a rank
 };
 
+// Steps in which something happened, and entries lost, since the selection was made; the step under way not counted.
+struct ControlTotals {
+  uint64_t nonFinite;
+  uint64_t overflows;
+  uint64_t fallbacks;
+  uint64_t lost;
+};
+
 struct Control {
   uint64_t iteration;
   double threshold;     // MiCRO, threshold: the current one
@@ -90,9 +98,10 @@ struct Control {
   uint32_t largest;     // most entries of a rank
   uint64_t delivered;   // entries of all ranks
   uint64_t candidates;
-  uint64_t lost;       // entries that left this rank's residual in this step and are in no sum
+  uint64_t lost;       // entries that left this rank's residual in the latest step that ended, and are in no sum
   uint64_t overflows;  // windows of this step that held more than they could send
   uint64_t fallbacks;  // windows of this step for which exact selection had to read the vector again
+  ControlTotals totals;
   uint32_t rank, ranks;
   uint64_t seed;  // of what this rank draws
   uint64_t n;

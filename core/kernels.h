@@ -19,6 +19,7 @@
 #include "core/numeric.h"
 #include "core/rule.h"
 #include "core/status.h"
+#include "core/wait.h"
 
 namespace sparsecoll {
 
@@ -318,8 +319,9 @@ class Kernels {
   virtual void await(const Marker& marker, Stream stream) = 0;
   // The control block as the host may read it now; nullptr where kernels may still be at work on it.
   virtual const Control* look(const Control* control) const = 0;
-  // The first thing that kernels found wrong since the last call, once all of the stream's work is done.
-  virtual Status findings(Stream stream) = 0;
+  // The first thing that kernels found wrong since the last call, once all of the stream's work is done. Errors
+  // besides: Timeout, CudaError.
+  virtual Status findings(Stream stream, const Deadline& deadline) = 0;
   virtual void fillZero(void* data, uint64_t bytes, Stream stream) = 0;
   virtual void copy(void* to, const void* from, uint64_t bytes, Stream stream) = 0;
 

@@ -1,6 +1,7 @@
 #include "core/wait.h"
 
 #include <algorithm>
+#include <thread>
 
 namespace sparsecoll {
 
@@ -16,6 +17,11 @@ Deadline Deadline::in(uint64_t timeoutMs) {
 }
 
 bool Deadline::expired() const { return std::chrono::steady_clock::now() >= at_; }
+
+void pause(const Deadline& deadline) {
+  constexpr auto kLength = std::chrono::microseconds(50);
+  std::this_thread::sleep_until(std::min(deadline.at_, std::chrono::steady_clock::now() + kLength));
+}
 
 bool WaitPoint::sleep(std::unique_lock<std::mutex>& lock, const Deadline& deadline) {
   return changed_.wait_until(lock, deadline.at_) == std::cv_status::no_timeout;

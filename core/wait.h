@@ -17,8 +17,12 @@ class Deadline {
 
  private:
   friend class WaitPoint;
+  friend void pause(const Deadline& deadline);
   std::chrono::steady_clock::time_point at_;
 };
+
+// A short sleep, for what can only be asked and does not tell. Ends at the deadline.
+void pause(const Deadline& deadline);
 
 // A place where one thread sleeps and others wake it. All calls hold the mutex that guards the predicate's state.
 class WaitPoint {

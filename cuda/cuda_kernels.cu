@@ -83,13 +83,17 @@ class CudaKernels final : public Kernels {
   }
   const Control* look(const Control*) const override { return nullptr; }
 
-  Status findings(Stream stream) override {
-    Finding finding{};
+  Status findings(Stream stream, const Deadline& deadline) override {
     const auto handle = static_cast<cudaStream_t>(stream.handle);
+    cudaError_t state = cudaStreamQuery(handle);
+    for (; state == cudaErrorNotReady && !deadline.expired(); state = cudaStreamQuery(handle)) pause(deadline);
+    if (state == cudaErrorNotReady)
+      return fail(sparsecollTimeout, "device {} has not finished its work in time", device_.ordinal());
+    Finding finding{};
+    device_.note("findings", 1, state);
     device_.note("findings", 1,
                  cudaMemcpyAsync(&finding, device_.finding(), sizeof finding, cudaMemcpyDefault, handle));
     device_.note("findings", 1, cudaMemsetAsync(device_.finding(), 0, sizeof finding, handle));
-    device_.note("findings", 1, cudaStreamSynchronize(handle));
     SC_TRY(device_.takeFailure());
     return statusOf(finding);
   }

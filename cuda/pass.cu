@@ -176,7 +176,7 @@ __global__ void beginPass(Control* control, SelectionSpace space) {
   for (uint64_t w = globalThread(); w < control->windowCount; w += globalThreads()) control->windows[w].found = 0;
   if (globalThread() != 0) return;
   control->nonFinite.count = 0;
-  control->overflows = control->fallbacks = control->candidates = control->lost = 0;
+  control->overflows = control->fallbacks = control->candidates = 0;
   control->selected = 0;
   space.turn->nonFinite = 0;
 }

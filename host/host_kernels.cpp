@@ -41,7 +41,7 @@ class Pass {
   void run() {
     Control& control = *args_.control;
     control.nonFinite.count = 0;
-    control.overflows = control.fallbacks = control.candidates = control.lost = 0;
+    control.overflows = control.fallbacks = control.candidates = 0;
     control.selected = 0;
     if (args_.norms) return measure(control);
     uint64_t done = 0;
@@ -146,7 +146,7 @@ class HostKernels final : public Kernels {
   void mark(Marker&, Stream) override {}  // what is enqueued has been done
   void await(const Marker&, Stream) override {}
   const Control* look(const Control* control) const override { return control; }
-  Status findings(Stream) override { return {}; }
+  Status findings(Stream, const Deadline&) override { return {}; }
   void fillZero(void* data, uint64_t bytes, Stream) override { std::memset(data, 0, bytes); }
   void copy(void* to, const void* from, uint64_t bytes, Stream) override {
     std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));

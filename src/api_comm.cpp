@@ -44,9 +44,9 @@ sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFai
 
 sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs) {
   return guard("CommWait", [&]() -> Status {
-    (void)timeoutMs;  // host calls have finished when they return
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkStream(stream));
+    if (live->onHost()) SC_TRY(checkStream(stream));  // its calls have finished when they return
+    if (!live->onHost()) SC_TRY(live->settle({stream}, timeoutMs));
     if (live->state() == sparsecollSuccess) return {};
     return fail(live->state(), "{}", live->failure().text);
   });

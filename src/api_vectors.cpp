@@ -10,7 +10,7 @@ namespace {
 
 // A reducer without a residual that lives for one step.
 Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, void* out, uint64_t n,
-                     sparsecollDataType_t type, const sparsecollParams_t* params) {
+                     sparsecollDataType_t type, const sparsecollParams_t* params, sparsecollStream_t stream) {
   constexpr const char* kCall = "AllReduce";
   if (n == 0) {
     const Agreed fields[] = {{"n", 0}};
@@ -21,7 +21,14 @@ Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, 
   SC_TRY(checkInputShape(spec));
   SC_TRY(checkVectors(spec, in, out));  // once the ranks have agreed, it would be too late to call again
   SC_TRY(const auto reducer, Reducer::make(comm, kCall, std::move(spec)));
-  return reducer->run(in, out, {});
+  SC_TRY(const Stream work, reducer->streamOf(stream));
+  return reducer->run(in, out, work);
+}
+
+// The counts of vectors are read by the host.
+Status checkOnHost(const Communicator& comm, sparsecollStream_t stream) {
+  if (!comm.onHost()) return unsupported("sparse vectors on devices");
+  return checkStream(stream);
 }
 
 }  // namespace
@@ -31,9 +38,9 @@ sparsecollResult_t sparsecollAllReduce(const void* in, void* out, uint64_t n, sp
                                        sparsecollStream_t stream) {
   return guard("AllReduce", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkStream(stream));
+    if (live->onHost()) SC_TRY(checkStream(stream));
     if (n != 0 && (in == nullptr || out == nullptr)) return invalid("in or out is NULL");
-    return allReduceOnce(live, in, out, n, type, params);
+    return allReduceOnce(live, in, out, n, type, params, stream);
   });
 }
 
@@ -42,7 +49,7 @@ sparsecollResult_t sparsecollAllReduceVector(const sparsecollVector_t* in, spars
                                              sparsecollStream_t stream) {
   return guard("AllReduceVector", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkStream(stream));
+    SC_TRY(checkOnHost(*live, stream));
     return allReduceVector(*live, in, out, params);
   });
 }
@@ -52,7 +59,7 @@ sparsecollResult_t sparsecollReduceScatterVector(const sparsecollVector_t* in, s
                                                  sparsecollStream_t stream) {
   return guard("ReduceScatterVector", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkStream(stream));
+    SC_TRY(checkOnHost(*live, stream));
     return reduceScatterVector(*live, in, out, bounds);
   });
 }
@@ -61,7 +68,7 @@ sparsecollResult_t sparsecollAllGatherVector(const sparsecollVector_t* in, spars
                                              sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("AllGatherVector", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkStream(stream));
+    SC_TRY(checkOnHost(*live, stream));
     return allGatherVector(*live, in, out);
   });
 }
@@ -71,7 +78,7 @@ sparsecollResult_t sparsecollSelect(const void* in, uint64_t n, sparsecollDataTy
                                     sparsecollStream_t stream) {
   return guard("Select", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkStream(stream));
+    SC_TRY(checkOnHost(*live, stream));
     return selectEntries(*live, in, n, type, params, out);
   });
 }
@@ -80,7 +87,7 @@ sparsecollResult_t sparsecollMerge(const sparsecollVector_t* a, const sparsecoll
                                    sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("Merge", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkStream(stream));
+    SC_TRY(checkOnHost(*live, stream));
     return mergeVectors(*live, a, b, out);
   });
 }
@@ -89,7 +96,7 @@ sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t* in, void* dens
                                         sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("ScatterAdd", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkStream(stream));
+    SC_TRY(checkOnHost(*live, stream));
     return scatterAdd(*live, in, dense, n, scale);
   });
 }

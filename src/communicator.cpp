@@ -50,6 +50,8 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   if (given.backend == sparsecollBackendHost && onDevices) return invalid("config.backend is the host, with devices");
   if (given.transport > sparsecollTransportThreads)
     return unsupported("transport {} does not run ranks inside one process", given.transport);
+  if (given.nonFinite == sparsecollNonFiniteError && onDevices)
+    return unsupported("NonFiniteError on devices, whose steps end before the host knows what they met");
   CommunicatorConfig config;
   if (given.nonFinite == sparsecollNonFiniteError) config.nonFinite = sparsecollNonFiniteError;
   config.opTimeoutMs = given.opTimeoutMs != 0 ? given.opTimeoutMs : kDefaultOpTimeoutMs;
@@ -99,6 +101,12 @@ Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int r
 Status Communicator::makeAgreementRoom() {
   SC_TRY(agreementRoom_, AgreementRoom::make(*transport_, budget_));
   return {};
+}
+
+Status Communicator::settle(Stream stream, uint64_t timeoutMs) {
+  Status status = kernels_->findings(stream, Deadline::in(timeoutMs != 0 ? timeoutMs : config_.opTimeoutMs));
+  if (!status.ok() && status.result() != sparsecollTimeout) record(status, sequence_);
+  return status;
 }
 
 void Communicator::close() { record(fail(sparsecollInvalidUsage, "the communicator was destroyed"), 0, true); }

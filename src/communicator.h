@@ -67,6 +67,10 @@ class Communicator {
     return status;
   }
 
+  // Waits for what this rank has enqueued on a stream, and records what was found wrong on the way.
+  // Errors: Timeout, and whatever was found.
+  Status settle(Stream stream, uint64_t timeoutMs);
+
   AgreementRoom& agreementRoom() { return agreementRoom_; }
 
   void abort();

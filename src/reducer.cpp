@@ -154,6 +154,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   step_ = {};
   outLeftResidual_ = false;
+  lastStream_ = stream;
   selection_->use(stream);
   schedule_.follow(*selection_);
   const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};
@@ -315,9 +316,22 @@ void Reducer::countStep(const Operation& operation, const Status& status) {
   comm_->addStats(step_);
 }
 
+// Steps on a device are counted there, and known to the host once they are over.
+void Reducer::addDeviceStats(sparsecollStats_t& stats) const {
+  if (comm_->onHost() || selection_ == nullptr || stats.opsStarted == 0) return;
+  Control control{};
+  comm_->kernels().copy(&control, selection_->control(), sizeof control, lastStream_);
+  tellControl(control, stats);
+  stats.opsNonFinite = control.totals.nonFinite;
+  stats.opsOverflow = control.totals.overflows;
+  stats.opsFallback = control.totals.fallbacks;
+  stats.entriesLost = control.totals.lost + control.lost;
+}
+
 sparsecollStats_t Reducer::stats() const {
   const std::lock_guard lock(mutex_);
   sparsecollStats_t now = total_;
+  addDeviceStats(now);
   now.workspaceBytes = budget_->inUse();
   now.workspacePeakBytes = budget_->peak();
   return now;

@@ -100,6 +100,7 @@ class Reducer {
   void leaveResidual(int which, const Delivered& delivered, Stream stream);
   void prepareOut(void* out, Stream stream);
   Finish finishScale() const;
+  void addDeviceStats(sparsecollStats_t& stats) const;
   void tellControl(const Control& control, sparsecollStats_t& stats) const;
   void countStep(const Operation& operation, const Status& status);
   Status checkAgainstResidual(const void* vector, uint64_t bytes) const;
@@ -126,6 +127,7 @@ class Reducer {
   Buffer touchedLines_;  // OUT_PRESERVED: where the last sum lies in out
   int current_ = 0;      // transactional: the buffer that holds the committed residual
   void* lastOut_ = nullptr;
+  Stream lastStream_;             // of the latest step
   bool outLeftResidual_ = false;  // what the last step delivered is not in the residual any more
   sparsecollStats_t step_{};      // the step being run
   mutable std::mutex mutex_;      // guards total_

@@ -61,6 +61,7 @@ Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
 Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec) {
   SC_TRY(chooseTeams(spec, comm->ranks()));
+  if (spec.transactional && !comm->onHost()) return unsupported("transactional reducers on devices");
   std::vector<Agreed> fields = agreedFieldsOf(spec);
   fields.reserve(fields.size() + 1);
   SC_TRY(const Agreement agreement, agree(*comm, call, fields));

@@ -159,6 +159,7 @@ class ThreadsTransport final : public Transport {
 
   // Round two: nobody returns before every part is summed, nor while its vectors are in use.
   Status sumTogether(Operation& operation, const DenseArgs& args, Stream stream) {
+    if (ordersStreams()) return sumOnDevices(operation, args, stream);
     if (!group_->enter()) return group_->whoIsDown(rank_);
     bool nonFinite = false;
     const bool complete = sumOwnPart(operation, args, nonFinite, stream);
@@ -169,6 +170,45 @@ class ThreadsTransport final : public Transport {
       nonFinite = nonFinite || (readHeader(message.frame).flags & kFrameNonFinite) != 0;
     if (args.nonFinite != nullptr) *args.nonFinite = nonFinite;
     return {};
+  }
+
+  // The streams see to it that nobody writes to a vector before it is read, nor returns it before it is written. Nobody
+  // looks whether the sum is finite: the host would have to wait for that.
+  Status sumOnDevices(Operation& operation, const DenseArgs& args, Stream stream) {
+    const Part part = ownPart(args);
+    setSlabs(part.begin, args.type);
+    kernels_->denseSum(
+        {slabIn_, slabOut_, args.type, part.end - part.begin, args.inputScale, args.finish, args.accumulate, nullptr},
+        stream);
+    countDense(operation, args, part);
+    return exchangeHeader(operation, group_->offer(rank_, operation.sequence).done, 0);
+  }
+
+  struct Part {
+    uint64_t begin, end;
+  };
+  Part ownPart(const DenseArgs& args) const {
+    const auto ranks = static_cast<uint64_t>(group_->ranks());
+    const uint64_t length = alignUp((args.n + ranks - 1) / ranks, 64);
+    const uint64_t begin = std::min(args.n, length * static_cast<uint64_t>(rank_));
+    return {begin, std::min(args.n, begin + length)};
+  }
+
+  // All ranks' vectors from element `at` on.
+  void setSlabs(uint64_t at, sparsecollDataType_t type) {
+    for (size_t r = 0; r < slabIn_.size(); ++r) {
+      slabIn_[r] = static_cast<const std::byte*>(in_[r]) + at * elementBytes(type);
+      slabOut_[r] = static_cast<std::byte*>(out_[r]) + at * elementBytes(type);
+    }
+  }
+
+  // Contributions to the other owners, and this part's sum to everyone: together what a ring sends.
+  void countDense(Operation& operation, const DenseArgs& args, const Part& part) const {
+    const uint64_t own = part.end - part.begin;
+    const uint64_t toOwners = (args.n - own) * elementBytes(args.type);
+    const uint64_t toAll = own * (slabIn_.size() - 1) * elementBytes(args.type);
+    operation.sentBytes += toOwners + toAll;
+    operation.receivedBytes += toOwners + toAll;
   }
 
   // A header-only frame to everyone, and everyone's checked.
@@ -192,26 +232,17 @@ class ThreadsTransport final : public Transport {
   // This rank owns one part of the vector: it reads it from every rank and writes the sum to every rank. Returns false
   // if it gave up because a rank failed.
   bool sumOwnPart(Operation& operation, const DenseArgs& args, bool& nonFinite, Stream stream) {
-    const auto ranks = static_cast<uint64_t>(group_->ranks());
-    const uint64_t part = alignUp((args.n + ranks - 1) / ranks, 64);
-    const uint64_t begin = std::min(args.n, part * static_cast<uint64_t>(rank_));
-    const uint64_t end = std::min(args.n, begin + part);
-    const uint64_t bytes = elementBytes(args.type);
+    const Part part = ownPart(args);
     uint32_t anyNonFinite = 0;
-    for (uint64_t at = begin; at < end; at += kSlabElements) {
+    for (uint64_t at = part.begin; at < part.end; at += kSlabElements) {
       if (group_->anyDown()) return false;
-      for (size_t r = 0; r < ranks; ++r) {
-        slabIn_[r] = static_cast<const std::byte*>(in_[r]) + at * bytes;
-        slabOut_[r] = static_cast<std::byte*>(out_[r]) + at * bytes;
-      }
-      kernels_->denseSum({slabIn_, slabOut_, args.type, std::min(kSlabElements, end - at), args.inputScale, args.finish,
-                          args.accumulate, &anyNonFinite},
+      setSlabs(at, args.type);
+      kernels_->denseSum({slabIn_, slabOut_, args.type, std::min(kSlabElements, part.end - at), args.inputScale,
+                          args.finish, args.accumulate, &anyNonFinite},
                          stream);
     }
     nonFinite = anyNonFinite != 0;
-    // Contributions to the other owners, and this part's sum to everyone: together what a ring sends.
-    operation.sentBytes += (args.n - (end - begin) + (end - begin) * (ranks - 1)) * bytes;
-    operation.receivedBytes += ((end - begin) * (ranks - 1) + args.n - (end - begin)) * bytes;
+    countDense(operation, args, part);
     return true;
   }
 

@@ -42,7 +42,7 @@ void checkSame(const std::vector<A>& acc, const std::vector<WindowSpec>& windows
       CHECK(difference(got, wanted, where != List::Values::kNone) == "");
       CHECK(stateOf(step, windows.size()) == stateOf(expected, windows.size()));
       CHECK(test::difference(step.acc(), expected.acc()) == "");
-      CHECK(device->findings(device.stream()).ok());
+      CHECK(device->findings(device.stream(), Deadline::in(600000)).ok());
     }
   });
 }

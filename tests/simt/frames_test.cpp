@@ -100,7 +100,7 @@ TEST_CASE("a frame with more entries than room is told as such, and nothing is w
   Outcome outcome;
   std::byte* const frame = noisyFrame(outcome, kLayouts[0], 0xfffffff0u, 0);
   ends.device().seal({frame, kLayouts[0], kIdentity, &sender, withPayload}, ends.stream());
-  CHECK(ends.device().findings(ends.stream()).result() == sparsecollCorrupted);
+  CHECK(ends.device().findings(ends.stream(), Deadline::in(600000)).result() == sparsecollCorrupted);
   CHECK(checkFrame(frame, kLayouts[0].capacityBytes(), kLayouts[0], kIdentity, withPayload).takeStatusOrOk().result() ==
         sparsecollCorrupted);
 }
@@ -171,7 +171,7 @@ sparsecollResult_t opened(TwoBackEnds& ends, Received& received, size_t ranks, b
   ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
     Block block(ranks, isDouble);
     Status status = kernels.open(received.args(&block.control), stream);
-    if (status.ok()) status = kernels.findings(stream);
+    if (status.ok()) status = kernels.findings(stream, Deadline::in(600000));
     result = status.result();
     *outcome.room<sparsecollResult_t>(1) = result;
     *outcome.room<int>(1) = status.failure().peer;
@@ -333,7 +333,7 @@ TEST_CASE("a recorded step seals and opens with the sequence that is current whe
   for (; sequence < 8; ++sequence) {
     REQUIRE(cudaGraphLaunch(recorded, handle) == cudaSuccess);
     CHECK(readHeader(frame).sequence == sequence);
-    CHECK(ends.device().findings(stream).ok());
+    CHECK(ends.device().findings(stream, Deadline::in(600000)).ok());
   }
   CHECK(cudaGraphExecDestroy(recorded) == cudaSuccess);
   CHECK(cudaGraphDestroy(graph) == cudaSuccess);

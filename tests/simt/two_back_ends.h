@@ -91,7 +91,7 @@ class TwoBackEnds {
       Outcome got;
       const Stream stream{nullptr, workspace_.get()};
       call(*device_, stream, got);
-      got.end(device_->findings(stream));
+      got.end(device_->findings(stream, Deadline::in(600000)));
       INFO("schedule " << seed);
       CHECK(got.differs(expected) == "");
       for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
