@@ -17,8 +17,12 @@ if(NOT SPARSECOLL_CUDA_FOUND)
   return()
 endif()
 
-set(SPARSECOLL_CUDA_ARCHITECTURES "80-real;86-real;89-real;90-real;100-real;100-virtual" CACHE STRING
-  "Devices to compile for; the last one also as PTX for later ones")
+set(architectures "80-real;86-real;89-real;90-real;100-real;100-virtual")
+if(DEFINED ENV{CUDAARCHS})
+  set(architectures $ENV{CUDAARCHS})
+endif()
+set(SPARSECOLL_CUDA_ARCHITECTURES ${architectures} CACHE STRING
+  "Devices to compile for; the last one also as PTX for later ones. CUDAARCHS in the environment is the default")
 set(CMAKE_CUDA_ARCHITECTURES ${SPARSECOLL_CUDA_ARCHITECTURES})
 if(NOT DEFINED CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
@@ -38,9 +42,7 @@ set(CMAKE_CUDA_EXTENSIONS OFF)
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 
 # Contraction is off on devices too (options.cmake). Constant expressions of the standard library may be called from
-# device code. 20208: no device code uses long double; it stands in a header of fmt, whose own test of constant
-# expressions does not know nvcc's.
+# device code.
 add_library(sparsecoll_cuda_flags INTERFACE)
 target_compile_options(sparsecoll_cuda_flags INTERFACE
-  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-fmad=false;-diag-suppress=20208;-Werror=all-warnings>")
-target_compile_definitions(sparsecoll_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-fmad=false;-Werror=all-warnings>")

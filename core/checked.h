@@ -7,6 +7,7 @@
 
 namespace sparsecoll {
 
+#if SC_FORMATS
 inline Result<uint64_t> checkedMul(uint64_t a, uint64_t b) {
   uint64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return invalid("size {} * {} does not fit in 64 bits", a, b);
@@ -18,6 +19,7 @@ inline Result<uint64_t> checkedAdd(uint64_t a, uint64_t b) {
   if (__builtin_add_overflow(a, b, &sum)) return invalid("size {} + {} does not fit in 64 bits", a, b);
   return sum;
 }
+#endif
 
 constexpr uint64_t alignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;

@@ -3,6 +3,8 @@
 // both have.
 //
 // SC_DEVICE_CODE is 1 where the compiler knows CUDA's words: its own, or a test's that runs device code on the host.
+//
+// SC_FORMATS is 0 for CUDA's own compiler: it takes long over the formatting library, and device code says nothing.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -17,4 +19,10 @@
 #define SC_HD __attribute__((always_inline))
 #define SC_BOTH
 #define SC_DEVICE_CODE 0
+#endif
+
+#if defined(__CUDACC__)
+#define SC_FORMATS 0
+#else
+#define SC_FORMATS 1
 #endif

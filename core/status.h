@@ -47,6 +47,7 @@ class [[nodiscard]] Result {
   std::variant<T, Status> state_;
 };
 
+#if SC_FORMATS
 template <class... Args>
 Status fail(sparsecollResult_t result, fmt::format_string<Args...> text, Args&&... args) {
   return Status(Failure{result, -1, {}, Text<256>::format(text, std::forward<Args>(args)...)});
@@ -73,6 +74,7 @@ template <class... Args>
 Status unsupported(fmt::format_string<Args...> text, Args&&... args) {
   return fail(sparsecollUnsupported, text, std::forward<Args>(args)...);
 }
+#endif
 
 // Whether a communicator survives this result (see the head of sparsecoll.h).
 inline bool isFatal(sparsecollResult_t result) {

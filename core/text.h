@@ -1,7 +1,11 @@
 // Text of limited length that needs no memory: what a failure says must not itself fail. What does not fit is cut off.
 #pragma once
 
+#include "core/portable.h"
+
+#if SC_FORMATS
 #include <fmt/format.h>
+#endif
 
 #include <algorithm>
 #include <cstddef>
@@ -16,6 +20,7 @@ class Text {
   Text(const char* text) { add(text); }
   Text(std::string_view text) { add(text); }
 
+#if SC_FORMATS
   template <class... Args>
   static Text format(fmt::format_string<Args...> pattern, Args&&... args) {
     Text text;
@@ -30,6 +35,7 @@ class Text {
     length_ += std::min(end.size, room);
     bytes_[length_] = 0;
   }
+#endif
 
   bool empty() const { return length_ == 0; }
   const char* c_str() const { return bytes_; }
@@ -45,6 +51,7 @@ class Text {
 
 }  // namespace sparsecoll
 
+#if SC_FORMATS
 template <size_t kSize>
 struct fmt::formatter<sparsecoll::Text<kSize>> : fmt::formatter<std::string_view> {
   template <class Context>
@@ -52,3 +59,4 @@ struct fmt::formatter<sparsecoll::Text<kSize>> : fmt::formatter<std::string_view
     return fmt::formatter<std::string_view>::format(text.view(), context);
   }
 };
+#endif

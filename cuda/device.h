@@ -10,11 +10,13 @@
 
 #include "core/numeric.h"
 
+#if SC_DEVICE_CODE
 #if defined(SPARSECOLL_SIMT)
 #define SC_DYNAMIC_SHARED(Type, name) Type* const name = static_cast<Type*>(simtDynamicShared())
 #else
 extern __shared__ __align__(16) unsigned char sparsecollDynamicShared[];
 #define SC_DYNAMIC_SHARED(Type, name) Type* const name = reinterpret_cast<Type*>(sparsecollDynamicShared)
+#endif
 #endif
 
 namespace sparsecoll::cuda {
@@ -23,6 +25,7 @@ inline constexpr uint32_t kWarp = 32;
 inline constexpr uint32_t kThreads = 256;  // a block, unless a kernel says otherwise
 inline constexpr uint32_t kAllLanes = 0xffffffffu;
 
+#if SC_DEVICE_CODE
 __device__ inline uint32_t laneIndex() { return threadIdx.x % kWarp; }
 __device__ inline uint32_t warpIndex() { return threadIdx.x / kWarp; }
 __device__ inline uint32_t lanesBelow() { return (1u << laneIndex()) - 1; }
@@ -46,5 +49,6 @@ template <class A>
 __device__ inline auto keyOf(A x) {
   return Magnitude<A>::of(x);
 }
+#endif
 
 }  // namespace sparsecoll::cuda

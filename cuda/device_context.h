@@ -54,13 +54,13 @@ class DeviceContext {
 
   // The first call of the runtime that failed since the last look.
   void note(const char* name, uint64_t size, cudaError_t error) {
-    if (error == cudaSuccess || !failure_.ok()) return;
-    failure_ = fail(sparsecollCudaError, "{} over {} elements on device {}: {}", name, size, ordinal_,
-                    cudaGetErrorString(error));
+    if (error != cudaSuccess && failure_.ok()) noteFailure(name, size, error);
   }
   Status takeFailure() { return std::exchange(failure_, Status()); }
 
  private:
+  void noteFailure(const char* name, uint64_t size, cudaError_t error);
+
   static constexpr uint32_t kBlocksPerProcessor = 16;
   static constexpr uint32_t kBlocksPerProcessorInRows = 4;
 

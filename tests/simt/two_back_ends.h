@@ -86,7 +86,12 @@ class TwoBackEnds {
   Outcome check(const Call& call) {
     Outcome expected;
     call(*host_, {}, expected);
-    for (const uint64_t seed : {uint64_t{0}, ++seed_, ++seed_}) {
+#ifdef SPARSECOLL_TEST_SANITIZED
+    const uint64_t seeds[] = {++seed_};
+#else
+    const uint64_t seeds[] = {0, ++seed_, ++seed_};
+#endif
+    for (const uint64_t seed : seeds) {
       simt::schedule(seed);
       Outcome got;
       const Stream stream{nullptr, workspace_.get()};

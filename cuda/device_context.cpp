@@ -17,4 +17,9 @@ Result<DeviceContext> DeviceContext::make(int ordinal) {
   return context;
 }
 
+void DeviceContext::noteFailure(const char* name, uint64_t size, cudaError_t error) {
+  failure_ = fail(sparsecollCudaError, "{} over {} elements on device {}: {}", name, size, ordinal_,
+                  cudaGetErrorString(error));
+}
+
 }  // namespace sparsecoll::cuda
