@@ -88,7 +88,7 @@ __device__ inline bool isDropped(const ArrivalView<A>& view, uint32_t i) {
 
 // Also puts acc back.
 template <class A>
-__global__ void __launch_bounds__(kThreads) countDropped(ArrivalView<A> view) {
+__global__ void __launch_bounds__(kThreads, 1) countDropped(ArrivalView<A> view) {
   __shared__ BlockSums<uint32_t> sums;
   __shared__ BlockSums<uint64_t> scan;
   const uint64_t count = *view.count;
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads) countDropped(ArrivalView<A> view) {
 }
 
 template <class A>
-__global__ void __launch_bounds__(kThreads) writeDropped(ArrivalView<A> view) {
+__global__ void __launch_bounds__(kThreads, 1) writeDropped(ArrivalView<A> view) {
   __shared__ BlockSums<uint32_t> sums;
   const uint64_t count = *view.count;
   const uint64_t tiles = (count + view.tile - 1) / view.tile;

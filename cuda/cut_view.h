@@ -48,8 +48,8 @@ template <class A>
 __device__ inline WindowEntries<A> entriesOf(const CutView<A>& view, uint32_t w, uint64_t tile) {
   const Window& window = view.control->windows[w];
   if (view.space.cuts[w].dense != 0) {
-    const uint64_t begin = window.begin > tile * kTile ? window.begin : tile * kTile;
-    const uint64_t end = window.end < (tile + 1) * kTile ? window.end : (tile + 1) * kTile;
+    const uint64_t begin = window.begin > tile * kPieceTile ? window.begin : tile * kPieceTile;
+    const uint64_t end = window.end < (tile + 1) * kPieceTile ? window.end : (tile + 1) * kPieceTile;
     return {nullptr, view.acc + begin, begin, end - begin};
   }
   const Piece piece = view.space.pieces[tile + w];
@@ -57,9 +57,9 @@ __device__ inline WindowEntries<A> entriesOf(const CutView<A>& view, uint32_t w,
   return {view.candidateIndices + slot, view.candidateValues + slot, 0, piece.count};
 }
 
-__device__ inline uint64_t firstTile(const Window& window) { return window.begin / kTile; }
+__device__ inline uint64_t firstTile(const Window& window) { return window.begin / kPieceTile; }
 __device__ inline uint64_t tilesOf(const Window& window) {
-  return window.end > window.begin ? (window.end - 1) / kTile - window.begin / kTile + 1 : 0;
+  return window.end > window.begin ? (window.end - 1) / kPieceTile - window.begin / kPieceTile + 1 : 0;
 }
 
 template <class A>

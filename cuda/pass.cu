@@ -13,10 +13,14 @@ namespace sparsecoll::cuda {
 namespace {
 
 constexpr uint32_t kPassThreads = 512;
-constexpr uint32_t kEach = kTile / kPassThreads;  // elements a thread has of a tile,
-constexpr uint32_t kRows = kEach / kLanesWide;    // in so many fours, a row of its warp each
-constexpr uint32_t kRow = kWarp * kLanesWide;     // elements of a row
-constexpr uint32_t kStretch = kRow * kRows;       // elements of a warp, in index order
+constexpr uint32_t kEach = kPieceTile / kPassThreads;  // elements a thread has of a tile,
+constexpr uint32_t kRows = kEach / kLanesWide;         // in so many fours, a row of its warp each
+constexpr uint32_t kRow = kWarp * kLanesWide;          // elements of a row
+constexpr uint32_t kStretch = kRow * kRows;            // elements of a warp, in index order
+
+// Two blocks a processor, so that one loads while the other counts; doubles need more registers than that leaves.
+template <class A>
+inline constexpr uint32_t kBlocksAtOnce = sizeof(A) == 4 ? 2 : 1;
 
 template <class A>
 struct Held {
@@ -99,8 +103,8 @@ struct WindowPart {
 };
 
 __device__ inline WindowPart partIn(const Window& window, uint64_t tile) {
-  const uint64_t low = tile * kTile;
-  const uint64_t end = window.end < low + kTile ? window.end - low : kTile;
+  const uint64_t low = tile * kPieceTile;
+  const uint64_t end = window.end < low + kPieceTile ? window.end - low : kPieceTile;
   return {static_cast<uint32_t>(window.begin > low ? window.begin - low : 0), static_cast<uint32_t>(end)};
 }
 
@@ -127,17 +131,17 @@ __device__ void collectPiece(const PassView<A, T>& view, uint32_t w, uint64_t ti
   __syncthreads();
   // A thread's elements are spread over the rows of its warp, so its place among the warp's comes row by row.
   const uint32_t beforeWarp = __shfl_sync(kAllLanes, found.below, 0);
-  storeCandidates(view, window, tile * kTile, held, bits, room.first + beforeWarp);
+  storeCandidates(view, window, tile * kPieceTile, held, bits, room.first + beforeWarp);
 }
 
 template <class A, class T>
-__global__ void __launch_bounds__(kPassThreads) passTiles(PassView<A, T> view) {
+__global__ void __launch_bounds__(kPassThreads, kBlocksAtOnce<A>) passTiles(PassView<A, T> view) {
   __shared__ PassRoom<A> room;
   const Control& control = *view.control;
   const AccSource<A, T> source = view.source.onDevice();
-  for (uint64_t tile = blockIdx.x; tile * kTile < view.n; tile += gridDim.x) {
-    const uint64_t tileBegin = tile * kTile;
-    const uint64_t tileEnd = tileBegin + kTile < view.n ? tileBegin + kTile : view.n;
+  for (uint64_t tile = blockIdx.x; tile * kPieceTile < view.n; tile += gridDim.x) {
+    const uint64_t tileBegin = tile * kPieceTile;
+    const uint64_t tileEnd = tileBegin + kPieceTile < view.n ? tileBegin + kPieceTile : view.n;
     const Held<A> held = formTile(view, source, tileBegin);
     uint32_t outside = 0;  // elements of no window that are not finite
     for (uint32_t e = 0; e < kEach; ++e)
@@ -156,7 +160,7 @@ __global__ void __launch_bounds__(kPassThreads) passTiles(PassView<A, T> view) {
 
 // A row of blocks a window.
 template <class A>
-__global__ void __launch_bounds__(kPassThreads) collectMarked(CutView<A> cut, PassView<A, A> view) {
+__global__ void __launch_bounds__(kPassThreads, 1) collectMarked(CutView<A> cut, PassView<A, A> view) {
   __shared__ PassRoom<A> room;
   const AccSource<A, A> source = view.source.onDevice();
   for (uint32_t i = blockIdx.y; i < cut.space.turn->windows; i += gridDim.y) {
@@ -165,7 +169,7 @@ __global__ void __launch_bounds__(kPassThreads) collectMarked(CutView<A> cut, Pa
     Window& window = view.control->windows[w];
     for (uint64_t t = blockIdx.x; t < tilesOf(window); t += gridDim.x) {
       const uint64_t tile = firstTile(window) + t;
-      const Held<A> held = formTile(view, source, tile * kTile);
+      const Held<A> held = formTile(view, source, tile * kPieceTile);
       const WindowPart part = partIn(window, tile);
       collectPiece(view, w, tile, part.begin, part.end, held, window.listed, room);
     }
@@ -207,7 +211,7 @@ void passOf(const PassArgs& args, DeviceContext& device, Stream stream) {
   if (args.norms) {
     measureNorms(view, device, stream);
   } else {
-    device.launch("passTiles", args.n, passTiles<A, T>, device.gridFor(args.n, kTile, kPassThreads), stream, view);
+    device.launch("passTiles", args.n, passTiles<A, T>, device.gridFor(args.n, kPieceTile, kPassThreads), stream, view);
   }
   const auto windows = static_cast<uint32_t>(args.norms ? 0 : view.space.windows);
   device.launch("nameOutside", args.n, nameOutside<A>, {1, kNamingThreads}, stream, args.control, acc, args.n, windows);

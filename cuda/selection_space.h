@@ -11,6 +11,7 @@
 
 namespace sparsecoll::cuda {
 
+inline constexpr uint64_t kPieceTile = 4096;      // elements that the pass looks at together
 inline constexpr uint32_t kDigits = 2048;         // bins of one step of a radix descent
 inline constexpr uint64_t kOneBlockMost = 65536;  // windows of up to this many elements are cut by one block each
 
@@ -60,7 +61,7 @@ struct SelectionSpace {
 
   static SelectionSpace place(const WorkspaceNeed& need, Placement& at) {
     SelectionSpace space;
-    space.tiles = (need.n + kTile - 1) / kTile;
+    space.tiles = (need.n + kPieceTile - 1) / kPieceTile;
     space.windows = need.windows;
     space.mostBig = std::min(need.windows, need.n / kOneBlockMost);
     at.take(space.turn, 1);
