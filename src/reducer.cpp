@@ -154,7 +154,10 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   step_ = {};
   outLeftResidual_ = false;
-  lastStream_ = stream;
+  {
+    const std::lock_guard lock(mutex_);
+    lastStream_ = stream;
+  }
   selection_->use(stream);
   schedule_.follow(*selection_);
   const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};

@@ -127,11 +127,11 @@ class Reducer {
   Buffer touchedLines_;  // OUT_PRESERVED: where the last sum lies in out
   int current_ = 0;      // transactional: the buffer that holds the committed residual
   void* lastOut_ = nullptr;
-  Stream lastStream_;             // of the latest step
   bool outLeftResidual_ = false;  // what the last step delivered is not in the residual any more
   sparsecollStats_t step_{};      // the step being run
-  mutable std::mutex mutex_;      // guards total_
+  mutable std::mutex mutex_;      // guards what follows
   sparsecollStats_t total_;
+  Stream lastStream_;  // of the latest step
 };
 
 // Element-aligned, and equal or disjoint.

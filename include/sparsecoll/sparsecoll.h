@@ -17,7 +17,10 @@
    CommAbort and the Destroy calls remain useful.
    Threads. One thread at a time per communicator and the reducers on it; CommGetAsyncError, CommGetFailure, CommAbort,
    GetStats, ReducerGetStats and GetLastError may be called from any thread at any moment.
-   Streams. On host communicators the stream must be NULL and every call has finished when it returns.
+   Streams. On host communicators the stream must be NULL and every call has finished when it returns. On devices calls
+   of reducers only enqueue on the stream (NULL: the default one); every rank calls them from its own thread. What goes
+   wrong there CommWait tells. Vectors lie on the rank's device; sparse vectors, transactional reducers and
+   sparsecollNonFiniteError are Unsupported there.
    Memory. Input and output are equal or disjoint; a partial overlap is InvalidArgument. Pointers need the alignment of
    their element type. Structs, strings and arrays passed in are copied before a call returns. */
 #ifndef SPARSECOLL_H_
@@ -386,8 +389,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollBackendAvailable(int32_t backend, in
 /* ---- communicators ------------------------------------------------------------------------------------------------ */
 
 /* Makes nRanks communicators inside this process, rank i in comms[i]; each is then used by its own thread.
-   devices: NULL for host memory. config: NULL for defaults. nRanks: 1 to 1024.
-   Errors: InvalidArgument, Unsupported, OutOfMemory; then comms is untouched. */
+   devices: NULL for host memory, else nRanks CUDA ordinals, which may be equal. config: NULL for defaults. nRanks: 1 to
+   1024, on devices to 256. Errors: InvalidArgument, Unsupported (no CUDA in this build, no driver), CudaError,
+   OutOfMemory; then comms is untouched. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms, int nRanks, const int* devices,
                                                         const sparsecollConfig_t* config);
 
@@ -400,8 +404,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t c
 /* Copies the latest failure, fatal or not. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
 
-/* Waits until the stream is done, for an error, or for timeoutMs (0: the configured default). On host communicators
-   there is nothing to wait for: returns the fatal error or Success. */
+/* Waits until the stream is done, for an error, or for timeoutMs (0: the configured default); returns the first thing
+   that kernels found wrong since the last call. On host communicators there is nothing to wait for: returns the fatal
+   error or Success. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs);
 
 /* Ends every wait of this rank with Aborted and of its peers with PeerFailed. Frees nothing, needs no peer, may be
