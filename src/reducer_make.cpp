@@ -140,7 +140,8 @@ Status Reducer::allocate() {
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
     SC_TRY(touchedLines_, kernels.allocate(touchedBytes(spec_.n), budget_));
   }
-  return {};
+  // What was zeroed and copied here must be there before a step on any stream.
+  return kernels.findings({}, Deadline::in(comm_->config().opTimeoutMs));
 }
 
 sparsecollReducerInfo_t Reducer::info() const {
