@@ -30,15 +30,9 @@ struct ArrivalView {
     const Control& control = *cut.control;
     const uint32_t w = firstWindowPast(control, indices[i]);
     if (w == control.windowCount || control.windows[w].begin > indices[i]) return kNoWindow;
-    uint32_t low = 0;
-    for (uint32_t high = cut.space.turn->windows; low < high;) {
-      const uint32_t middle = (low + high) / 2;
-      if (cut.chosen(middle) < w)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low < cut.space.turn->windows && cut.chosen(low) == w ? w : kNoWindow;
+    const uint32_t windows = cut.space.turn->windows;
+    const uint32_t place = firstWhere(0, windows, [&](uint32_t c) { return cut.chosen(c) >= w; });
+    return place < windows && cut.chosen(place) == w ? w : kNoWindow;
   }
 };
 
@@ -74,16 +68,9 @@ template <class A>
 __device__ inline bool isDropped(const ArrivalView<A>& view, uint32_t i) {
   if (view.windowOf(i) == ArrivalView<A>::kNoWindow) return false;
   const uint32_t* const kept = view.cut.target.indices;
-  uint32_t low = 0;
   const uint32_t count = *view.cut.target.count;
-  for (uint32_t high = count; low < high;) {
-    const uint32_t middle = (low + high) / 2;
-    if (kept[middle] < view.indices[i])
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low == count || kept[low] != view.indices[i];
+  const uint32_t at = firstNotBelow(kept, 0, count, view.indices[i]);
+  return at == count || kept[at] != view.indices[i];
 }
 
 // Also puts acc back.

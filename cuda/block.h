@@ -70,9 +70,4 @@ __device__ inline bool lastOf(uint32_t& counter, uint32_t blocks) {
   return last != 0;
 }
 
-// In every thread the number of threads for which it holds.
-__device__ inline uint32_t warpCount(bool holds) {
-  return static_cast<uint32_t>(__popc(__ballot_sync(kAllLanes, holds)));
-}
-
 }  // namespace sparsecoll::cuda

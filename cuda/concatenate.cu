@@ -68,17 +68,10 @@ __global__ void __launch_bounds__(kThreads)
   const uint64_t total = turn->total;
   const ListSlots<A> slots = slotsOf<A>(to, total);
   for (uint64_t i = globalThread(); i < total; i += globalThreads()) {
-    uint32_t low = 0;
-    for (uint32_t high = count; high - low > 1;) {
-      const uint32_t middle = low + (high - low) / 2;
-      if (parts[middle].outAt <= i)
-        low = middle;
-      else
-        high = middle;
-    }
-    const uint64_t j = i - parts[low].outAt;
-    slots.indices[i] = parts[low].indices[j];
-    if (slots.values != nullptr) slots.values[i] = static_cast<const A*>(parts[low].values)[j];
+    const LocatedPart& part = parts[firstWhere(1, count, [&](uint32_t p) { return parts[p].outAt > i; }) - 1];
+    const uint64_t j = i - part.outAt;
+    slots.indices[i] = part.indices[j];
+    if (slots.values != nullptr) slots.values[i] = static_cast<const A*>(part.values)[j];
   }
 }
 

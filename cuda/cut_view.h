@@ -62,32 +62,6 @@ __device__ inline uint64_t tilesOf(const Window& window) {
   return window.end > window.begin ? (window.end - 1) / kPieceTile - window.begin / kPieceTile + 1 : 0;
 }
 
-template <class A>
-inline constexpr uint32_t kKeyBits = sizeof(A) == 8 ? 63 : 31;
-inline constexpr uint32_t kDigitBits = 11;
-static_assert(1u << kDigitBits == kDigits);
-
-// The lowest bit of the digit that step s of a descent looks at.
-template <class A>
-SC_HD constexpr uint32_t digitShift(uint32_t step) {
-  const uint32_t seen = (step + 1) * kDigitBits;
-  return seen < kKeyBits<A> ? kKeyBits<A> - seen : 0;
-}
-template <class A>
-inline constexpr uint32_t kDigitSteps = (kKeyBits<A> + kDigitBits - 1) / kDigitBits;
-
-// Whether the key has the digits that the descent has found before this step.
-template <class A>
-__device__ inline bool hasPrefix(uint64_t key, uint64_t prefix, uint32_t step) {
-  return step == 0 || key >> digitShift<A>(step - 1) == prefix >> digitShift<A>(step - 1);
-}
-// The digit, among as many bins as it has; the last step's may be narrower.
-template <class A>
-__device__ inline uint32_t digitOf(uint64_t key, uint32_t step) {
-  const uint32_t above = step == 0 ? kKeyBits<A> : digitShift<A>(step - 1);
-  return static_cast<uint32_t>(key >> digitShift<A>(step)) & ((1u << (above - digitShift<A>(step))) - 1);
-}
-
 // What stays and what goes: everything above the window's key, and the first of those equal to it.
 struct Verdict {
   bool above;

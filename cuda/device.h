@@ -38,9 +38,6 @@ static_assert(sizeof(Wide) == sizeof(uint64_t));
 __device__ inline uint64_t atomicAddWide(uint64_t* at, uint64_t value) {
   return atomicAdd(reinterpret_cast<Wide*>(at), static_cast<Wide>(value));
 }
-__device__ inline uint64_t atomicMaxWide(uint64_t* at, uint64_t value) {
-  return atomicMax(reinterpret_cast<Wide*>(at), static_cast<Wide>(value));
-}
 __device__ inline uint64_t atomicMinWide(uint64_t* at, uint64_t value) {
   return atomicMin(reinterpret_cast<Wide*>(at), static_cast<Wide>(value));
 }

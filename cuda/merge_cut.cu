@@ -10,12 +10,6 @@ namespace sparsecoll::cuda {
 
 namespace {
 
-constexpr uint32_t kDigitBits = 11;
-static_assert(1u << kDigitBits == kDigits);
-
-template <class A>
-constexpr uint32_t kKeyBits = sizeof(A) * 8 - 1;  // magnitudes have no sign
-
 template <class A>
 struct CutRule {
   using Key = typename Magnitude<A>::Key;

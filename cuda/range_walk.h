@@ -4,6 +4,7 @@
 
 #include "core/control.h"
 #include "cuda/block.h"
+#include "cuda/search.h"
 #include "cuda/stretches.h"
 
 namespace sparsecoll::cuda {
@@ -57,20 +58,7 @@ struct Poison {
 #endif
 };
 
-// The first entry in [begin, end) whose index is not below low.
-template <class Index>
-__device__ inline uint32_t firstNotBelow(const Index* indices, uint32_t begin, uint32_t end, uint64_t low) {
-  while (begin < end) {
-    const uint32_t middle = begin + (end - begin) / 2;
-    if (indices[middle] < low)
-      begin = middle + 1;
-    else
-      end = middle;
-  }
-  return begin;
-}
-
-// The same in a list that may be a run; low counts from the first stretch on.
+// firstNotBelow in a list that may be a run; low counts from the first stretch on.
 template <class Index>
 __device__ inline uint32_t firstNotBelow(const LocatedList& list, uint64_t base, uint32_t begin, uint32_t end,
                                          uint64_t low) {

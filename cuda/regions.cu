@@ -3,6 +3,7 @@
 #include "core/list_span.h"
 #include "cuda/block.h"
 #include "cuda/frames.h"
+#include "cuda/search.h"
 #include "cuda/table.h"
 
 namespace sparsecoll::cuda {
@@ -14,16 +15,7 @@ __device__ ListSpan<float> indicesOf(const ListView& list) { return spanOf<float
 
 // Entries below index.
 __device__ uint32_t entriesBelow(const ListSpan<float>& list, uint64_t index) {
-  uint32_t low = 0;
-  uint32_t high = list.count;
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (list.indices[middle] < index)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return firstNotBelow(list.indices, 0, list.count, index);
 }
 
 // The same where the list may be a run that begins at `first`.

@@ -1,6 +1,7 @@
 // How many candidates reach each rung of a ladder of keys.
 #include "cuda/block.h"
 #include "cuda/device_workspace.h"
+#include "cuda/search.h"
 #include "cuda/selection.h"
 
 namespace sparsecoll::cuda {
@@ -20,15 +21,8 @@ __global__ void __launch_bounds__(kThreads) countLadder(Control* control, const 
   const uint64_t listed = window.found < window.slots ? window.found : window.slots;
   for (uint64_t i = globalThread(); i < listed; i += globalThreads()) {
     const uint64_t key = keyOf(values[window.firstSlot + i]);
-    uint32_t low = 0;  // rungs below it are reached
-    for (uint32_t high = kRungs; low < high;) {
-      const uint32_t middle = (low + high) / 2;
-      if (rungs[middle] <= key)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    if (low != 0) atomicAdd(&counts[low - 1], 1u);
+    const uint32_t reached = firstWhere(0, kRungs, [&](uint32_t j) { return rungs[j] > key; });
+    if (reached != 0) atomicAdd(&counts[reached - 1], 1u);
   }
   __syncthreads();
   for (uint32_t j = threadIdx.x; j < kRungs; j += blockDim.x)

@@ -40,7 +40,6 @@ struct CutTurn {
   uint32_t windows;    // chosen ones
   uint32_t bigCount;   // of them those that many blocks cut
   uint32_t nonFinite;  // 1: the entries of some window that reached its key are not all finite
-  uint32_t arrived;    // entries of arrivals, once each index
   uint64_t stride;     // of the sample: one run out of so many
   uint32_t done;       // blocks that have finished; zero between calls
 };

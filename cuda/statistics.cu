@@ -4,6 +4,7 @@
 #include "cuda/block.h"
 #include "cuda/device_workspace.h"
 #include "cuda/pass_view.h"
+#include "cuda/search.h"
 #include "cuda/selection.h"
 
 namespace sparsecoll::cuda {
@@ -44,11 +45,11 @@ __global__ void __launch_bounds__(kThreads) measureTiles(PassView<A, T> view) {
   const uint32_t ranges = 2 * windows + 1;
   const uint64_t numbers = (view.n + kTile - 1) / kTile + ranges;
   for (uint64_t number = globalThread() / kWarp; number < numbers; number += globalThreads() / kWarp) {
-    uint32_t range = 0;  // the last one that begins at this number or before it
-    for (uint32_t high = ranges; high - range > 1;) {
-      const uint32_t middle = (range + high) / 2;
-      (firstNumber(stretchAt(control, windows, view.n, middle), middle) <= number ? range : high) = middle;
-    }
+    // The last one that begins at this number or before it.
+    const uint32_t range =
+        firstWhere(1, ranges,
+                   [&](uint32_t r) { return firstNumber(stretchAt(control, windows, view.n, r), r) > number; }) -
+        1;
     const Stretch stretch = stretchAt(control, windows, view.n, range);
     const uint64_t begin = stretch.begin + (number - firstNumber(stretch, range)) * kTile;
     if (begin >= stretch.end) continue;

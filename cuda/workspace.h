@@ -23,7 +23,4 @@ class Placement {
   uint64_t bytes_ = 0;
 };
 
-struct SelectionSpace;
-struct ListSpace;
-
 }  // namespace sparsecoll::cuda
