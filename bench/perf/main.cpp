@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <map>
+#include <memory>
 #include <new>
 
 #include "bench/common/errors.h"
@@ -54,31 +54,37 @@ class Benchmark {
  private:
   void runShape(const Shape& shape) {
     Team team(shape.ranks);
-    const Roofline roofline = rooflineOf(shape, team);
+    const Roofline& roofline = rooflineOf(shape, team);
     report_.addRoofline(shape, roofline, options_.flags());
     const GradientPlan plan{shape.n,       shape.type,    options_.overlap,
                             options_.skew, options_.seed, variantsThatFit(shape.n, *shape.type, shape.ranks)};
     const Gradients gradients(plan, distribution_, team);
     if (plan.variants < 3) report_.note(fmt::format("memory for {} gradients a rank only", plan.variants));
     denseTotal_.reset();
-    for (const Case& each : casesOf(options_, shape)) runCase(each, gradients, roofline);
+    for (const Case& each : casesOf(options_, shape)) runCase(each, gradients, roofline, team);
   }
 
-  // The loops know nothing of element types.
-  Roofline rooflineOf(const Shape& shape, Team& team) {
-    const auto [known, isNew] = rooflines_.try_emplace({shape.n, shape.ranks});
-    if (isNew) known->second = measureRoofline(shape.n, team);
-    return known->second;
+  // The loops know nothing of element types. One shape's buffers at a time: the gradients need the memory, too.
+  const Roofline& rooflineOf(const Shape& shape, Team& team) {
+    const std::pair<uint64_t, int> key{shape.n, shape.ranks};
+    if (!roofline_ || rooflineKey_ != key) {
+      roofline_.reset();
+      roofline_ = std::make_unique<Roofline>(shape.n, team);
+      rooflineKey_ = key;
+    }
+    return *roofline_;
   }
 
-  void runCase(Case what, const Gradients& gradients, const Roofline& roofline) {
+  void runCase(Case what, const Gradients& gradients, const Roofline& roofline, Team& team) {
     const Shape& shape = what.shape;
     const StepCounts counts{options_.warmup, options_.steps};
     Row row;
     if (!options_.noCheck) row.check = checkCase(what, options_.seed);
     if (what.method.threshold == 0 && what.method.params().selector == sparsecollSelectThreshold)
       what.method.threshold = thresholdOfTopK(what, gradients, counts);
+    const double before = roofline.now(team);
     row.timing = timeSteps(what, gradients, counts);
+    const double after = roofline.now(team);
     if (what.dense) denseTotal_ = row.timing.total;
     row.n = shape.n;
     row.type = shape.type->name;
@@ -92,14 +98,15 @@ class Benchmark {
     if (!options_.against.empty() && denseTotal_) row.speedup = *denseTotal_ / row.timing.total;
     const bool momentum = what.method.params().momentum != 0;
     row.roofline = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags(), momentum) * shape.n) /
-                   roofline.bytesPerSecond * 1e6;
+                   ((before + after) / 2) * 1e6;
     report_.add(row);
   }
 
   const Options& options_;
   const Distribution& distribution_;
   Report report_;
-  std::map<std::pair<uint64_t, int>, Roofline> rooflines_;
+  std::unique_ptr<Roofline> roofline_;  // of the last shape
+  std::pair<uint64_t, int> rooflineKey_;
   std::optional<double> denseTotal_;  // of the current shape
 };
 

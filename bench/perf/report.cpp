@@ -134,19 +134,19 @@ void Report::note(const std::string& text) {
 void Report::addRoofline(const Shape& shape, const Roofline& roofline, uint32_t flags) {
   const auto time = [&](bool dense) {
     const auto bytes = static_cast<double>(localBytes(*shape.type, dense, flags) * shape.n);
-    return bytes / roofline.bytesPerSecond * 1e6;
+    return bytes / roofline.best() * 1e6;
   };
-  const double rate = roofline.bytesPerSecond * 1e-9;
+  const double rate = roofline.best() * 1e-9;
   note(fmt::format(
       "n {}, {}, threads:{}: local roofline {} us per step ({} B/element at {:.2f} GB/s a rank: {}); "
       "dense {} us ({} B/element)",
       shape.n, shape.type->name, shape.ranks, microseconds(time(false)), localBytes(*shape.type, false, flags), rate,
-      roofline.loop, microseconds(time(true)), localBytes(*shape.type, true, flags)));
+      roofline.loop(), microseconds(time(true)), localBytes(*shape.type, true, flags)));
   json_["context"]["rooflines"].push_back({{"n", shape.n},
                                            {"dtype", shape.type->name},
                                            {"ranks", fmt::format("threads:{}", shape.ranks)},
                                            {"gbps_per_rank", rate},
-                                           {"loop", roofline.loop},
+                                           {"loop", roofline.loop()},
                                            {"local_us", time(false)},
                                            {"dense_us", time(true)}});
 }

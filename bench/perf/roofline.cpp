@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
+#include <iterator>
 
 #include "bench/common/clock.h"
 #include "bench/common/loops.h"
-#include "bench/common/memory.h"
 
 namespace bench {
 
@@ -26,7 +25,7 @@ constexpr Loop kLoops[] = {
 };
 
 constexpr int kRuns = 15;
-constexpr uint64_t kLeastElements = 1u << 22;  // a run: so many that starting the threads does not show
+constexpr uint64_t kLeastElements = 1u << 22;  // a run
 
 // The ranks' start and end times of one run.
 class Spans {
@@ -49,28 +48,55 @@ class Spans {
 
 }  // namespace
 
-Roofline measureRoofline(uint64_t n, Team& team) {
-  Roofline best;
+Roofline::Roofline(uint64_t n, Team& team)
+    : n_(n), rounds_(std::max<uint64_t>(1, kLeastElements / n)), buffers_(static_cast<size_t>(team.ranks())) {
+  const auto take = [this, &team](Memory::Pages pages) {
+    team.run([&](Rank& rank) {
+      const uint64_t bytes = n_ * sizeof(float);
+      buffers_[rank.slot()] = {};
+      buffers_[rank.slot()] = {Memory(bytes, pages), Memory(bytes)};
+    });
+  };
+  Memory::Pages fastest = Memory::Pages::kUsual;
+  for (const Memory::Pages pages : {Memory::Pages::kUsual, Memory::Pages::kHuge}) {
+    take(pages);
+    for (size_t loop = 0; loop < std::size(kLoops); ++loop) {
+      const std::vector<double> measured = rates(loop, team);
+      const double rate = *std::max_element(measured.begin(), measured.end());
+      if (rate <= best_) continue;
+      best_ = rate;
+      loop_ = loop;
+      fastest = pages;
+    }
+  }
+  if (fastest == Memory::Pages::kUsual) take(fastest);
+}
+
+const char* Roofline::loop() const { return kLoops[loop_].name; }
+
+double Roofline::now(Team& team) const {
+  std::vector<double> measured = rates(loop_, team);
+  const auto middle = measured.begin() + static_cast<std::ptrdiff_t>(measured.size() / 2);
+  std::nth_element(measured.begin(), middle, measured.end());
+  return *middle;
+}
+
+std::vector<double> Roofline::rates(size_t loop, Team& team) const {
+  std::vector<double> measured;
   Spans spans(team.ranks());
-  const uint64_t rounds = std::max<uint64_t>(1, kLeastElements / n);
   team.run([&](Rank& rank) {
-    const Memory usual(n * sizeof(float));
-    const Memory huge(n * sizeof(float), Memory::Pages::kHuge);
-    const Memory g(n * sizeof(float));
-    for (const Memory* const r : {&usual, &huge})
-      for (const Loop& loop : kLoops)
-        for (int run = 0; run < kRuns; ++run) {
-          rank.sync();
-          const uint64_t start = nowNs();
-          for (uint64_t round = 0; round < rounds; ++round) loop.run(r->as<float>(), g.as<float>(), n);
-          spans.set(rank, start, nowNs());
-          rank.sync();
-          if (rank.index != 0) continue;
-          const double rate = loop.bytes * static_cast<double>(n * rounds) / spans.seconds();
-          if (rate > best.bytesPerSecond) best = {rate, loop.name};
-        }
+    const Buffers& buffers = buffers_[rank.slot()];
+    for (int run = 0; run < kRuns; ++run) {
+      rank.sync();
+      const uint64_t start = nowNs();
+      for (uint64_t round = 0; round < rounds_; ++round)
+        kLoops[loop].run(buffers.residual.as<float>(), buffers.gradient.as<float>(), n_);
+      spans.set(rank, start, nowNs());
+      rank.sync();
+      if (rank.index == 0) measured.push_back(kLoops[loop].bytes * static_cast<double>(n_ * rounds_) / spans.seconds());
+    }
   });
-  return best;
+  return measured;
 }
 
 uint64_t localBytes(const ElementType& type, bool dense, uint32_t flags, bool momentum) {

@@ -2,19 +2,37 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "bench/common/memory.h"
 #include "bench/perf/element.h"
 #include "bench/perf/team.h"
 
 namespace bench {
 
-struct Roofline {
-  double bytesPerSecond = 0;  // of each rank while all ranks run
-  const char* loop = "";      // that reached it
-};
+// Loops over n floats a rank that do nothing but stream. All rates are bytes a second of each rank while all ranks run.
+class Roofline {
+ public:
+  // Keeps the fastest of several loops.
+  Roofline(uint64_t n, Team& team);
 
-// The best of several loops over n floats a rank.
-Roofline measureRoofline(uint64_t n, Team& team);
+  const char* loop() const;
+  double best() const { return best_; }
+  // What the machine has left over for that loop just now: the median of a few runs.
+  double now(Team& team) const;
+
+ private:
+  struct Buffers {
+    Memory residual, gradient;
+  };
+  std::vector<double> rates(size_t loop, Team& team) const;
+
+  uint64_t n_;
+  uint64_t rounds_;  // in a run: so many that starting the threads does not show
+  std::vector<Buffers> buffers_;  // of each rank
+  size_t loop_ = 0;
+  double best_ = 0;
+};
 
 // Bytes an element that a step cannot do without: read the gradient, read and write the residual, and the velocity
 // where there is momentum, write the sum; where the sum is preserved between steps, writing its few entries counts for
