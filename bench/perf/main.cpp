@@ -82,9 +82,9 @@ class Benchmark {
     if (!options_.noCheck) row.check = checkCase(what, options_.seed);
     if (what.method.threshold == 0 && what.method.params().selector == sparsecollSelectThreshold)
       what.method.threshold = thresholdOfTopK(what, gradients, counts);
-    const double before = roofline.now(team);
+    const Rate before = roofline.now(team);
     row.timing = timeSteps(what, gradients, counts);
-    const double after = roofline.now(team);
+    const Rate after = roofline.now(team);
     if (what.dense) denseTotal_ = row.timing.total;
     row.n = shape.n;
     row.type = shape.type->name;
@@ -97,8 +97,9 @@ class Benchmark {
     row.denseGBps = bytes / row.timing.total * 1e-3;
     if (!options_.against.empty() && denseTotal_) row.speedup = *denseTotal_ / row.timing.total;
     const bool momentum = what.method.params().momentum != 0;
-    row.roofline = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags(), momentum) * shape.n) /
-                   ((before + after) / 2) * 1e6;
+    const auto local = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags(), momentum) * shape.n);
+    row.roofline = local / ((before.byWall + after.byWall) / 2) * 1e6;
+    row.localRoofline = local / ((before.byCpu + after.byCpu) / 2) * 1e6;
     report_.add(row);
   }
 

@@ -23,6 +23,7 @@ constexpr const char* kFooter =
     "steps.\n"
     "sel%: entries sent / n; wire%: bytes sent / bytes of a ring all-reduce; union%: non-zeros of the sum / n;\n"
     "xroof: total / roofline, the time of the method's memory traffic at the bandwidth of this machine.\n"
+    "local, xlocal: the same in computing time of the slowest rank, without waits and turns of others on its core.\n"
     "Exit codes: 0 good, 1 an assertion failed, 2 wrong data, 3 usage, 4 environment.";
 
 void addShapes(CLI::App& app, Options& options) {

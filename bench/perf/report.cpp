@@ -56,6 +56,8 @@ constexpr Column kColumns[] = {
     {"dense_GB/s", 10, [](const Row& r) { return fmt::format("{:.2f}", r.denseGBps); }},
     {"speedup", 7, [](const Row& r) { return orDash(r.speedup, 2); }},
     {"xroof", 6, [](const Row& r) { return fmt::format("{:.2f}", r.timing.total / r.roofline); }},
+    {"local", 8, [](const Row& r) { return microseconds(r.timing.local); }},
+    {"xlocal", 6, [](const Row& r) { return fmt::format("{:.2f}", r.timing.local / r.localRoofline); }},
     {"#wrong", 6, [](const Row& r) { return r.check ? fmt::format("{}", r.check->wrong) : std::string("-"); }},
 };
 
@@ -81,6 +83,9 @@ nlohmann::json toJson(const Row& row) {
                          {"dense_gbps", row.denseGBps},
                          {"roofline_us", row.roofline},
                          {"xroof", t.total / row.roofline},
+                         {"local_us", t.local},
+                         {"local_roofline_us", row.localRoofline},
+                         {"xlocal", t.local / row.localRoofline},
                          {"k", t.k},
                          {"selected", t.selected}};
   json["wire_percent"] = json["speedup_dense"] = json["wrong"] = json["sum_hash"] = nullptr;

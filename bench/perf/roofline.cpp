@@ -27,23 +27,29 @@ constexpr Loop kLoops[] = {
 constexpr int kRuns = 15;
 constexpr uint64_t kLeastElements = 1u << 22;  // a run
 
-// The ranks' start and end times of one run.
+// The ranks' start and end times of one run, and what they computed.
 class Spans {
  public:
-  explicit Spans(int ranks) : start_(static_cast<size_t>(ranks)), end_(static_cast<size_t>(ranks)) {}
-  void set(const Rank& rank, uint64_t start, uint64_t end) {
-    start_[rank.slot()] = start;
-    end_[rank.slot()] = end;
+  explicit Spans(int ranks)
+      : start_(static_cast<size_t>(ranks)), end_(static_cast<size_t>(ranks)), cpu_(static_cast<size_t>(ranks)) {}
+  void begin(const Rank& rank) {
+    cpu_[rank.slot()] = cpuNs();
+    start_[rank.slot()] = nowNs();
+  }
+  void end(const Rank& rank) {
+    end_[rank.slot()] = nowNs();
+    cpu_[rank.slot()] = cpuNs() - cpu_[rank.slot()];
   }
   // With more ranks than cores some start late: only the span of all of them tells how long the work took.
-  double seconds() const {
+  Rate rate(double bytes) const {
     const uint64_t first = *std::min_element(start_.begin(), start_.end());
     const uint64_t last = *std::max_element(end_.begin(), end_.end());
-    return static_cast<double>(last - first) * 1e-9;
+    const uint64_t cpu = *std::max_element(cpu_.begin(), cpu_.end());
+    return {bytes / static_cast<double>(last - first) * 1e9, bytes / static_cast<double>(cpu) * 1e9};
   }
 
  private:
-  std::vector<uint64_t> start_, end_;
+  std::vector<uint64_t> start_, end_, cpu_;
 };
 
 }  // namespace
@@ -61,12 +67,12 @@ Roofline::Roofline(uint64_t n, Team& team)
   for (const Memory::Pages pages : {Memory::Pages::kUsual, Memory::Pages::kHuge}) {
     take(pages);
     for (size_t loop = 0; loop < std::size(kLoops); ++loop) {
-      const std::vector<double> measured = rates(loop, team);
-      const double rate = *std::max_element(measured.begin(), measured.end());
-      if (rate <= best_) continue;
-      best_ = rate;
-      loop_ = loop;
-      fastest = pages;
+      for (const Rate& rate : rates(loop, team)) {
+        if (rate.byWall <= best_) continue;
+        best_ = rate.byWall;
+        loop_ = loop;
+        fastest = pages;
+      }
     }
   }
   if (fastest == Memory::Pages::kUsual) take(fastest);
@@ -74,26 +80,29 @@ Roofline::Roofline(uint64_t n, Team& team)
 
 const char* Roofline::loop() const { return kLoops[loop_].name; }
 
-double Roofline::now(Team& team) const {
-  std::vector<double> measured = rates(loop_, team);
-  const auto middle = measured.begin() + static_cast<std::ptrdiff_t>(measured.size() / 2);
-  std::nth_element(measured.begin(), middle, measured.end());
-  return *middle;
+Rate Roofline::now(Team& team) const {
+  std::vector<Rate> measured = rates(loop_, team);
+  const auto medianOf = [&measured](double Rate::*rate) {
+    const auto middle = measured.begin() + static_cast<std::ptrdiff_t>(measured.size() / 2);
+    std::ranges::nth_element(measured, middle, {}, rate);
+    return (*middle).*rate;
+  };
+  return {medianOf(&Rate::byWall), medianOf(&Rate::byCpu)};
 }
 
-std::vector<double> Roofline::rates(size_t loop, Team& team) const {
-  std::vector<double> measured;
+std::vector<Rate> Roofline::rates(size_t loop, Team& team) const {
+  std::vector<Rate> measured;
   Spans spans(team.ranks());
   team.run([&](Rank& rank) {
     const Buffers& buffers = buffers_[rank.slot()];
     for (int run = 0; run < kRuns; ++run) {
       rank.sync();
-      const uint64_t start = nowNs();
+      spans.begin(rank);
       for (uint64_t round = 0; round < rounds_; ++round)
         kLoops[loop].run(buffers.residual.as<float>(), buffers.gradient.as<float>(), n_);
-      spans.set(rank, start, nowNs());
+      spans.end(rank);
       rank.sync();
-      if (rank.index == 0) measured.push_back(kLoops[loop].bytes * static_cast<double>(n_ * rounds_) / spans.seconds());
+      if (rank.index == 0) measured.push_back(spans.rate(kLoops[loop].bytes * static_cast<double>(n_ * rounds_)));
     }
   });
   return measured;

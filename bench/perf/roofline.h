@@ -10,25 +10,32 @@
 
 namespace bench {
 
-// Loops over n floats a rank that do nothing but stream. All rates are bytes a second of each rank while all ranks run.
+// Bytes a second of each rank while all ranks run.
+struct Rate {
+  double byWall = 0;  // by the time from the first rank's start to the last one's end
+  double byCpu =
+      0;  // by the computing time of the rank that needed most: ranks that take turns on a core do not share it
+};
+
+// Loops over n floats a rank that do nothing but stream.
 class Roofline {
  public:
   // Keeps the fastest of several loops.
   Roofline(uint64_t n, Team& team);
 
   const char* loop() const;
-  double best() const { return best_; }
+  double best() const { return best_; }  // by wall
   // What the machine has left over for that loop just now: the median of a few runs.
-  double now(Team& team) const;
+  Rate now(Team& team) const;
 
  private:
   struct Buffers {
     Memory residual, gradient;
   };
-  std::vector<double> rates(size_t loop, Team& team) const;
+  std::vector<Rate> rates(size_t loop, Team& team) const;
 
   uint64_t n_;
-  uint64_t rounds_;  // in a run: so many that starting the threads does not show
+  uint64_t rounds_;               // in a run: so many that starting the threads does not show
   std::vector<Buffers> buffers_;  // of each rank
   size_t loop_ = 0;
   double best_ = 0;

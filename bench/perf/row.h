@@ -12,6 +12,7 @@ struct Timing {
   double select = 0, exchange = 0, scatter = 0, total = 0;
   double best = 0;  // total of the fastest step
   double p50 = 0, p99 = 0;
+  double local = 0;  // computing time of the rank that needs most
   uint64_t sentBytes = 0;
   uint64_t selected = 0;  // entries a rank sent
   uint64_t unionEntries = 0;
@@ -37,6 +38,7 @@ struct Row {
   double denseGBps = 0;
   std::optional<double> speedup;
   double roofline = 0;
+  double localRoofline = 0;  // in computing time
   std::optional<CheckResult> check;
 };
 

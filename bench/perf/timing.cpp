@@ -14,6 +14,7 @@ namespace {
 struct Step {
   uint64_t startNs = 0;
   uint64_t endNs = 0;
+  uint64_t cpuNs = 0;
   sparsecollStats_t stats{};
 };
 
@@ -71,6 +72,7 @@ void summarise(const std::vector<Steps>& ranks, Timing& timing) {
   timing.scatter = slowest(&Stats::lastScatterNs);
   const std::vector<double> totals = totalsNs(ranks);
   timing.total = percentile(totals, 0.5) / 1e3;
+  timing.local = medianOf(ranks, largest, [](const Step& step) { return step.cpuNs; }) / 1e3;
   timing.best = percentile(totals, 0) / 1e3;
   std::vector<double> single;
   for (const Steps& rank : ranks)
@@ -117,9 +119,11 @@ class Runner {
     for (uint64_t s = 0; s < counts_.warmup + counts_.timed; ++s) {
       Step step;
       rank.sync();
+      const uint64_t cpu = cpuNs();
       step.startNs = nowNs();
       reducer.run(gradients_.of(rank, s), out.as<>());
       step.endNs = nowNs();
+      step.cpuNs = cpuNs() - cpu;
       step.stats = reducer.stats();
       if (s >= counts_.warmup) steps_[rank.slot()].push_back(step);
     }
