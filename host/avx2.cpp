@@ -6,6 +6,7 @@
 #include "host/finish_vector.h"
 #include "host/momentum_vector.h"
 #include "host/pass_vector.h"
+#include "host/split_vector.h"
 
 namespace sparsecoll::host {
 
@@ -88,6 +89,12 @@ struct Float8Lanes : Marks {
     const __m256i index = _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(base)), front);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(indices), index);
   }
+  static void compressListed(float* values, uint32_t* indices, Vector x, const uint32_t* listed, uint32_t mask) {
+    const __m256i front = lanesAt(kFront8[mask]);
+    const __m256i index = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(listed));
+    _mm256_storeu_ps(values, _mm256_permutevar8x32_ps(x, front));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(indices), _mm256_permutevar8x32_epi32(index, front));
+  }
 };
 
 struct Double4Lanes : Marks {
@@ -117,6 +124,13 @@ struct Double4Lanes : Marks {
     _mm256_storeu_pd(values, _mm256_castsi256_pd(moved));
     const __m128i index = _mm256_castsi256_si128(lanesAt(kFront8[mask]));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(indices), _mm_add_epi32(_mm_set1_epi32(static_cast<int>(base)), index));
+  }
+  static void compressListed(double* values, uint32_t* indices, Vector x, const uint32_t* listed, uint32_t mask) {
+    const __m256i moved = _mm256_permutevar8x32_epi32(_mm256_castpd_si256(x), lanesAt(kFront4[mask]));
+    _mm256_storeu_pd(values, _mm256_castsi256_pd(moved));
+    const __m256i index = _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(listed)));
+    const __m256i front = _mm256_permutevar8x32_epi32(index, lanesAt(kFront8[mask]));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(indices), _mm256_castsi256_si128(front));
   }
 };
 
@@ -191,6 +205,8 @@ const Isa kAvx2 = {
     momentumVector<Double4Lanes, double>,
     collectVector<Float8Lanes>,
     collectVector<Double4Lanes>,
+    splitVector<Float8Lanes>,
+    splitVector<Double4Lanes>,
 };
 
 }  // namespace sparsecoll::host

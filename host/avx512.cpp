@@ -4,6 +4,7 @@
 #include "host/finish_vector.h"
 #include "host/momentum_vector.h"
 #include "host/pass_vector.h"
+#include "host/split_vector.h"
 
 namespace sparsecoll::host {
 
@@ -50,6 +51,12 @@ struct Float16Lanes : Marks {
     _mm512_storeu_ps(values, _mm512_maskz_compress_ps(m, x));
     _mm512_storeu_si512(indices, _mm512_maskz_compress_epi32(m, index));
   }
+  static void compressListed(float* values, uint32_t* indices, Vector x, const uint32_t* listed, uint32_t mask) {
+    const auto m = static_cast<__mmask16>(mask);
+    const __m512i index = _mm512_loadu_si512(listed);
+    _mm512_storeu_ps(values, _mm512_maskz_compress_ps(m, x));
+    _mm512_storeu_si512(indices, _mm512_maskz_compress_epi32(m, index));
+  }
 };
 
 struct Double8Lanes : Marks {
@@ -77,6 +84,12 @@ struct Double8Lanes : Marks {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i index = _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(base)), lane);
     const auto m = static_cast<__mmask8>(mask);
+    _mm512_storeu_pd(values, _mm512_maskz_compress_pd(m, x));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(indices), _mm256_maskz_compress_epi32(m, index));
+  }
+  static void compressListed(double* values, uint32_t* indices, Vector x, const uint32_t* listed, uint32_t mask) {
+    const auto m = static_cast<__mmask8>(mask);
+    const __m256i index = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(listed));
     _mm512_storeu_pd(values, _mm512_maskz_compress_pd(m, x));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(indices), _mm256_maskz_compress_epi32(m, index));
   }
@@ -152,6 +165,8 @@ const Isa kAvx512 = {
     momentumVector<Double8Lanes, double>,
     collectVector<Float16Lanes>,
     collectVector<Double8Lanes>,
+    splitVector<Float16Lanes>,
+    splitVector<Double8Lanes>,
 };
 
 }  // namespace sparsecoll::host

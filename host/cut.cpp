@@ -19,7 +19,8 @@ namespace {
 
 constexpr uint64_t kGuardSample = 65536;  // elements
 constexpr uint32_t kGuardTries = 8;
-constexpr uint64_t kAhead = 64;  // scattered lines are asked for this early
+constexpr uint64_t kAhead = 64;        // scattered lines are asked for this early
+constexpr uint64_t kRungBlock = 2048;  // keys that stay in the first-level cache
 
 template <class A>
 struct Cutter {
@@ -168,17 +169,18 @@ struct Cutter {
       if (values != nullptr) std::copy_n(source.values, source.count, values);
       return source.count;
     }
-    uint64_t written = 0;
-    // Without branches: about a quarter of the candidates is cut, which none can predict.
-    for (uint64_t i = 0; i < source.count && written < window.kept; ++i) {
-      const Key key = Magnitude<A>::of(source.values[i]);
-      const uint64_t equal = (key == boundary.key ? 1u : 0u) & (boundary.equals != 0 ? 1u : 0u);
-      indices[written] = source.index(i);
-      if (values != nullptr) values[written] = source.values[i];
-      boundary.equals -= equal;
-      written += (key > boundary.key ? 1u : 0u) | equal;
-    }
-    return written;
+    SplitSpan<A> span;
+    span.indices = source.indices;
+    span.values = source.values;
+    span.first = source.first;
+    span.count = source.count;
+    span.key = boundary.key;
+    span.equals = boundary.equals;
+    span.kept = window.kept;
+    span.keptIndices = indices;
+    span.keptValues = values;
+    splitFor<A>(isa)(span);
+    return window.kept;
   }
 
   void run() {
@@ -251,6 +253,8 @@ struct Cutter {
       end[l] = std::lower_bound(at[l], list.indices + list.count, window.end);
       value[l] = list.values + (at[l] - list.indices);
     }
+    if (lists <= 2)
+      return takePair({at[0], end[0], value[0]}, lists == 2 ? Arrivals{at[1], end[1], value[1]} : Arrivals{});
     uint64_t taken = 0;
     for (;;) {
       uint64_t next = window.end;
@@ -266,6 +270,36 @@ struct Cutter {
       args.scratch.indices[taken] = static_cast<uint32_t>(next);
       static_cast<A*>(args.scratch.values)[taken++] = sum;
     }
+  }
+
+  struct Arrivals {
+    const uint32_t* at = nullptr;
+    const uint32_t* end = nullptr;
+    const A* value = nullptr;
+    uint64_t count() const { return static_cast<uint64_t>(end - at); }
+  };
+
+  // What takeArrivals does, of two lists without branches.
+  uint64_t takePair(Arrivals a, Arrivals b) const {
+    uint32_t* const indices = args.scratch.indices;
+    A* const sums = static_cast<A*>(args.scratch.values);
+    uint64_t taken = 0;
+    for (uint64_t steps = std::min(a.count(), b.count()); steps != 0; steps = std::min(a.count(), b.count()))
+      for (; steps != 0; --steps, ++taken) {
+        const auto [fromA, fromB] = orderOf(*a.at, *b.at);
+        indices[taken] = fromA != 0 ? *a.at : *b.at;
+        sums[taken] = (A{0} + valueIf(fromA, *a.value)) + valueIf(fromB, *b.value);
+        a.at += fromA;
+        a.value += fromA;
+        b.at += fromB;
+        b.value += fromB;
+      }
+    for (Arrivals* const rest : {&a, &b})
+      for (; rest->at != rest->end; ++taken) {
+        indices[taken] = *rest->at++;
+        sums[taken] = A{0} + *rest->value++;
+      }
+    return taken;
   }
 
   // The window's candidates become those of acc + arrivals. Too many for their room counts as a list that overflowed.
@@ -335,18 +369,24 @@ struct Cutter {
 
 template <class A>
 void countCandidates(const CutArgs& args) {
+  using Key = typename Magnitude<A>::Key;
   Control& control = *args.control;
   const Window& window = control.windows[0];
-  double* const row = control.survey + uint64_t{control.rank} * control.surveyLength;
-  std::fill_n(row, kRungs, 0.0);
-  row[kRungs] = window.found > window.slots ? 1 : 0;
   const auto* const values = static_cast<const A*>(args.candidateValues) + window.firstSlot;
-  for (uint64_t i = 0; i < std::min(window.found, window.slots); ++i) {
-    const uint64_t key = Magnitude<A>::of(values[i]);
-    const uint64_t* const above = std::upper_bound(control.rungs, control.rungs + kRungs, key);
-    if (above != control.rungs) row[above - control.rungs - 1] += 1;
+  const uint64_t count = std::min(window.found, window.slots);
+  uint64_t reached[kRungs] = {};
+  Key keys[kRungBlock];
+  for (uint64_t begin = 0; begin < count; begin += kRungBlock) {
+    const uint64_t length = std::min(kRungBlock, count - begin);
+    for (uint64_t i = 0; i < length; ++i) keys[i] = Magnitude<A>::of(values[begin + i]);
+    for (uint64_t j = 0, above = length; j < kRungs && above != 0; ++j) {  // rungs rise
+      above = countFrom(keys, length, static_cast<Key>(control.rungs[j]));
+      reached[j] += above;
+    }
   }
-  for (uint32_t j = kRungs - 1; j-- > 0;) row[j] += row[j + 1];
+  double* const row = control.survey + uint64_t{control.rank} * control.surveyLength;
+  std::copy_n(reached, kRungs, row);
+  row[kRungs] = window.found > window.slots ? 1 : 0;
 }
 
 }  // namespace

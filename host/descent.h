@@ -12,6 +12,15 @@ namespace sparsecoll::host {
 inline constexpr uint32_t kDigitBits = 12;
 inline constexpr uint64_t kGatherMost = 4096;  // boundary bins up to this size are finished on the stack
 
+// Magnitudes are never negative, and comparing them signed is cheaper.
+template <class Key>
+uint64_t countFrom(const Key* keys, uint64_t count, Key least) {
+  using Signed = std::make_signed_t<Key>;
+  Key reached = 0;
+  for (uint64_t i = 0; i < count; ++i) reached += static_cast<Signed>(keys[i]) >= static_cast<Signed>(least) ? 1u : 0u;
+  return reached;
+}
+
 template <class Key>
 struct Boundary {
   Key key = 0;          // keep everything above it ...
@@ -99,15 +108,6 @@ class Descent {
       if (countFrom(offsets, gathered, trial) >= need) nth = trial;
     }
     return {low_ + nth, need - countFrom(offsets, gathered, nth + 1)};
-  }
-
-  // Magnitudes are never negative, and comparing them signed is cheaper.
-  static uint64_t countFrom(const Key* offsets, uint64_t count, Key least) {
-    using Signed = std::make_signed_t<Key>;
-    Key reached = 0;
-    for (uint64_t i = 0; i < count; ++i)
-      reached += static_cast<Signed>(offsets[i]) >= static_cast<Signed>(least) ? 1u : 0u;
-    return reached;
   }
 
   uint32_t bins_[kLastBin + 1];

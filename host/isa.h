@@ -61,6 +61,27 @@ struct TouchedTile {
   A* values = nullptr;
 };
 
+// Entries of a list that a boundary divides, both parts in the list's order: the first `equals` of those whose |value|
+// bits are key, and all above it, are kept. Nothing is written past the ends of the parts.
+template <class A>
+struct SplitSpan {
+  using Key = typename Magnitude<A>::Key;
+  const uint32_t* indices = nullptr;  // nullptr: entry i has index first + i
+  const A* values = nullptr;
+  uint64_t first = 0;
+  uint64_t count = 0;
+  Key key = 0;
+  uint64_t equals = 0;
+  uint64_t kept = 0;  // what the boundary keeps
+  uint32_t* keptIndices = nullptr;
+  A* keptValues = nullptr;          // nullptr: not wanted
+  uint32_t* restIndices = nullptr;  // nullptr: the rest is not wanted
+  A* restValues = nullptr;
+  A restScale = 1;
+
+  uint32_t indexAt(uint64_t i) const { return indices != nullptr ? indices[i] : static_cast<uint32_t>(first + i); }
+};
+
 // Every out[j][i] = finished sum over r, in order, of inputScale * in[r][i]. stream: as above, for every out.
 template <class A>
 struct DenseSpan {
@@ -85,6 +106,9 @@ using MomentumFunction = void (*)(const MomentumSpan<A>& span);
 template <class A>
 using CollectFunction = uint64_t (*)(const TouchedTile<A>& touched);
 
+template <class A>
+using SplitFunction = void (*)(const SplitSpan<A>& span);
+
 struct Isa {
   const char* name;
   bool (*supported)();
@@ -107,6 +131,8 @@ struct Isa {
   MomentumFunction<double> momentumDouble;
   CollectFunction<float> collectFloat;
   CollectFunction<double> collectDouble;
+  SplitFunction<float> splitFloat;
+  SplitFunction<double> splitDouble;
 };
 
 template <class T>
@@ -139,6 +165,14 @@ CollectFunction<A> collectFor(const Isa& isa) {
     return isa.collectDouble;
   else
     return isa.collectFloat;
+}
+
+template <class A>
+SplitFunction<A> splitFor(const Isa& isa) {
+  if constexpr (std::is_same_v<A, double>)
+    return isa.splitDouble;
+  else
+    return isa.splitFloat;
 }
 
 extern const Isa kScalar;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "host/descent.h"
 #include "core/list_span.h"
+#include "host/descent.h"
 #include "host/merge.h"
 #include "host/settle.h"
 
@@ -36,7 +36,8 @@ class MergeCutter {
   using Key = typename Magnitude<A>::Key;
 
  public:
-  explicit MergeCutter(const MergeCutArgs& args) : args_(args), sums_(static_cast<const A*>(args.scratch.values)) {}
+  MergeCutter(const MergeCutArgs& args, const Isa& isa)
+      : isa_(isa), args_(args), sums_(static_cast<const A*>(args.scratch.values)) {}
 
   void run() {
     const uint64_t count = *args_.scratch.count;
@@ -46,13 +47,13 @@ class MergeCutter {
     const uint64_t kept = std::min(passing, *args_.limit);
     Boundary<Key> boundary{least, count};
     if (kept == 0)
-      boundary = {~Key{0}, 0};
+      boundary = {~Key{0} >> 1, 0};  // above every magnitude
     else if (kept < passing)
       boundary = boundaryOf(count, kept);
     if (kept == count)
       keepAll(count);
     else
-      args_.dropped.indices != nullptr ? split<true>(count, kept, boundary) : split<false>(count, kept, boundary);
+      split(count, kept, boundary);
     if (args_.keptKey != nullptr && kept != 0)
       *args_.keptKey = kept < passing ? boundary.key : lowestFrom(count, least);
   }
@@ -81,33 +82,29 @@ class MergeCutter {
     if (args_.dropped.indices != nullptr) *args_.dropped.count = 0;
   }
 
-  // Every entry is written to both lists, and only one of them moves on: nothing predicts which.
-  template <bool kWithRest>
   void split(uint64_t count, uint64_t kept, Boundary<Key> boundary) const {
     const ListSlots<A> to = slotsOf<A>(args_.target, kept);
-    const ListSlots<A> rest = slotsOf<A>(args_.dropped, 0);
-    const A scale = static_cast<A>(args_.droppedScale);
-    uint64_t written = 0;
-    uint64_t i = 0;
-    for (; written < kept; ++i) {
-      const Key key = keyAt(i);
-      const uint64_t equal = (key == boundary.key ? 1u : 0u) & (boundary.equals != 0 ? 1u : 0u);
-      to.indices[written] = args_.scratch.indices[i];
-      if (to.values != nullptr) to.values[written] = sums_[i];
-      if (kWithRest) drop(rest, i - written, i, scale);
-      boundary.equals -= equal;
-      written += (key > boundary.key ? 1u : 0u) | equal;
+    SplitSpan<A> span;
+    span.indices = args_.scratch.indices;
+    span.values = sums_;
+    span.count = count;
+    span.key = boundary.key;
+    span.equals = boundary.equals;
+    span.kept = kept;
+    span.keptIndices = to.indices;
+    span.keptValues = to.values;
+    *args_.target.count = static_cast<uint32_t>(kept);
+    if (args_.dropped.indices != nullptr) {
+      const ListSlots<A> rest = slotsOf<A>(args_.dropped, 0);
+      span.restIndices = rest.indices;
+      span.restValues = rest.values;
+      span.restScale = static_cast<A>(args_.droppedScale);
+      *args_.dropped.count = static_cast<uint32_t>(count - kept);
     }
-    for (; kWithRest && i < count; ++i) drop(rest, i - written, i, scale);
-    *args_.target.count = static_cast<uint32_t>(written);
-    if (kWithRest) *args_.dropped.count = static_cast<uint32_t>(count - written);
+    splitFor<A>(isa_)(span);
   }
 
-  void drop(const ListSlots<A>& rest, uint64_t to, uint64_t from, A scale) const {
-    rest.indices[to] = args_.scratch.indices[from];
-    rest.values[to] = sums_[from] * scale;
-  }
-
+  const Isa& isa_;
   const MergeCutArgs& args_;
   const A* sums_;
 };
@@ -212,7 +209,7 @@ Status join(const JoinArgs& args) {
 
 Status mergeCut(const MergeCutArgs& args, const Isa& isa) {
   SC_TRY(sumInto(args.lists, args.accumulateType, args.n, args.scratch, isa));
-  withAccumulate(args.accumulateType, [&]<class A>(A) { MergeCutter<A>(args).run(); });
+  withAccumulate(args.accumulateType, [&]<class A>(A) { MergeCutter<A>(args, isa).run(); });
   return {};
 }
 

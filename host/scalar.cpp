@@ -46,6 +46,11 @@ uint64_t collect(const TouchedTile<A>& touched) {
   return found;
 }
 
+template <class A>
+void split(const SplitSpan<A>& span) {
+  splitScalar(span, 0, 0, span.equals);
+}
+
 void widen(const Half* from, float* to, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) to[i] = toFloat(from[i]);
 }
@@ -77,6 +82,8 @@ const Isa kScalar = {
     momentum<double>,
     collect<float>,
     collect<double>,
+    split<float>,
+    split<double>,
 };
 
 }  // namespace sparsecoll::host

@@ -51,6 +51,32 @@ template <class A>
   return nonFinite;
 }
 
+// From entry i on, of which `kept` before it were kept and `equals` equal ones may follow. Every entry is written to
+// both parts, and only one of them moves on: nothing predicts which.
+template <class A>
+[[maybe_unused]] inline void splitScalar(const SplitSpan<A>& span, uint64_t i, uint64_t kept, uint64_t equals) {
+  const auto drop = [&](uint64_t rest) {
+    span.restIndices[rest] = span.indexAt(i);
+    span.restValues[rest] = span.values[i] * span.restScale;
+  };
+  const bool withRest = span.restIndices != nullptr;
+  const uint64_t mostRest = span.count - span.kept;
+  for (; kept < span.kept && (!withRest || i - kept < mostRest); ++i) {
+    const auto key = Magnitude<A>::of(span.values[i]);
+    const uint64_t equal = (key == span.key ? 1u : 0u) & (equals != 0 ? 1u : 0u);
+    span.keptIndices[kept] = span.indexAt(i);
+    if (span.keptValues != nullptr) span.keptValues[kept] = span.values[i];
+    if (withRest) drop(i - kept);
+    equals -= equal;
+    kept += (key > span.key ? 1u : 0u) | equal;
+  }
+  for (; kept < span.kept; ++i, ++kept) {  // the rest is complete
+    span.keptIndices[kept] = span.indexAt(i);
+    if (span.keptValues != nullptr) span.keptValues[kept] = span.values[i];
+  }
+  for (; withRest && i < span.count; ++i) drop(i - kept);
+}
+
 template <class T>
 [[maybe_unused]] inline void squareLanesScalar(const T* x, uint64_t rows, double* lanes) {
   for (uint64_t row = 0; row < rows; ++row)

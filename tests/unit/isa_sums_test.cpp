@@ -1,5 +1,6 @@
 // Finished sums of every instruction set: the formula bit for bit, wherever the vectors lie and whether they are
 // streamed.
+#include <limits>
 #include "tests/support/catch.h"
 
 #include "host/store.h"
@@ -132,6 +133,79 @@ void checkDense(const Isa& isa, const DenseCase<A>& row, Fill fill) {
   for (size_t o = 0; o < row.outs; ++o) CHECK(difference(static_cast<const A*>(to[o]), wanted.data(), row.n) == "");
   for (const auto& source : sources) CHECK(source.intact());
   for (const auto& target : targets) CHECK(target.intact());
+}
+
+// The parts of a list, one entry after the other.
+template <class A>
+struct Parts {
+  std::vector<uint32_t> keptIndices, restIndices;
+  std::vector<A> keptValues, restValues;
+
+  explicit Parts(const host::SplitSpan<A>& span) {
+    uint64_t equals = span.equals;
+    for (uint64_t i = 0; i < span.count; ++i) {
+      const auto key = Magnitude<A>::of(span.values[i]);
+      const bool equal = key == span.key && equals != 0;
+      equals -= equal ? 1 : 0;
+      if (equal || key > span.key) {
+        keptIndices.push_back(span.indexAt(i));
+        keptValues.push_back(span.values[i]);
+      } else {
+        restIndices.push_back(span.indexAt(i));
+        restValues.push_back(span.values[i] * span.restScale);
+      }
+    }
+  }
+};
+
+template <class A>
+void checkSplit(const Isa& isa, host::SplitSpan<A> span, bool withValues, bool withRest) {
+  CAPTURE(isa.name, span.count, span.key, span.equals, span.indices != nullptr, withValues, withRest);
+  const Parts<A> wanted(span);
+  span.kept = wanted.keptIndices.size();
+  const uint64_t rest = span.count - span.kept;
+  Guarded<uint32_t> keptIndices(span.kept);
+  Guarded<A> keptValues(span.kept);
+  Guarded<uint32_t> restIndices(rest);
+  Guarded<A> restValues(rest);
+  span.keptIndices = keptIndices.data();
+  if (withValues) span.keptValues = keptValues.data();
+  if (withRest) span.restIndices = restIndices.data();
+  if (withRest) span.restValues = restValues.data();
+  host::splitFor<A>(isa)(span);
+  REQUIRE((keptIndices.intact() && keptValues.intact() && restIndices.intact() && restValues.intact()));
+  REQUIRE(keptIndices.values() == wanted.keptIndices);
+  if (withValues) REQUIRE(difference(keptValues.values(), wanted.keptValues) == "");
+  if (withRest) REQUIRE(restIndices.values() == wanted.restIndices);
+  if (withRest) REQUIRE(difference(restValues.values(), wanted.restValues) == "");
+}
+
+TEMPLATE_TEST_CASE("a boundary divides a list alike on every instruction set", "", float, double) {
+  using A = TestType;
+  const A nan = std::numeric_limits<A>::quiet_NaN();
+  test::Random random(9);
+  for (const uint64_t count : {0, 1, 7, 8, 16, 17, 63, 100, 1000}) {
+    std::vector<uint32_t> indices(count);
+    std::vector<A> values(count);
+    for (uint64_t i = 0; i < count; ++i) indices[i] = static_cast<uint32_t>(3 * i + random() % 3);
+    for (A& value : values) value = static_cast<A>(static_cast<int>(random() % 13) - 6) / 4;  // many equals
+    if (count > 20) values[5] = nan;
+    for (const A at : {A{0}, A{0.5}, A{1.5}, A{100}, nan})
+      for (const uint64_t equals : {uint64_t{0}, uint64_t{1}, uint64_t{9}, count})
+        for (const bool listed : {true, false}) {
+          host::SplitSpan<A> span;
+          span.indices = listed ? indices.data() : nullptr;
+          span.values = values.data();
+          span.first = 11;
+          span.count = count;
+          span.key = Magnitude<A>::of(at);
+          span.equals = equals;
+          span.restScale = A{0.5};
+          for (const Isa* isa : test::availableIsas())
+            for (const bool withValues : {true, false})
+              for (const bool withRest : {true, false}) checkSplit(*isa, span, withValues, withRest);
+        }
+  }
 }
 
 TEMPLATE_TEST_CASE("a dense sum is formed alike on every instruction set", "", float, double) {
