@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <type_traits>
 
 namespace sparsecoll::host {
@@ -59,10 +62,36 @@ class Descent {
     return finish(keyAt, count, need);
   }
 
+  // Without start, of many keys, any at all: the need-th largest. A sample says between which keys it most likely lies,
+  // so that one walk over all of them tells how many lie above and counts those between.
+  template <class KeyAt>
+  Boundary<Key> findAmongMany(const KeyAt& keyAt, uint64_t count, uint64_t need) {
+    high_ = ~Key{0} >> 1;  // magnitudes have no sign
+    low_ = 0;
+    if (count > kGatherMost) bracket(keyAt, count, need);
+    uint64_t above = 0;
+    for (uint64_t i = 0; i < count; ++i) above += keyAt(i) > high_ ? 1u : 0u;
+    uint64_t bin = split(keyAt, count);
+    const uint64_t between = std::accumulate(bins_, bins_ + bin + 1, uint64_t{0});
+    if (above < need && need <= above + between) return descend(keyAt, count, need - above, bin);
+    high_ = ~Key{0} >> 1;
+    low_ = 0;
+    bin = split(keyAt, count);
+    return descend(keyAt, count, need, bin);
+  }
+
   // To be called after start. The need-th largest key.
   template <class KeyAt>
   Boundary<Key> find(const KeyAt& keyAt, uint64_t count, uint64_t need) {
-    uint64_t bin = kLastBin;
+    return descend(keyAt, count, need, kLastBin);
+  }
+
+ private:
+  static constexpr uint64_t kLastBin = (1u << kDigitBits) - 1;
+  static constexpr uint64_t kSample = 2048;
+
+  template <class KeyAt>
+  Boundary<Key> descend(const KeyAt& keyAt, uint64_t count, uint64_t need, uint64_t bin) {
     for (;;) {
       while (bins_[bin] < need) need -= bins_[bin--];
       const Key binLow = low_ + static_cast<Key>(bin << shift_);
@@ -74,8 +103,22 @@ class Descent {
     }
   }
 
- private:
-  static constexpr uint64_t kLastBin = (1u << kDigitBits) - 1;
+  // Narrows [low, high] to the sample's ranks four standard deviations to either side of need's.
+  template <class KeyAt>
+  void bracket(const KeyAt& keyAt, uint64_t count, uint64_t need) {
+    Key sample[kSample];
+    for (uint64_t s = 0; s < kSample; ++s) sample[s] = keyAt(count * s / kSample);
+    const double share = static_cast<double>(need) / static_cast<double>(count);
+    const double rank = share * kSample;
+    const double margin = 4 * std::sqrt(rank * (1 - share)) + 4;
+    const auto at = [&](double wanted) {
+      const auto nth = sample + static_cast<ptrdiff_t>(std::clamp(wanted, 0.0, kSample - 1.0));
+      std::nth_element(sample, nth, sample + kSample, std::greater<>());
+      return *nth;
+    };
+    if (rank - margin > 0) high_ = at(rank - margin);
+    if (rank + margin < kSample - 1) low_ = at(rank + margin);
+  }
 
   // Counts the keys in [low, high] anew, in bins as narrow as possible; returns the last one.
   template <class KeyAt>

@@ -69,9 +69,7 @@ class MergeCutter {
 
   Boundary<Key> boundaryOf(uint64_t count, uint64_t kept) const {
     Descent<Key> descent;
-    const auto key = [this](uint64_t i) { return keyAt(i); };
-    descent.start(key, count, 0);
-    return descent.find(key, count, kept);
+    return descent.findAmongMany([this](uint64_t i) { return keyAt(i); }, count, kept);
   }
 
   void keepAll(uint64_t count) const {

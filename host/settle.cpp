@@ -1,40 +1,77 @@
 #include "host/settle.h"
 
 #include <algorithm>
+#include <array>
 
+#include "core/limits.h"
 #include "core/list_span.h"
-#include "host/order.h"
 
 namespace sparsecoll::host {
 
 namespace {
 
-constexpr uint32_t kCommonBlock = 256;  // acc's lines at so many entries stay in the first-level cache
+constexpr uint64_t kMarkTile = 16384;   // indices whose marks stay in the first-level cache
+constexpr uint64_t kCommonBlock = 256;  // acc's lines at so many entries stay there, too
 
-// Calls each(i) for every entry i of list that is in sum, too. Both are in order. First they are found, without a
-// branch that nothing predicts, then acc's lines are asked for, and then comes what is done to them.
-template <class A, class Each>
-void forEachCommon(const A* acc, const ListSpan<A>& list, const ListSpan<A>& sum, Each each) {
-  if (list.count == 0) return;
-  uint32_t common[kCommonBlock];
-  uint64_t at = 0;
-  auto inSum =
-      static_cast<uint64_t>(std::lower_bound(sum.indices, sum.indices + sum.count, list.indices[0]) - sum.indices);
-  for (;;) {
-    const uint64_t steps = std::min<uint64_t>({kCommonBlock, list.count - at, sum.count - inSum});
-    if (steps == 0) return;
-    uint32_t found = 0;
-    for (uint64_t step = 0; step < steps; ++step) {
-      const auto [notAbove, notBelow] = orderOf(list.indices[at], sum.indices[inSum]);
-      common[found] = static_cast<uint32_t>(at);
-      found += static_cast<uint32_t>(notAbove & notBelow);
-      at += notAbove;
-      inSum += notBelow;
+// Goes through acc tile by tile with the sum's entries marked, so that whether an entry of another list is among them
+// is a look at its mark: comparing two lists side by side makes every step wait for the one before.
+template <class A>
+class Settler {
+ public:
+  explicit Settler(const SettleArgs& args) : args_(args), acc_(static_cast<A*>(args.acc)), sum_(spanOf<A>(args.sum)) {}
+
+  void run() {
+    std::array<uint64_t, kMaxRanks> sentAt{};
+    std::array<uint64_t, kMaxRanks> droppedAt{};
+    for (uint64_t begin = 0; begin < sum_.count;) {
+      low_ = sum_.indices[begin] / kMarkTile * kMarkTile;
+      uint64_t end = begin;
+      for (; end < sum_.count && sum_.indices[end] - low_ < kMarkTile; ++end) marks_[sum_.indices[end] - low_] = 1;
+      for (size_t l = 0; l < args_.sent.size(); ++l) {
+        const ListSpan<A> list = spanOf<A>(args_.sent[l]);
+        forEachCommon(list, sentAt[l], [&](uint64_t i) { acc_[list.indices[i]] = 0; });
+      }
+      for (size_t l = 0; l < args_.dropped.size(); ++l) giveBack(spanOf<A>(args_.dropped[l]), droppedAt[l]);
+      for (; begin < end; ++begin) marks_[sum_.indices[begin] - low_] = 0;
     }
-    for (uint32_t c = 0; c < found; ++c) __builtin_prefetch(acc + list.indices[common[c]], 1);
-    for (uint32_t c = 0; c < found; ++c) each(common[c]);
   }
-}
+
+ private:
+  void giveBack(const ListSpan<A>& list, uint64_t& at) {
+    if (args_.lost != nullptr)
+      forEachCommon(list, at, [&](uint64_t) { ++*args_.lost; });
+    else
+      forEachCommon(list, at, [&](uint64_t i) {
+        const A back = acc_[list.indices[i]] + list.values[i];
+        acc_[list.indices[i]] = isFinite(back) ? back : A{0};  // never stored, also where a sum overflowed
+      });
+  }
+
+  // Calls each(i) for every entry i of list, from `at` on, that is marked. First they are found, without a branch that
+  // nothing predicts, then acc's lines are asked for, and then comes what is done to them.
+  template <class Each>
+  void forEachCommon(const ListSpan<A>& list, uint64_t& at, Each each) {
+    while (at < list.count && list.indices[at] < low_) ++at;
+    uint64_t common[kCommonBlock];
+    for (;;) {
+      uint64_t found = 0;
+      const uint64_t end = std::min<uint64_t>(list.count, at + kCommonBlock);
+      for (; at < end && list.indices[at] - low_ < kMarkTile; ++at) {
+        common[found] = at;
+        found += marks_[list.indices[at] - low_];
+      }
+      for (uint64_t c = 0; c < found; ++c) __builtin_prefetch(acc_ + list.indices[common[c]], 1);
+      for (uint64_t c = 0; c < found; ++c) each(common[c]);
+      if (at == list.count || at < end) return;
+    }
+  }
+
+  const SettleArgs& args_;
+  A* acc_;
+  ListSpan<A> sum_;
+  uint64_t low_ = 0;  // of the tile
+  uint8_t marks_[kMarkTile] = {};
+};
 
 }  // namespace
 
@@ -67,24 +104,7 @@ Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, c
 }
 
 void settle(const SettleArgs& args) {
-  withAccumulate(args.accumulateType, [&]<class A>(A) {
-    auto* const acc = static_cast<A*>(args.acc);
-    const ListSpan<A> sum = spanOf<A>(args.sum);
-    for (const ListView& view : args.sent) {
-      const ListSpan<A> list = spanOf<A>(view);
-      forEachCommon(acc, list, sum, [&](uint32_t i) { acc[list.indices[i]] = 0; });
-    }
-    for (const ListView& view : args.dropped) {
-      const ListSpan<A> list = spanOf<A>(view);
-      if (args.lost != nullptr)
-        forEachCommon(acc, list, sum, [&](uint32_t) { ++*args.lost; });
-      else
-        forEachCommon(acc, list, sum, [&](uint32_t i) {
-          const A back = acc[list.indices[i]] + list.values[i];
-          acc[list.indices[i]] = isFinite(back) ? back : A{0};  // never stored, also where a sum overflowed
-        });
-    }
-  });
+  withAccumulate(args.accumulateType, [&]<class A>(A) { Settler<A>(args).run(); });
 }
 
 Status checkCounts(const ListView& view, const uint64_t* bounds, const uint64_t* most, uint32_t owners) {
