@@ -5,13 +5,11 @@
 #include "host/cut.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
-#include "core/limits.h"
 #include "core/list_span.h"
+#include "host/arrivals.h"
 #include "host/descent.h"
-#include "host/order.h"
 
 namespace sparsecoll::host {
 
@@ -19,7 +17,6 @@ namespace {
 
 constexpr uint64_t kGuardSample = 65536;  // elements
 constexpr uint32_t kGuardTries = 8;
-constexpr uint64_t kAhead = 64;        // scattered lines are asked for this early
 constexpr uint64_t kRungBlock = 2048;  // keys that stay in the first-level cache
 
 template <class A>
@@ -222,9 +219,10 @@ struct Cutter {
 
   // Only exact windows have arrivals. Where acc has to be read again it must hold the sums, for as long as that takes.
   uint64_t cutWithArrivals(Window& window, const ListSlots<A>& to) {
-    const uint64_t arrived = takeArrivals(window);
+    const ArrivalSums<A> arrivals{args};
+    const uint64_t arrived = arrivals.take(window);
     if (arrived == 0) return cutWindow(window, to);
-    joinCandidates(window, arrived);
+    arrivals.joinCandidates(window, arrived);
     window.kept = needOf(window);
     auto* const acc = static_cast<A*>(args.acc);
     auto* const sums = static_cast<A*>(args.scratch.values);
@@ -237,133 +235,8 @@ struct Cutter {
     }
     const uint64_t written = cutWindow(window, to);
     for (uint64_t i = 0; patch && i < arrived; ++i) acc[args.scratch.indices[i]] = before[i];
-    dropRest(arrived, {to.indices, written});
+    arrivals.dropRest(arrived, {to.indices, written});
     return written;
-  }
-
-  // The window's arrivals summed list by list into the scratch. Returns how many entries that are.
-  uint64_t takeArrivals(const Window& window) const {
-    std::array<const uint32_t*, kMaxRanks> at;
-    std::array<const uint32_t*, kMaxRanks> end;
-    std::array<const A*, kMaxRanks> value;
-    const size_t lists = args.arrivals.size();
-    for (size_t l = 0; l < lists; ++l) {
-      const ListSpan<A> list = spanOf<A>(args.arrivals[l]);
-      at[l] = std::lower_bound(list.indices, list.indices + list.count, window.begin);
-      end[l] = std::lower_bound(at[l], list.indices + list.count, window.end);
-      value[l] = list.values + (at[l] - list.indices);
-    }
-    if (lists <= 2)
-      return takePair({at[0], end[0], value[0]}, lists == 2 ? Arrivals{at[1], end[1], value[1]} : Arrivals{});
-    uint64_t taken = 0;
-    for (;;) {
-      uint64_t next = window.end;
-      for (size_t l = 0; l < lists; ++l)
-        if (at[l] != end[l]) next = std::min<uint64_t>(next, *at[l]);
-      if (next == window.end) return taken;
-      A sum = 0;
-      for (size_t l = 0; l < lists; ++l)
-        if (at[l] != end[l] && *at[l] == next) {
-          sum += *value[l]++;
-          ++at[l];
-        }
-      args.scratch.indices[taken] = static_cast<uint32_t>(next);
-      static_cast<A*>(args.scratch.values)[taken++] = sum;
-    }
-  }
-
-  struct Arrivals {
-    const uint32_t* at = nullptr;
-    const uint32_t* end = nullptr;
-    const A* value = nullptr;
-    uint64_t count() const { return static_cast<uint64_t>(end - at); }
-  };
-
-  // What takeArrivals does, of two lists without branches.
-  uint64_t takePair(Arrivals a, Arrivals b) const {
-    uint32_t* const indices = args.scratch.indices;
-    A* const sums = static_cast<A*>(args.scratch.values);
-    uint64_t taken = 0;
-    for (uint64_t steps = std::min(a.count(), b.count()); steps != 0; steps = std::min(a.count(), b.count()))
-      for (; steps != 0; --steps, ++taken) {
-        const auto [fromA, fromB] = orderOf(*a.at, *b.at);
-        indices[taken] = fromA != 0 ? *a.at : *b.at;
-        sums[taken] = (A{0} + valueIf(fromA, *a.value)) + valueIf(fromB, *b.value);
-        a.at += fromA;
-        a.value += fromA;
-        b.at += fromB;
-        b.value += fromB;
-      }
-    for (Arrivals* const rest : {&a, &b})
-      for (; rest->at != rest->end; ++taken) {
-        indices[taken] = *rest->at++;
-        sums[taken] = A{0} + *rest->value++;
-      }
-    return taken;
-  }
-
-  // The window's candidates become those of acc + arrivals. Too many for their room counts as a list that overflowed.
-  void joinCandidates(Window& window, uint64_t arrived) const {
-    if (window.listed > window.slots) return;
-    if (window.listed + arrived > window.slots) {
-      window.listed = window.slots + 1;
-      return;
-    }
-    uint32_t* const indices = args.candidateIndices + window.firstSlot;
-    A* const values = static_cast<A*>(args.candidateValues) + window.firstSlot;
-    // Moved up by the number of arrivals, candidates are always read before their place is written.
-    std::copy_backward(indices, indices + window.listed, indices + window.listed + arrived);
-    std::copy_backward(values, values + window.listed, values + window.listed + arrived);
-    const uint32_t* const sumIndices = args.scratch.indices;
-    A* const sums = static_cast<A*>(args.scratch.values);
-    const A* const acc = static_cast<const A*>(args.acc);
-    A* const joined = sums + arrived;
-    for (uint64_t s = 0; s < arrived; ++s) {
-      __builtin_prefetch(acc + sumIndices[std::min(s + kAhead, arrived - 1)]);
-      joined[s] = acc[sumIndices[s]] + sums[s];
-    }
-    const uint64_t end = arrived + window.listed;
-    uint64_t s = 0;
-    uint64_t c = arrived;
-    uint64_t written = 0;
-    const auto add = [&](uint32_t index, A value) {
-      indices[written] = index;
-      values[written] = value;
-      written += Magnitude<A>::of(value) >= window.key ? 1 : 0;
-    };
-    for (uint64_t steps = std::min(arrived, end - c); steps != 0; steps = std::min(arrived - s, end - c))
-      for (; steps != 0; --steps) {
-        const auto [arrival, candidate] = orderOf(sumIndices[s], indices[c]);
-        add(arrival != 0 ? sumIndices[s] : indices[c], arrival != 0 ? joined[s] : values[c]);
-        s += arrival;
-        c += candidate;
-      }
-    for (; s < arrived; ++s) add(sumIndices[s], joined[s]);
-    for (; c < end; ++c) add(indices[c], values[c]);
-    window.listed = written;
-  }
-
-  void dropRest(uint64_t arrived, std::span<const uint32_t> kept) const {
-    auto* const values = static_cast<A*>(args.dropped.values);
-    const A* const sums = static_cast<const A*>(args.scratch.values);
-    const uint32_t* const arrivals = args.scratch.indices;
-    uint32_t count = *args.dropped.count;
-    uint64_t s = 0;
-    uint64_t k = 0;
-    const auto drop = [&](uint64_t dropped) {
-      args.dropped.indices[count] = arrivals[s];
-      values[count] = sums[s];
-      count += static_cast<uint32_t>(dropped);
-    };
-    for (uint64_t steps = std::min(arrived, kept.size()); steps != 0; steps = std::min(arrived - s, kept.size() - k))
-      for (; steps != 0; --steps) {
-        const auto [notAbove, notBelow] = orderOf(arrivals[s], kept[k]);
-        drop(notBelow ^ 1);
-        s += notAbove;
-        k += notBelow;
-      }
-    for (; s < arrived; ++s) drop(1);
-    *args.dropped.count = count;
   }
 };
 

@@ -5,16 +5,15 @@
 
 #include "core/limits.h"
 #include "core/list_span.h"
+#include "host/marks.h"
 
 namespace sparsecoll::host {
 
 namespace {
 
-constexpr uint64_t kMarkTile = 16384;   // indices whose marks stay in the first-level cache
-constexpr uint64_t kCommonBlock = 256;  // acc's lines at so many entries stay there, too
+constexpr uint64_t kCommonBlock = 256;  // acc's lines at so many entries stay in the first-level cache
 
-// Goes through acc tile by tile with the sum's entries marked, so that whether an entry of another list is among them
-// is a look at its mark: comparing two lists side by side makes every step wait for the one before.
+// Goes through acc tile by tile with the sum's entries marked.
 template <class A>
 class Settler {
  public:
@@ -24,15 +23,14 @@ class Settler {
     std::array<uint64_t, kMaxRanks> sentAt{};
     std::array<uint64_t, kMaxRanks> droppedAt{};
     for (uint64_t begin = 0; begin < sum_.count;) {
-      low_ = sum_.indices[begin] / kMarkTile * kMarkTile;
-      uint64_t end = begin;
-      for (; end < sum_.count && sum_.indices[end] - low_ < kMarkTile; ++end) marks_[sum_.indices[end] - low_] = 1;
+      const uint64_t end = tile_.mark(sum_.indices, begin, sum_.count);
       for (size_t l = 0; l < args_.sent.size(); ++l) {
         const ListSpan<A> list = spanOf<A>(args_.sent[l]);
         forEachCommon(list, sentAt[l], [&](uint64_t i) { acc_[list.indices[i]] = 0; });
       }
       for (size_t l = 0; l < args_.dropped.size(); ++l) giveBack(spanOf<A>(args_.dropped[l]), droppedAt[l]);
-      for (; begin < end; ++begin) marks_[sum_.indices[begin] - low_] = 0;
+      tile_.clear(sum_.indices, begin, end);
+      begin = end;
     }
   }
 
@@ -51,14 +49,14 @@ class Settler {
   // nothing predicts, then acc's lines are asked for, and then comes what is done to them.
   template <class Each>
   void forEachCommon(const ListSpan<A>& list, uint64_t& at, Each each) {
-    while (at < list.count && list.indices[at] < low_) ++at;
+    while (at < list.count && list.indices[at] < tile_.low()) ++at;
     uint64_t common[kCommonBlock];
     for (;;) {
       uint64_t found = 0;
       const uint64_t end = std::min<uint64_t>(list.count, at + kCommonBlock);
-      for (; at < end && list.indices[at] - low_ < kMarkTile; ++at) {
+      for (; at < end && tile_.holds(list.indices[at]); ++at) {
         common[found] = at;
-        found += marks_[list.indices[at] - low_];
+        found += tile_.isMarked(list.indices[at]);
       }
       for (uint64_t c = 0; c < found; ++c) __builtin_prefetch(acc_ + list.indices[common[c]], 1);
       for (uint64_t c = 0; c < found; ++c) each(common[c]);
@@ -69,8 +67,7 @@ class Settler {
   const SettleArgs& args_;
   A* acc_;
   ListSpan<A> sum_;
-  uint64_t low_ = 0;  // of the tile
-  uint8_t marks_[kMarkTile] = {};
+  MarkedTile tile_;
 };
 
 }  // namespace
