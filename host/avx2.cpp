@@ -207,6 +207,8 @@ const Isa kAvx2 = {
     collectVector<Double4Lanes>,
     splitVector<Float8Lanes>,
     splitVector<Double4Lanes>,
+    countScalar<uint32_t>,
+    countScalar<uint64_t>,
 };
 
 }  // namespace sparsecoll::host

@@ -167,6 +167,8 @@ const Isa kAvx512 = {
     collectVector<Double8Lanes>,
     splitVector<Float16Lanes>,
     splitVector<Double8Lanes>,
+    countScalar<uint32_t>,
+    countScalar<uint64_t>,
 };
 
 }  // namespace sparsecoll::host

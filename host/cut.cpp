@@ -137,7 +137,7 @@ struct Cutter {
     const bool complete = window.missed == kGuardHeld || source.indices == nullptr;
     const bool everything =
         window.kept != 0 && complete && (window.kept == source.count || (window.exact == 0 && window.kept == passed));
-    Descent<Key> descent;
+    Descent<Key> descent(isa);
     Key highest = 0;
     const bool few = source.count <= kGatherMost;
     if (everything || few)
@@ -149,7 +149,7 @@ struct Cutter {
     if (window.kept == 0 || window.keptForced != 0) return {~Key{0}, 0};
     if (everything && window.exact == 0) return {static_cast<Key>(std::max(window.key, window.least)), source.count};
     if (everything) return {low, source.count};
-    if (few) return descent.findAmongFew(keyAt, source.count, window.kept, highest);
+    if (few) return descent.findAmongFew(keyAt, source.count, window.kept, low, highest);
     return descent.find(keyAt, source.count, window.kept);
   }
 
@@ -241,7 +241,7 @@ struct Cutter {
 };
 
 template <class A>
-void countCandidates(const CutArgs& args) {
+void countCandidates(const CutArgs& args, const Isa& isa) {
   using Key = typename Magnitude<A>::Key;
   Control& control = *args.control;
   const Window& window = control.windows[0];
@@ -253,7 +253,7 @@ void countCandidates(const CutArgs& args) {
     const uint64_t length = std::min(kRungBlock, count - begin);
     for (uint64_t i = 0; i < length; ++i) keys[i] = Magnitude<A>::of(values[begin + i]);
     for (uint64_t j = 0, above = length; j < kRungs && above != 0; ++j) {  // rungs rise
-      above = countFrom(keys, length, static_cast<Key>(control.rungs[j]));
+      above = countFor<Key>(isa)(keys, length, static_cast<Key>(control.rungs[j]));
       reached[j] += above;
     }
   }
@@ -264,8 +264,8 @@ void countCandidates(const CutArgs& args) {
 
 }  // namespace
 
-void countRungs(const CutArgs& args) {
-  withAccumulate(args.accumulateType, [&]<class A>(A) { countCandidates<A>(args); });
+void countRungs(const CutArgs& args, const Isa& isa) {
+  withAccumulate(args.accumulateType, [&]<class A>(A) { countCandidates<A>(args, isa); });
 }
 
 void cut(const CutArgs& args, const Isa& isa) {

@@ -8,21 +8,13 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
-#include <type_traits>
+
+#include "host/isa.h"
 
 namespace sparsecoll::host {
 
 inline constexpr uint32_t kDigitBits = 12;
 inline constexpr uint64_t kGatherMost = 4096;  // boundary bins up to this size are finished on the stack
-
-// Magnitudes are never negative, and comparing them signed is cheaper.
-template <class Key>
-uint64_t countFrom(const Key* keys, uint64_t count, Key least) {
-  using Signed = std::make_signed_t<Key>;
-  Key reached = 0;
-  for (uint64_t i = 0; i < count; ++i) reached += static_cast<Signed>(keys[i]) >= static_cast<Signed>(least) ? 1u : 0u;
-  return reached;
-}
 
 template <class Key>
 struct Boundary {
@@ -34,6 +26,8 @@ struct Boundary {
 template <class Key>
 class Descent {
  public:
+  explicit Descent(const Isa& isa) : countFrom_(countFor<Key>(isa)) {}
+
   // keyAt(i) for i < count are the keys, none below low. Counts them into bins of one octave from low on, the last bin
   // open-ended: candidates end just below the boundary, so the boundary lies in the first of them. Returns the highest
   // key.
@@ -54,12 +48,14 @@ class Descent {
     return highest;
   }
 
-  // Of few keys, without start: none above highest.
+  // Of few keys, without start: none below low or above highest.
   template <class KeyAt>
-  Boundary<Key> findAmongFew(const KeyAt& keyAt, uint64_t count, uint64_t need, Key highest) {
-    low_ = 0;
+  Boundary<Key> findAmongFew(const KeyAt& keyAt, uint64_t count, uint64_t need, Key low, Key highest) {
+    low_ = low;
     high_ = highest;
-    return finish(keyAt, count, need);
+    Key offsets[kGatherMost + kCountBlock];
+    for (uint64_t i = 0; i < count; ++i) offsets[i] = keyAt(i) - low;
+    return nthOf(offsets, count, need);
   }
 
   // Without start, of many keys, any at all: the need-th largest. A sample says between which keys it most likely lies,
@@ -138,21 +134,41 @@ class Descent {
   // The keys in [low, high] are few.
   template <class KeyAt>
   Boundary<Key> finish(const KeyAt& keyAt, uint64_t count, uint64_t need) const {
-    Key offsets[kGatherMost + 1] = {};
+    Key offsets[kGatherMost + kCountBlock];
     uint64_t gathered = 0;
     for (uint64_t i = 0; i < count; ++i) {
       offsets[gathered] = keyAt(i) - low_;
       gathered += offsets[gathered] <= high_ - low_ ? 1u : 0u;
     }
-    // Bit by bit: a count of the keys that reach a value needs no branches, and vectors do it.
-    Key nth = 0;
-    for (auto bit = static_cast<uint32_t>(std::bit_width(high_ - low_)); bit-- > 0;) {
-      const Key trial = nth | Key{1} << bit;
-      if (countFrom(offsets, gathered, trial) >= need) nth = trial;
-    }
-    return {low_ + nth, need - countFrom(offsets, gathered, nth + 1)};
+    return nthOf(offsets, gathered, need);
   }
 
+  // offsets: the gathered keys less low_, and room for a block more.
+  Boundary<Key> nthOf(Key* offsets, uint64_t gathered, uint64_t need) const {
+    for (const uint64_t end = (gathered + kCountBlock - 1) / kCountBlock * kCountBlock; gathered < end; ++gathered)
+      offsets[gathered] = 0;  // is never counted
+    // Bit by bit: a count of the keys that reach a value needs no branches, and vectors do it. The need-th largest is
+    // in [nth, nth + width) with all that reach nth and are not above.
+    Key nth = 0;
+    uint64_t reaching = gathered;
+    uint64_t above = 0;
+    for (auto bit = static_cast<uint32_t>(std::bit_width(high_ - low_)); bit-- > 0;) {
+      if (reaching - above == 1) return {low_ + theOneIn(offsets, gathered, nth, Key{2} << bit), 1};
+      const Key trial = nth | Key{1} << bit;
+      const uint64_t reached = countFrom_(offsets, gathered, trial);
+      (reached >= need ? reaching : above) = reached;
+      if (reached >= need) nth = trial;
+    }
+    return {low_ + nth, need - above};
+  }
+
+  static Key theOneIn(const Key* keys, uint64_t count, Key from, Key width) {
+    Key found = 0;
+    for (uint64_t i = 0; i < count; ++i) found = std::max(found, keys[i] - from < width ? keys[i] : Key{0});
+    return found;
+  }
+
+  CountFunction<Key> countFrom_;
   uint32_t bins_[kLastBin + 1];
   Key low_ = 0;
   Key high_ = 0;

@@ -157,7 +157,7 @@ class HostKernels final : public Kernels {
     withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });
   }
   void draw(const CutArgs& args, Stream) override { host::draw(args); }
-  void countRungs(const CutArgs& args, Stream) override { host::countRungs(args); }
+  void countRungs(const CutArgs& args, Stream) override { host::countRungs(args, isa_); }
   void cut(const CutArgs& args, Stream) override { host::cut(args, isa_); }
   void apply(const Rule& rule, Control* control, Stream) override { rule.onHost(*control); }
 

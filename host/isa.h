@@ -109,6 +109,11 @@ using CollectFunction = uint64_t (*)(const TouchedTile<A>& touched);
 template <class A>
 using SplitFunction = void (*)(const SplitSpan<A>& span);
 
+// How many keys are at least `least`. Keys of magnitudes have no sign bit. Quickest for multiples of kCountBlock.
+inline constexpr uint64_t kCountBlock = 16;
+template <class Key>
+using CountFunction = uint64_t (*)(const Key* keys, uint64_t count, Key least);
+
 struct Isa {
   const char* name;
   bool (*supported)();
@@ -133,6 +138,8 @@ struct Isa {
   CollectFunction<double> collectDouble;
   SplitFunction<float> splitFloat;
   SplitFunction<double> splitDouble;
+  CountFunction<uint32_t> countFloat;
+  CountFunction<uint64_t> countDouble;
 };
 
 template <class T>
@@ -173,6 +180,14 @@ SplitFunction<A> splitFor(const Isa& isa) {
     return isa.splitDouble;
   else
     return isa.splitFloat;
+}
+
+template <class Key>
+CountFunction<Key> countFor(const Isa& isa) {
+  if constexpr (std::is_same_v<Key, uint64_t>)
+    return isa.countDouble;
+  else
+    return isa.countFloat;
 }
 
 extern const Isa kScalar;

@@ -68,7 +68,7 @@ class MergeCutter {
   }
 
   Boundary<Key> boundaryOf(uint64_t count, uint64_t kept) const {
-    Descent<Key> descent;
+    Descent<Key> descent(isa_);
     return descent.findAmongMany([this](uint64_t i) { return keyAt(i); }, count, kept);
   }
 

@@ -84,6 +84,8 @@ const Isa kScalar = {
     collect<double>,
     split<float>,
     split<double>,
+    countScalar<uint32_t>,
+    countScalar<uint64_t>,
 };
 
 }  // namespace sparsecoll::host

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "host/isa.h"
 
@@ -49,6 +50,21 @@ template <class A>
     for (uint64_t r = 0; r < args.outCount; ++r) static_cast<A*>(args.out[r])[i] = sum;
   }
   return nonFinite;
+}
+
+// Compilers vectorise this for every instruction set. Comparing signed is cheaper.
+template <class Key>
+[[maybe_unused]] uint64_t countScalar(const Key* keys, uint64_t count, Key least) {
+  using Signed = std::make_signed_t<Key>;
+  Key lanes[kCountBlock] = {};
+  uint64_t i = 0;
+  for (; i + kCountBlock <= count; i += kCountBlock)
+    for (uint64_t j = 0; j < kCountBlock; ++j)
+      lanes[j] += static_cast<Signed>(keys[i + j]) >= static_cast<Signed>(least) ? 1u : 0u;
+  uint64_t reached = 0;
+  for (const Key lane : lanes) reached += lane;
+  for (; i < count; ++i) reached += keys[i] >= least ? 1u : 0u;
+  return reached;
 }
 
 // From entry i on, of which `kept` before it were kept and `equals` equal ones may follow. Every entry is written to

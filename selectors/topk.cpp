@@ -16,7 +16,7 @@ constexpr double kFirstSpread = 0.04;
 // for a useful sample (see host/cut.cpp).
 constexpr uint64_t kSpare = 256;
 constexpr uint64_t kSpareAlone = 16384;
-constexpr uint64_t kSpareInChunk = 64;
+constexpr uint64_t kSpareInChunk = 128;
 
 WindowPlan windowFor(Range range, uint64_t limit, uint64_t mostLimit, uint64_t slots, uint64_t infinity) {
   WindowPlan window;

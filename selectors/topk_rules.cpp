@@ -1,8 +1,4 @@
-#include <algorithm>
-#include <cmath>
-
-#include "core/math.h"
-#include "core/numeric.h"
+#include "selectors/guard.h"
 #include "selectors/rules.h"
 
 namespace sparsecoll {
@@ -10,21 +6,16 @@ namespace sparsecoll {
 namespace {
 
 constexpr double kLeastSpread = 0.002;
-constexpr double kMostSpread = 0.3;
-constexpr double kForget = 0.97;  // of the spread, a step
-constexpr double kSafety = 1.5;
+constexpr double kForget = 0.97;
+constexpr double kForgetTooLow = 0.5;  // there were more candidates than room
 
-// A guard just below the next k-th magnitude leaves few candidates to cut; one above it makes the step read the vector
-// again. So the guard stays as far below as that magnitude has lately moved between steps, and half as much more.
-SC_BOTH double nextSpread(const Window& window, double kept) {
-  double spread = window.spread * (window.missed == kGuardTooLow ? 0.5 : kForget);
-  if (window.keptBefore > 0 && kept > 0) spread = std::max(spread, std::abs(kept / window.keptBefore - 1));
-  return clamped(spread, kLeastSpread, kMostSpread);
-}
+// Of many windows a few may be read again in every step: that costs less than more candidates in all of them.
+constexpr uint32_t kManyWindows = 256;
+constexpr double kSafetyOfMany = 1;
 
 SC_BOTH void moveGuards(Control& control) {
   const bool isDouble = control.isDouble != 0;
-  const uint64_t infinity = infinityKey(isDouble);
+  const double safety = control.windowCount < kManyWindows ? kUsualSafety : kSafetyOfMany;
   for (uint32_t w = 0; w < control.windowCount; ++w) {
     Window& window = control.windows[w];
     if (window.limit >= window.end - window.begin) {
@@ -32,21 +23,18 @@ SC_BOTH void moveGuards(Control& control) {
       continue;
     }
     if (window.kept == 0) {
-      window.key = infinity;
+      window.key = infinityKey(isDouble);
       continue;
     }
-    const double kept = thresholdOfKey(std::min(window.keptKey, infinity - 1), isDouble);
-    window.spread = nextSpread(window, kept);
-    window.keptBefore = kept;
-    const uint64_t guard = keyOfThreshold((1 - kSafety * window.spread) * kept, isDouble);
-    window.key = std::max<uint64_t>(guard, 1);  // 0 would make every zero a candidate
+    noteKept(window, keptMagnitude(window, isDouble), kLeastSpread,
+             window.missed == kGuardTooLow ? kForgetTooLow : kForget);
+    window.key = guardBelow(window, isDouble, safety);
   }
 }
 
 SC_BOTH void tellThreshold(Control& control) {
   const Window& last = control.windows[control.windowCount - 1];
-  const bool isDouble = control.isDouble != 0;
-  control.threshold = last.kept != 0 ? thresholdOfKey(std::min(last.keptKey, infinityKey(isDouble) - 1), isDouble) : 0;
+  control.threshold = last.kept != 0 ? keptMagnitude(last, control.isDouble != 0) : 0;
 }
 
 SC_BOTH void afterCut(Control& control) {
