@@ -4,6 +4,8 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace bench {
 
@@ -19,5 +21,9 @@ inline constexpr uint64_t kMergeLists = 8;
 inline constexpr uint64_t kCombineLists = 4;
 void benchMerge(benchmark::State& state, uint64_t n, double density);
 void benchCombine(benchmark::State& state, uint64_t n, double density);
+
+// A rank's whole selection by a method, beside the accumulate pass.
+std::vector<std::string> selectionMethods();
+void benchSelection(benchmark::State& state, const std::string& method, uint64_t n, double density, int ranks);
 
 }  // namespace bench

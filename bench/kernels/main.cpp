@@ -20,6 +20,7 @@ constexpr const char* kHelp =
     "sparsecoll-kernels [--n LIST] [--density LIST] [--dist file:PATH] and the options of Google Benchmark:\n";
 
 const std::vector<uint64_t> kUsualLengths = {26214400, 1048576};
+constexpr int kSelectionRanks[] = {1, 2, 4, 8, 16};
 constexpr std::string_view kFile = "file:";
 
 struct Lists {
@@ -102,6 +103,15 @@ void add(const std::string& name, AtDensity run, uint64_t n, double density, con
       ->Unit(benchmark::kMillisecond);
 }
 
+void addSelections(uint64_t n, double density) {
+  for (const std::string& method : selectionMethods())
+    for (const int ranks : kSelectionRanks)
+      benchmark::RegisterBenchmark(fmt::format("selection/{}/n:{}/density:{}/P:{}", method, n, density, ranks).c_str(),
+                                   [=](benchmark::State& state) { benchSelection(state, method, n, density, ranks); })
+          ->Unit(benchmark::kMillisecond)
+          ->UseManualTime();
+}
+
 void addAll(const Lists& lists) {
   for (const uint64_t n : lists.n) {
     add("inplace_add", benchInplaceAdd, n);
@@ -113,6 +123,7 @@ void addAll(const Lists& lists) {
       add("nth_element", benchNthElement, n, density);
       add("merge", benchMerge, n, density, fmt::format("/P:{}", kMergeLists));
       add("combine", benchCombine, n, density, fmt::format("/P:{}", kCombineLists));
+      addSelections(n, density);
     }
   }
 }
