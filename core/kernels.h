@@ -298,10 +298,10 @@ struct DenseSumArgs {
 
 inline constexpr uint64_t kTile = 8192;  // statistics are formed in tiles of this many elements
 
-// A sample has about this many elements: one run of kSampleRun (a cache line of floats) out of every so many, another
-// one in every step. Shorter windows are counted whole.
+// A sample has about this many elements: one run of kSampleRun out of every so many, another one in every step. A run
+// is two cache lines of floats: finding its page costs more than they do. Shorter windows are counted whole.
 inline constexpr uint64_t kSampleElements = 1u << 18;
-inline constexpr uint64_t kSampleRun = 16;
+inline constexpr uint64_t kSampleRun = 32;
 
 class Kernels {
  public:

@@ -36,8 +36,10 @@ class Sampler {
     for (uint64_t at = begin; at < end; at += step) {
       const uint64_t later = runAt(at + kAhead * step);
       if (later < end) {
-        __builtin_prefetch(gradient_ + later);
-        if (in_ != nullptr) __builtin_prefetch(in_ + later);
+        for (uint64_t i = 0; i < kSampleRun; i += 64 / sizeof(A)) {
+          __builtin_prefetch(gradient_ + later + i);
+          if (in_ != nullptr) __builtin_prefetch(in_ + later + i);
+        }
       }
       const uint64_t now = runAt(at);
       if (now < end) run(now, std::min(kSampleRun, end - now));
