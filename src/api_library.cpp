@@ -9,6 +9,7 @@
 #include "src/params.h"
 #include "src/structs.h"
 #include "src/tables.h"
+#include "transports/nccl.h"
 
 namespace sparsecoll {
 
@@ -91,7 +92,9 @@ sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport
     if (transport < sparsecollTransportAuto || transport > sparsecollTransportSimulated)
       return invalid("transport is {}", transport);
     const bool memory = backend != sparsecollBackendCuda || cuda::deviceCount() > 0;
-    *available = memory && transport <= sparsecollTransportThreads ? 1 : 0;
+    const bool nccl = transport == sparsecollTransportNccl && backend != sparsecollBackendHost &&
+                      cuda::deviceCount() > 0 && nccl::available();
+    *available = memory && (transport <= sparsecollTransportThreads || nccl) ? 1 : 0;
     return {};
   });
 }

@@ -166,6 +166,9 @@ SIZE(sparsecollLogLevel_t, 4);
 
 #if UINTPTR_MAX == UINT64_MAX /* offsets of the 64-bit ABI, the only one supported */
 
+SIZE(sparsecollUniqueId_t, 128);
+FIELD(sparsecollUniqueId_t, bytes, 0, 128);
+
 SIZE(sparsecollConfig_t, 72);
 FIELD(sparsecollConfig_t, structSize, 0, 8);
 FIELD(sparsecollConfig_t, magic, 8, 4);
