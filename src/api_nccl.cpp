@@ -68,7 +68,7 @@ sparsecollResult_t sparsecollCommInitNccl(sparsecollComm_t* comm, struct ncclCom
                                           const sparsecollConfig_t* config) {
   return guard("CommInitNccl", [&]() -> Status {
     if (comm == nullptr) return invalid("comm is NULL");
-    if (ncclComm == nullptr) return invalid("ncclComm is NULL");
+    if (ncclComm == nullptr) return invalid("nccl is NULL");
     if (takeSplit != 0 && takeSplit != 1) return invalid("takeSplit is {}", takeSplit);
     SC_TRY(const CommunicatorConfig read, readConfig(config, true, sparsecollTransportNccl));
     SC_TRY(const int device, nccl::deviceOf(ncclComm));

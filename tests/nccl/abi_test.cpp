@@ -2,11 +2,13 @@
 // be asked of it without a device.
 #include "transports/nccl/abi.h"
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <type_traits>
 
 #include "tests/support/catch.h"
+#include "transports/nccl/connection.h"
 #include "transports/nccl/library.h"
 
 #if __has_include(<nccl.h>)
@@ -119,17 +121,43 @@ TEST_CASE("a configuration starts as NCCL's does") {
 }
 #endif
 
-TEST_CASE("the system's NCCL has the calls that are used") {
+namespace {
+
+// Ends the program as skipped where there is no NCCL.
+nccl::Library systemLibrary() {
   auto found = nccl::loadLibrary(nullptr);
-  if (!found.ok()) {
-    std::printf("skipped: %s\n", found.takeStatus().failure().text.c_str());
-    std::exit(77);
-  }
-  CHECK(found->version >= nccl::kOldestVersion);
-  CHECK(found->CommSplit != nullptr);
-  CHECK(std::string(found->GetErrorString(nccl::kSuccess)) == "no error");
+  if (found.ok()) return *found;
+  std::printf("skipped: %s\n", found.takeStatus().failure().text.c_str());
+  std::exit(77);
+}
+
+}  // namespace
+
+TEST_CASE("the system's NCCL has the calls that are used") {
+  const nccl::Library found = systemLibrary();
+  CHECK(found.version >= nccl::kOldestVersion);
+  CHECK(found.CommSplit != nullptr);
+  CHECK(std::string(found.GetErrorString(nccl::kSuccess)) == "no error");
   nccl::UniqueId first{}, second{};
-  REQUIRE(found->GetUniqueId(&first) == nccl::kSuccess);
-  REQUIRE(found->GetUniqueId(&second) == nccl::kSuccess);
+  REQUIRE(found.GetUniqueId(&first) == nccl::kSuccess);
+  REQUIRE(found.GetUniqueId(&second) == nccl::kSuccess);
   CHECK(std::string(first.internal, sizeof first.internal) != std::string(second.internal, sizeof second.internal));
+}
+
+// With a device one rank meets itself; without one NCCL says so, and nothing is left.
+TEST_CASE("a communicator of one rank over the system's NCCL, or a clear refusal") {
+  const nccl::Library found = systemLibrary();
+  nccl::UniqueId id{};
+  REQUIRE(found.GetUniqueId(&id) == nccl::kSuccess);
+  const auto deadline = sparsecoll::Deadline::in(60000);
+  auto made = nccl::Connection::make(found, 1, 0, id, deadline);
+  if (!made.ok()) {
+    const sparsecoll::Status status = made.takeStatus();
+    INFO(status.failure().text.c_str());
+    CHECK(status.result() == sparsecollCudaError);
+    return;
+  }
+  CHECK((*made)->health().ok());
+  (*made)->close(deadline);
+  CHECK((*made)->health().result() == sparsecollAborted);
 }

@@ -1,6 +1,7 @@
 // What goes wrong over NCCL: ranks that do not come, errors that NCCL reports, aborts, ranks that disagree,
 // communicators of others, and an NCCL that is not there or too old.
 #include <chrono>
+#include <cstdlib>
 #include <string>
 
 #include "tests/nccl/nccl_ranks.h"
@@ -341,6 +342,12 @@ TEST_CASE("an NCCL that is not there, is not one, or is too old") {
   const sparsecoll::Status tooOld = old.takeStatus();
   CHECK(tooOld.result() == sparsecollUnsupported);
   CHECK_THAT(tooOld.failure().text.c_str(), Catch::Contains("21304"));
+  // The same of a file, which then lacks calls.
+  setenv("FAKE_NCCL_VERSION", "2707", 1);
+  CHECK_THAT(nccl::loadLibrary(SPARSECOLL_TEST_OLD_NCCL).takeStatus().failure().text.c_str(), Catch::Contains("2707"));
+  setenv("FAKE_NCCL_VERSION", "22809", 1);
+  CHECK_THAT(nccl::loadLibrary(SPARSECOLL_TEST_OLD_NCCL).takeStatus().failure().text.c_str(),
+             Catch::Contains("has no nccl"));
   fake::pretendVersion(nccl::kOldestVersion);
   CHECK(nccl::loadLibrary(nullptr).ok());
   fake::reset();
