@@ -436,8 +436,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t c
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
 
 /* Waits until the stream is done, for an error, or for timeoutMs (0: the configured default); returns the first thing
-   that kernels found wrong since the last call. A Timeout leaves the communicator alive; but over NCCL, where this call is
-   what waits for the other ranks, it is dead once opTimeoutMs have passed since its latest operation began. On host
+   that kernels found wrong since the last call. A Timeout leaves the communicator alive; but over NCCL, where this call
+   waits for the other ranks, it is dead if its latest operation has not ended opTimeoutMs after it began. On host
    communicators there is nothing to wait for: returns the fatal error or Success. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs);
 

@@ -1,10 +1,12 @@
 // What goes wrong over NCCL: ranks that do not come, errors that NCCL reports, aborts, ranks that disagree,
 // communicators of others, and an NCCL that is not there or too old.
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string>
 
 #include "tests/nccl/nccl_ranks.h"
+#include "tests/simt/streams.h"
 #include "tests/support/catch.h"
 #include "transports/nccl/library.h"
 
@@ -15,7 +17,8 @@ namespace {
 
 constexpr uint64_t kLength = 2000;
 
-sparsecollConfig_t impatient(uint64_t timeoutMs = 300) {
+// Long enough for what ranks do together on a busy machine, short enough to wait for what does not come.
+sparsecollConfig_t impatient(uint64_t timeoutMs = 4000) {
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.opTimeoutMs = timeoutMs;
   return config;
@@ -41,9 +44,9 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 TEST_CASE("a rank that does not come: Timeout, the stream is freed, the communicator is dead") {
-  for (const char* const name : {"topka", "micro", "spardl", "dense"}) {
+  for (const char* const name : {"spardl", "dense"}) {
     CAPTURE(name);
-    const sparsecollConfig_t config = impatient(2000);
+    const sparsecollConfig_t config = impatient();
     const NcclRanks ranks(3, &config);
     REQUIRE(ranks.made() == all(3, sparsecollSuccess));
     NcclGroup group(ranks, kLength, sparsecollFloat32, preset(name, std::string(name) == "dense" ? 0 : 0.05));
@@ -65,6 +68,24 @@ TEST_CASE("a rank that does not come: Timeout, the stream is freed, the communic
     CHECK(sparsecollCommAbort(ranks[2]) == sparsecollSuccess);
     CHECK(fake::aliveCount() == 0);
   }
+  checkNoMisuse();
+}
+
+TEST_CASE("work of the caller's own may take longer than an operation") {
+  const sparsecollConfig_t config = impatient();
+  const NcclRanks ranks(2, &config);
+  NcclGroup group(ranks, kLength, sparsecollFloat32, preset("topka", 0.05));
+  REQUIRE(group.step() == all(2, sparsecollSuccess));
+  REQUIRE(ranks.each([&](int rank) { return group.run(rank); }) == all(2, sparsecollSuccess));
+  std::atomic<bool> done{false};
+  REQUIRE(simt::submitWhen(
+              ranks.stream(0), [&] { return done.load(); }, [] {}) == cudaSuccess);
+  CHECK(sparsecollCommWait(ranks[1], ranks.stream(1), 0) == sparsecollSuccess);
+  CHECK(sparsecollCommWait(ranks[0], ranks.stream(0), 4500) == sparsecollTimeout);
+  CHECK(stateOf(ranks[0]) == sparsecollSuccess);
+  done = true;
+  CHECK(sparsecollCommWait(ranks[0], ranks.stream(0), 0) == sparsecollSuccess);
+  CHECK(group.step() == all(2, sparsecollSuccess));
   checkNoMisuse();
 }
 
@@ -213,7 +234,7 @@ TEST_CASE("reducers in another order on one rank: Mismatch where the sizes are t
       CHECK(a.step() == all(2, sparsecollSuccess));
     }
     checkNoMisuse();
-    const sparsecollConfig_t config = impatient(1000);
+    const sparsecollConfig_t config = impatient();
     const NcclRanks ranks(2, &config);
     NcclGroup a(ranks, kLength, sparsecollFloat32, params);
     NcclGroup b(ranks, 2 * kLength, sparsecollFloat32, params);
@@ -283,7 +304,7 @@ TEST_CASE("destroying: in good order without an abort, and after the deadline wi
     CHECK(sparsecollReducerRun(group.reducer(0), vector.data(), vector.data(), ranks.stream(0)) ==
           sparsecollInvalidUsage);
   }
-  const sparsecollConfig_t config = impatient(500);
+  const sparsecollConfig_t config = impatient();
   NcclRanks ranks(2, &config);
   NcclGroup group(ranks, kLength, sparsecollFloat32, preset("topka", 0.05));
   REQUIRE(group.run(0) == sparsecollSuccess);

@@ -24,20 +24,33 @@ constexpr uint64_t kSlabBytes = 8u << 20;  // of a dense sum that is added to wh
 // One frame's header and nothing else: what ranks compare in a dense sum.
 const uint64_t kHeaderBytes = alignUp(FrameLayout{}.capacityBytes(), 64);
 
-Result<DataType> dataTypeOf(sparsecollDataType_t type) {
-  switch (type) {
-    case sparsecollFloat16:
-      return kFloat16;
-    case sparsecollFloat32:
-      return kFloat32;
-    case sparsecollFloat64:
-      return kFloat64;
-    case sparsecollBfloat16:
-      return kBfloat16;
-    default:
-      return fail(sparsecollInternalError, "NCCL has no element type {}", int{type});
+static_assert(int{sparsecollFloat16} == kFloat16 && int{sparsecollFloat32} == kFloat32);
+static_assert(int{sparsecollFloat64} == kFloat64 && int{sparsecollBfloat16} == kBfloat16);
+DataType dataTypeOf(sparsecollDataType_t type) { return static_cast<DataType>(int{type}); }
+
+// A point in a stream's work that the host asks for.
+class Event {
+ public:
+  Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() {
+    if (event_ != nullptr) (void)cudaEventDestroy(event_);
   }
-}
+  Status make() {
+    if (cudaEventCreateWithFlags(&event_, cudaEventDisableTiming) == cudaSuccess) return {};
+    return fail(sparsecollCudaError, "an event for NCCL: {}", cudaGetErrorString(cudaGetLastError()));
+  }
+  void record(cudaStream_t stream) { (void)cudaEventRecord(event_, stream); }
+  bool reached() const {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) (void)cudaGetLastError();  // an answer, no failure
+    return state != cudaErrorNotReady;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
 
 class NcclTransport final : public Transport {
  public:
@@ -50,6 +63,7 @@ class NcclTransport final : public Transport {
     SC_TRY(headers_, kernels_->allocate((size + 1) * kHeaderBytes, budget_));
     SC_TRY(slab_, kernels_->allocate(kSlabBytes, budget_));
     SC_TRY(lastDense_, kernels_->makeMarker());
+    SC_TRY(ended_.make());
     for (uint64_t r = 0; r < size; ++r) headerFrames_.push_back(headers_.as<>() + (1 + r) * kHeaderBytes);
     headerBytes_.assign(size, kFrameHeaderBytes);
     return kernels_->findings({}, deadline);  // what was zeroed here is so before another stream writes to it
@@ -71,6 +85,7 @@ class NcclTransport final : public Transport {
   // A stream runs what is on it in order, so frames are as they were when they are sent.
   Status begin(Operation& operation) override {
     deadline_ = operation.deadline;
+    enqueued_ = false;
     return connection_->health();
   }
 
@@ -112,7 +127,9 @@ class NcclTransport final : public Transport {
 
   // All ranks learn of a mismatch from the frames themselves, whose number and sizes do not depend on it.
   void refuse(const Operation&, const Failure&) override {}
-  void end(const Operation&) override {}
+  void end(const Operation& operation) override {
+    if (enqueued_ && !capturing(operation.stream)) ended_.record(static_cast<cudaStream_t>(operation.stream.handle));
+  }
 
   Result<bool> await(Stream stream, const Deadline& deadline) override {
     return awaitHandle(static_cast<cudaStream_t>(stream.handle), deadline);
@@ -146,6 +163,7 @@ class NcclTransport final : public Transport {
 
   Status exchange(const Operation& operation, std::span<const Outgoing> out, std::span<const Incoming> in,
                   void* stream) {
+    enqueued_ = enqueued_ || stream != staging_->stream();
     const Library& nccl = connection_->library();
     return connection_->group("a round of ncclSend and ncclRecv", operation.deadline, [&](Comm comm) {
       Code code = kSuccess;
@@ -165,6 +183,7 @@ class NcclTransport final : public Transport {
     const uint64_t bytes = in[0].capacity;
     if (bytes != out[0].layout.capacityBytes())
       return fail(sparsecollInternalError, "frames of {} bytes gathered into {}", out[0].layout.capacityBytes(), bytes);
+    enqueued_ = true;
     std::byte* const block = in[0].landing - static_cast<uint64_t>(in[0].peer) * bytes;
     return connection_->call("ncclAllGather", operation.deadline, [&](Comm comm) {
       return connection_->library().AllGather(out[0].frame, block, bytes, kUint8, comm, stream);
@@ -217,6 +236,7 @@ class NcclTransport final : public Transport {
   // One part of a dense sum; with the headers where they have not travelled yet.
   Status reduce(const Operation& operation, const void* in, void* out, uint64_t n, DataType type, bool headers,
                 Stream stream) {
+    enqueued_ = true;
     const Library& nccl = connection_->library();
     return connection_->group("ncclAllReduce", operation.deadline, [&](Comm comm) {
       Code code = kSuccess;
@@ -229,7 +249,7 @@ class NcclTransport final : public Transport {
   }
 
   Status sumInPlace(const Operation& operation, const DenseArgs& args, Stream stream) {
-    SC_TRY(const DataType type, dataTypeOf(args.type));
+    const DataType type = dataTypeOf(args.type);
     const void* source = args.in;
     if (args.inputScale != 1) {
       reshape(args.in, args.out, args, args.n, args.inputScale, {}, false, stream);
@@ -243,7 +263,7 @@ class NcclTransport final : public Transport {
 
   // What out holds has to stay, so the sum is formed beside it.
   Status addSlabs(const Operation& operation, const DenseArgs& args, Stream stream) {
-    SC_TRY(const DataType type, dataTypeOf(args.type));
+    const DataType type = dataTypeOf(args.type);
     const uint64_t most = kSlabBytes / elementBytes(args.type);
     for (uint64_t at = 0; at < args.n; at += most) {
       const uint64_t n = std::min(most, args.n - at);
@@ -268,8 +288,8 @@ class NcclTransport final : public Transport {
       SC_TRY(connection_->health());  // before anything else: what an error left on the stream is no result
       const cudaError_t state = cudaStreamQuery(stream);
       if (state != cudaErrorNotReady) return true;
-      (void)cudaGetLastError();  // an answer, no failure
-      if (deadline_.expired())
+      (void)cudaGetLastError();                      // an answer, no failure
+      if (deadline_.expired() && !ended_.reached())  // what else is on the stream takes the time that it needs
         return connection_->failHere(sparsecollTimeout, "what was begun last has not ended in time: a rank is missing");
       if (deadline.expired()) return false;
       pause(deadline);
@@ -288,6 +308,8 @@ class NcclTransport final : public Transport {
   std::unique_ptr<Marker> lastDense_;  // behind the latest dense sum
   void* denseStream_ = nullptr;
   bool denseMarked_ = false;
+  Event ended_;                                              // behind the latest operation
+  bool enqueued_ = false;                                    // it has put something on the caller's stream
   Deadline deadline_ = Deadline::in(SPARSECOLL_NO_TIMEOUT);  // of the latest operation
 };
 
