@@ -71,9 +71,10 @@ int sparsecollGetVersion(void) { return SPARSECOLL_VERSION_CODE; }
 
 const char* sparsecollGetBuildInfo(void) {
   static const std::string info = fmt::format(
-      R"({{"version": "0.1.0", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["host"], )"
-      R"("transports": ["threads"]}})",
-      SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name);
+      R"({{"version": "0.1.0", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["host"{}], )"
+      R"("transports": ["threads"{}]}})",
+      SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name,
+      SPARSECOLL_CUDA_FOUND != 0 ? R"(, "cuda")" : "", SPARSECOLL_CUDA_FOUND != 0 ? R"(, "nccl")" : "");
   return info.c_str();
 }
 
