@@ -29,16 +29,17 @@ Result<FullRound> FullRound::make(Transport& transport, Kernels& kernels, const 
 
 Status FullRound::sameToAll(Operation& operation, const std::byte* own, Stream stream) {
   for (Outgoing& message : outgoing_) message.frame = own;
-  return exchange(operation, own, stream);
+  return settle(transport_->gather(operation, outgoing_, incoming_, stream), own);
 }
 
 Status FullRound::oneToEach(Operation& operation, std::span<std::byte* const> frames, Stream stream) {
   for (Outgoing& message : outgoing_) message.frame = frames[static_cast<size_t>(message.peer)];
-  return exchange(operation, frames[static_cast<size_t>(transport_->rank())], stream);
+  const std::byte* const own = frames[static_cast<size_t>(transport_->rank())];
+  return settle(transport_->round(operation, outgoing_, incoming_, stream), own);
 }
 
-Status FullRound::exchange(Operation& operation, const std::byte* own, Stream stream) {
-  SC_TRY(transport_->round(operation, outgoing_, incoming_, stream));
+Status FullRound::settle(const Status& exchanged, const std::byte* own) {
+  if (!exchanged.ok()) return Status(exchanged.failure());
   for (const Incoming& message : incoming_) {
     frames_[static_cast<size_t>(message.peer)] = message.frame;
     bytes_[static_cast<size_t>(message.peer)] = message.bytes;

@@ -28,7 +28,7 @@ class FullRound {
   std::span<const uint64_t> bytes() const { return bytes_; }
 
  private:
-  Status exchange(Operation& operation, const std::byte* own, Stream stream);
+  Status settle(const Status& exchanged, const std::byte* own);
 
   Transport* transport_ = nullptr;
   FrameLayout layout_;

@@ -5,6 +5,7 @@
 namespace sparsecoll {
 
 inline constexpr int kMaxRanks = 1024;
+inline constexpr int kMostDeviceRanks = 256;                  // a kernel's tables of lists
 inline constexpr uint64_t kMaxReducerLength = 0xfffffffeull;  // indices of a reducer are 32 bits wide
 
 }  // namespace sparsecoll

@@ -85,6 +85,11 @@ class Transport {
   // the operation's stream.
   virtual Status begin(Operation& operation) = 0;
   virtual Status round(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream stream) = 0;
+  // A round of all ranks in which each sends one frame to all others, and all frames have one capacity. Landings, where
+  // the engine needs them, lie by rank in one block that has a place for this rank's too, which is the engine's.
+  virtual Status gather(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream stream) {
+    return round(operation, out, in, stream);
+  }
   // The engine's own dense all-reduce. header: this rank's header-only frame, compared with the peers'.
   virtual Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) = 0;
   // The ranks mean different things by the operation, and this rank gives it up. Whoever still waits for a frame in it
@@ -93,8 +98,14 @@ class Transport {
   // This rank reads no more frames of the operation but by what is on its stream.
   virtual void end(const Operation& operation) = 0;
 
+  // Waits until what this rank has put on the stream is done, as far as that takes peers: true; false once the deadline
+  // has passed. Errors: the engine's, and Timeout where an operation's own deadline has passed.
+  virtual Result<bool> await(Stream, const Deadline&) { return true; }
+
   // Ends this rank's waits with its own failure and the peers' with PeerFailed. Any thread, any moment.
   virtual void abort() = 0;
+  // The communicator is destroyed in good order: what is under way may end first, until the deadline.
+  virtual void close(const Deadline&) {}
 };
 
 }  // namespace sparsecoll

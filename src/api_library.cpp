@@ -9,6 +9,7 @@
 #include "src/params.h"
 #include "src/structs.h"
 #include "src/tables.h"
+#include "transports/nccl.h"
 
 namespace sparsecoll {
 
@@ -70,9 +71,10 @@ int sparsecollGetVersion(void) { return SPARSECOLL_VERSION_CODE; }
 
 const char* sparsecollGetBuildInfo(void) {
   static const std::string info = fmt::format(
-      R"({{"version": "0.1.0", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["host"], )"
-      R"("transports": ["threads"]}})",
-      SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name);
+      R"({{"version": "0.1.0", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["host"{}], )"
+      R"("transports": ["threads"{}]}})",
+      SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name,
+      SPARSECOLL_CUDA_FOUND != 0 ? R"(, "cuda")" : "", SPARSECOLL_CUDA_FOUND != 0 ? R"(, "nccl")" : "");
   return info.c_str();
 }
 
@@ -91,7 +93,9 @@ sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport
     if (transport < sparsecollTransportAuto || transport > sparsecollTransportSimulated)
       return invalid("transport is {}", transport);
     const bool memory = backend != sparsecollBackendCuda || cuda::deviceCount() > 0;
-    *available = memory && transport <= sparsecollTransportThreads ? 1 : 0;
+    const bool nccl = transport == sparsecollTransportNccl && backend != sparsecollBackendHost &&
+                      cuda::deviceCount() > 0 && nccl::available();
+    *available = memory && (transport <= sparsecollTransportThreads || nccl) ? 1 : 0;
     return {};
   });
 }

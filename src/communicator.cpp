@@ -15,7 +15,6 @@ namespace sparsecoll {
 namespace {
 
 constexpr uint64_t kDefaultOpTimeoutMs = 600000;
-constexpr int kMostDeviceRanks = 256;  // a kernel's tables of lists
 
 // One a rank. Ranks in host memory share theirs.
 Result<std::vector<std::shared_ptr<Kernels>>> kernelsFor(int ranks, const int* devices) {
@@ -37,7 +36,7 @@ void copyText(char (&to)[kSize], const Text<kSize>& from) {
 
 }  // namespace
 
-Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices) {
+Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices, sparsecollTransport_t engine) {
   SC_TRY(const sparsecollConfig_t given, readStructOr(user, "config"));
   if (given.backend < sparsecollBackendAuto || given.backend > sparsecollBackendCuda)
     return invalid("config.backend is {}", given.backend);
@@ -48,8 +47,10 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   if (given.reserved0 != 0) return unsupported("config.reserved0 is not 0");
   if (given.backend == sparsecollBackendCuda && !onDevices) return invalid("config.backend is CUDA without devices");
   if (given.backend == sparsecollBackendHost && onDevices) return invalid("config.backend is the host, with devices");
-  if (given.transport > sparsecollTransportThreads)
-    return unsupported("transport {} does not run ranks inside one process", given.transport);
+  if (given.transport != sparsecollTransportAuto && given.transport != engine)
+    return engine == sparsecollTransportThreads
+               ? unsupported("transport {} does not run ranks inside one process", given.transport)
+               : unsupported("transport {} is not one for this call", given.transport);
   if (given.nonFinite == sparsecollNonFiniteError && onDevices)
     return unsupported("NonFiniteError on devices, whose steps end before the host knows what they met");
   CommunicatorConfig config;
@@ -97,6 +98,16 @@ Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int r
   return communicators;
 }
 
+Result<std::shared_ptr<Communicator>> Communicator::onEngine(const CommunicatorConfig& config,
+                                                             std::shared_ptr<Kernels> kernels,
+                                                             std::shared_ptr<MemoryBudget> budget,
+                                                             std::unique_ptr<Transport> transport, int device) {
+  auto made =
+      std::make_shared<Communicator>(config, std::move(kernels), std::move(budget), std::move(transport), device);
+  SC_TRY(made->makeAgreementRoom());
+  return made;
+}
+
 // What ranks agree on is for the host to read, wherever their vectors lie.
 Status Communicator::makeAgreementRoom() {
   SC_TRY(agreementRoom_, AgreementRoom::make(*transport_, budget_));
@@ -104,12 +115,21 @@ Status Communicator::makeAgreementRoom() {
 }
 
 Status Communicator::settle(Stream stream, uint64_t timeoutMs) {
-  Status status = kernels_->findings(stream, Deadline::in(timeoutMs != 0 ? timeoutMs : config_.opTimeoutMs));
+  const Deadline deadline = Deadline::in(timeoutMs != 0 ? timeoutMs : config_.opTimeoutMs);
+  const Status engine = transport_->await(stream, deadline).takeStatusOrOk();
+  if (!engine.ok()) {
+    record(engine, sequence_);
+    return alive();  // by now it tells the first reason
+  }
+  Status status = kernels_->findings(stream, deadline);
   if (!status.ok() && status.result() != sparsecollTimeout) record(status, sequence_);
   return status;
 }
 
-void Communicator::close() { record(fail(sparsecollInvalidUsage, "the communicator was destroyed"), 0, true); }
+void Communicator::close() {
+  if (state() == sparsecollSuccess) transport_->close(Deadline::in(config_.opTimeoutMs));
+  record(fail(sparsecollInvalidUsage, "the communicator was destroyed"), 0, true);
+}
 
 Status Communicator::alive() const {
   const sparsecollResult_t now = state();

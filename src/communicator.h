@@ -24,7 +24,9 @@ struct CommunicatorConfig {
   void* logUser = nullptr;
 };
 
-Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices);
+// engine: what the call that reads it makes.
+Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices,
+                                      sparsecollTransport_t engine = sparsecollTransportThreads);
 
 class Communicator {
  public:
@@ -35,6 +37,11 @@ class Communicator {
   // nRanks communicators inside this process. devices: nullptr for host memory, else one a rank.
   static Result<std::vector<std::shared_ptr<Communicator>>> inProcess(int ranks, const int* devices,
                                                                       const CommunicatorConfig& config);
+  // This rank's, on an engine that reaches the other ones.
+  static Result<std::shared_ptr<Communicator>> onEngine(const CommunicatorConfig& config,
+                                                        std::shared_ptr<Kernels> kernels,
+                                                        std::shared_ptr<MemoryBudget> budget,
+                                                        std::unique_ptr<Transport> transport, int device);
 
   int rank() const { return transport_->rank(); }
   int ranks() const { return transport_->ranks(); }

@@ -32,7 +32,9 @@
 #define SPARSECOLL_VERSION(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
 #define SPARSECOLL_VERSION_CODE SPARSECOLL_VERSION(0, 1, 0)
 #define SPARSECOLL_MAGIC 0x53504331u     /* "SPC1" */
+#define SPARSECOLL_CURRENT_DEVICE (-1)
 #define SPARSECOLL_NO_TIMEOUT UINT64_MAX /* must be asked for; 0 always means "the default" */
+#define SPARSECOLL_UNIQUE_ID_BYTES 128
 #define SPARSECOLL_NON_FINITE_NAMED 16u  /* most non-finite entries of a rank that a step names to the others */
 
 #if defined(__GNUC__)
@@ -53,6 +55,7 @@ extern "C" {
 typedef struct sparsecollComm* sparsecollComm_t;
 typedef struct sparsecollReducer* sparsecollReducer_t; /* layout, method, residual, workspace of one gradient */
 typedef struct CUstream_st* sparsecollStream_t;        /* the tag of cudaStream_t: pass one without a cast */
+struct ncclComm;                                       /* ncclComm_t is a pointer to it */
 
 /* ---- enumerations ------------------------------------------------------------------------------------------------- */
 
@@ -222,6 +225,11 @@ inline T sparsecollInit() noexcept {
 
 /* Receives one line of log text without a line end. May be called from any thread; must not call the library. */
 typedef void (*sparsecollLogFn_t)(void* user, sparsecollLogLevel_t level, const char* subsystem, const char* text);
+
+/* What ranks of one communicator find each other by. May hold a secret: never log it. */
+typedef struct {
+  uint8_t bytes[SPARSECOLL_UNIQUE_ID_BYTES];
+} sparsecollUniqueId_t;
 
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
@@ -395,6 +403,29 @@ SPARSECOLL_API sparsecollResult_t sparsecollBackendAvailable(int32_t backend, in
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms, int nRanks, const int* devices,
                                                         const sparsecollConfig_t* config);
 
+/* Fills *id for one new communicator: one rank calls it, and hands the bytes to all of them by means of its own; an id
+   serves once. config: NULL, or its transport says the engine, and Auto means NCCL, the only one between processes. For
+   NCCL the bytes are an ncclUniqueId. Errors: InvalidArgument, Unsupported (no CUDA in this build, no NCCL found, or one
+   that is too old), SystemError, InternalError. Any thread. */
+SPARSECOLL_API sparsecollResult_t sparsecollGetUniqueId(sparsecollUniqueId_t* id, const sparsecollConfig_t* config);
+
+/* Makes this rank's communicator of nRanks (1 to 256) over NCCL, in any mix of processes and threads. Collective: returns
+   when all ranks have called it, or with Timeout after opTimeoutMs. device: this rank's CUDA ordinal,
+   SPARSECOLL_CURRENT_DEVICE for the calling thread's; NCCL wants another one on each rank of a host.
+   Errors: InvalidArgument, Unsupported (as GetUniqueId; no driver), CudaError, SystemError, RemoteError, InternalError,
+   OutOfMemory, Timeout; then *comm is untouched. */
+SPARSECOLL_API sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm, int nRanks, const sparsecollUniqueId_t* id,
+                                                         int rank, int device, const sparsecollConfig_t* config);
+
+/* A communicator over an NCCL one that the caller has, on its ranks and device. Collective.
+   takeSplit 1: over a copy (ncclCommSplit, NCCL 2.18); the caller's is free for anything else as soon as this returns.
+   takeSplit 0: over the very one. It stays the caller's: nobody else may use it until CommDestroy has returned, which does
+   not destroy it; CommAbort and failures end this library's waits, but only the caller's ncclCommAbort frees a stream that
+   is stuck in it; destroy it after this communicator and its reducers.
+   Errors: as CommInitRank. */
+SPARSECOLL_API sparsecollResult_t sparsecollCommInitNccl(sparsecollComm_t* comm, struct ncclComm* nccl, int takeSplit,
+                                                         const sparsecollConfig_t* config);
+
 /* Any of the three pointers may be NULL. device is -1 on host. Errors: InvalidUsage (not a live communicator). */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetInfo(sparsecollComm_t comm, int* rank, int* nRanks, int* device);
 
@@ -405,8 +436,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t c
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
 
 /* Waits until the stream is done, for an error, or for timeoutMs (0: the configured default); returns the first thing
-   that kernels found wrong since the last call. On host communicators there is nothing to wait for: returns the fatal
-   error or Success. */
+   that kernels found wrong since the last call. A Timeout leaves the communicator alive; but over NCCL, where this call
+   waits for the other ranks, it is dead if its latest operation has not ended opTimeoutMs after it began. On host
+   communicators there is nothing to wait for: returns the fatal error or Success. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs);
 
 /* Ends every wait of this rank with Aborted and of its peers with PeerFailed. Frees nothing, needs no peer, may be
@@ -414,7 +446,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, spar
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm);
 
 /* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed; peers that have
-   all they need from it do not notice.
+   all they need from it do not notice. Over NCCL it waits up to opTimeoutMs for what is under way, then aborts.
    Destroy(NULL) succeeds. Errors: InvalidUsage (already destroyed). */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm);
 

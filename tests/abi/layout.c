@@ -28,6 +28,8 @@ VALUE(SPARSECOLL_MOMENTUM_KEPT, 64);
 VALUE(SPARSECOLL_NESTEROV, 128);
 VALUE(SPARSECOLL_AVERAGE_CONTRIBUTORS, 256);
 VALUE(SPARSECOLL_SORTED, 1);
+VALUE(SPARSECOLL_CURRENT_DEVICE, -1);
+VALUE(SPARSECOLL_UNIQUE_ID_BYTES, 128);
 
 /* sparsecollResult_t */
 VALUE(sparsecollSuccess, 0);
@@ -165,6 +167,9 @@ SIZE(sparsecollNonFinite_t, 4);
 SIZE(sparsecollLogLevel_t, 4);
 
 #if UINTPTR_MAX == UINT64_MAX /* offsets of the 64-bit ABI, the only one supported */
+
+SIZE(sparsecollUniqueId_t, 128);
+FIELD(sparsecollUniqueId_t, bytes, 0, 128);
 
 SIZE(sparsecollConfig_t, 72);
 FIELD(sparsecollConfig_t, structSize, 0, 8);

@@ -41,6 +41,8 @@ struct World {
   uint64_t n = 0;
   sparsecollDataType_t type = sparsecollFloat32;
   int number = 0;
+  sparsecollUniqueId_t id{};
+  sparsecollComm_t made = nullptr;
   alignas(8) std::byte blob[4096];
   size_t bytes = 0;
 };
@@ -147,6 +149,15 @@ const Bad kNulls[] = {
 };
 
 const Bad kValues[] = {
+    BAD("GetUniqueId: id", sparsecollGetUniqueId(nullptr, nullptr)),
+    BAD("CommInitRank: comm", sparsecollCommInitRank(nullptr, 1, &w.id, 0, 0, nullptr)),
+    BAD("CommInitRank: id", sparsecollCommInitRank(&w.made, 1, nullptr, 0, 0, nullptr)),
+    BAD("CommInitRank: 0 ranks", sparsecollCommInitRank(&w.made, 0, &w.id, 0, 0, nullptr)),
+    BAD("CommInitRank: rank 1 of 1", sparsecollCommInitRank(&w.made, 1, &w.id, 1, 0, nullptr)),
+    BAD("CommInitRank: device -2", sparsecollCommInitRank(&w.made, 1, &w.id, 0, -2, nullptr)),
+    BAD("CommInitNccl: comm", sparsecollCommInitNccl(nullptr, reinterpret_cast<ncclComm*>(&w.id), 0, nullptr)),
+    BAD("CommInitNccl: ncclComm", sparsecollCommInitNccl(&w.made, nullptr, 0, nullptr)),
+    BAD("CommInitNccl: takeSplit 2", sparsecollCommInitNccl(&w.made, reinterpret_cast<ncclComm*>(&w.id), 2, nullptr)),
     BAD("CommInitAll: 0 ranks",
         sparsecollCommInitAll(reinterpret_cast<sparsecollComm_t*>(&w.data), 0, nullptr, nullptr)),
     BAD("CommInitAll: -1 ranks",

@@ -100,7 +100,7 @@ cudaError_t launch(const cudaLaunchConfig_t* config, const Call& call) {
                   .run = call.run,
                   .arguments = call.arguments};
   if (!known(config->stream)) return finish(cudaErrorInvalidResourceHandle);
-  if (!capturing(config->stream)) return finish(submit(config->stream, [&grid] { runGrid(grid); }));
+  if (!keeps(config->stream)) return finish(submit(config->stream, [&grid] { runGrid(grid); }));
   return finish(submit(config->stream, [grid, kept = call.keep(call.arguments)] {
     Grid own = grid;
     own.arguments = kept.get();

@@ -47,13 +47,24 @@ cudaError_t settle(cudaStream_t handle) {
   CUstream_st& stream = resolve(handle);
   const std::scoped_lock lock(stream.mutex);
   if (stream.capture) return forbiddenInCapture(handle);
-  return broken() ? cudaErrorLaunchFailure : cudaSuccess;
+  const bool done = progress(stream);
+  if (broken()) return cudaErrorLaunchFailure;
+  return done ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t settle(CUevent_st& event) {
   const std::scoped_lock lock(event.mutex);
   if (event.capture) return cudaErrorCapturedEvent;
-  return broken() ? cudaErrorLaunchFailure : cudaSuccess;
+  if (broken()) return cudaErrorLaunchFailure;
+  return *event.reached >= event.asked ? cudaSuccess : cudaErrorNotReady;
+}
+
+// The same, as often as it takes.
+template <class Settled>
+cudaError_t untilDone(Settled settled) {
+  cudaError_t result = cudaErrorNotReady;
+  const bool ended = await([&] { return (result = settled()) != cudaErrorNotReady; });
+  return ended ? result : cudaErrorLaunchFailure;
 }
 
 cudaError_t recordEvent(cudaEvent_t event, cudaStream_t handle, unsigned flags) {
@@ -62,11 +73,22 @@ cudaError_t recordEvent(cudaEvent_t event, cudaStream_t handle, unsigned flags) 
   const auto now = [event] {
     const std::scoped_lock lock(event->mutex);
     event->recorded = true;
+    *event->reached = ++event->asked;
     event->when = std::chrono::steady_clock::now();
     event->capture.reset();
     event->tail.clear();
   };
   const std::scoped_lock lock(stream.mutex);
+  if (!stream.capture && keeps(handle)) {
+    const std::scoped_lock eventLock(event->mutex);
+    event->capture.reset();
+    event->tail.clear();
+    event->recorded = true;
+    stream.pending.push_back({{}, [reached = event->reached, asked = ++event->asked] {
+                                if (*reached < asked) *reached = asked;
+                              }});
+    return cudaSuccess;
+  }
   if (!stream.capture || flags == cudaEventRecordExternal) return submit(handle, now);
   if (!stream.capture->valid) return cudaErrorStreamCaptureInvalidated;
   const std::scoped_lock eventLock(event->mutex);
@@ -81,8 +103,11 @@ cudaError_t waitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
   const std::scoped_lock lock(stream.mutex);
   const std::scoped_lock eventLock(event->mutex);
   if (!event->capture) {
-    // What was recorded outside has happened for good; a graph could not wait for it again.
-    return stream.capture && flags != cudaEventWaitExternal ? cudaErrorStreamCaptureIsolation : cudaSuccess;
+    // A graph could not wait again for what was recorded outside.
+    if (stream.capture) return flags != cudaEventWaitExternal ? cudaErrorStreamCaptureIsolation : cudaSuccess;
+    if (*event->reached >= event->asked) return cudaSuccess;
+    const auto ready = [reached = event->reached, asked = event->asked] { return *reached >= asked; };
+    return submitWhen(handle, ready, [] {});
   }
   if (!event->capture->valid) return cudaErrorStreamCaptureInvalidated;
   if (stream.capture && stream.capture != event->capture) return cudaErrorStreamCaptureMerge;
@@ -114,6 +139,38 @@ bool capturing(cudaStream_t stream) { return resolve(stream).capture != nullptr;
 cudaError_t forbiddenInCapture(cudaStream_t stream) {
   resolve(stream).capture->valid = false;
   return cudaErrorStreamCaptureUnsupported;
+}
+
+bool progress(CUstream_st& stream) {
+  while (!stream.pending.empty()) {
+    Pending& first = stream.pending.front();
+    if (first.ready && !first.ready()) return false;
+    const std::function<void()> run = std::move(first.run);
+    stream.pending.pop_front();
+    run();
+  }
+  return true;
+}
+
+bool keeps(cudaStream_t handle) {
+  CUstream_st& stream = resolve(handle);
+  const std::scoped_lock lock(stream.mutex);
+  return stream.capture || !progress(stream);
+}
+
+cudaError_t submitWhen(cudaStream_t handle, std::function<bool()> ready, std::function<void()> run) {
+  if (broken()) return cudaErrorLaunchFailure;
+  if (!known(handle)) return cudaErrorInvalidResourceHandle;
+  CUstream_st& stream = resolve(handle);
+  const std::scoped_lock lock(stream.mutex);
+  if (stream.capture) {
+    if (!stream.capture->valid) return cudaErrorStreamCaptureInvalidated;
+    record(stream, std::move(run), std::move(ready));
+    return cudaSuccess;
+  }
+  stream.pending.push_back({std::move(ready), std::move(run)});
+  progress(stream);
+  return cudaSuccess;
 }
 
 bool await(const std::function<bool()>& ready) {
@@ -153,7 +210,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   SIMT_ENTER();
-  return finish(simt::settle(stream));
+  return finish(simt::untilDone([=] { return simt::settle(stream); }));
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   SIMT_ENTER();
@@ -222,7 +279,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   SIMT_ENTER();
   if (!simt::known(event)) return finish(cudaErrorInvalidResourceHandle);
   if (simt::captureForbids()) return finish(cudaErrorStreamCaptureUnsupported);
-  return finish(simt::settle(*event));
+  return finish(simt::untilDone([=] { return simt::settle(*event); }));
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   SIMT_ENTER();

@@ -3,7 +3,9 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -33,6 +35,12 @@ struct Capture {
   std::vector<cudaStream_t> streams;
 };
 
+// Work of a stream that is not captured and has to wait.
+struct Pending {
+  std::function<bool()> ready;  // empty: always
+  std::function<void()> run;
+};
+
 }  // namespace simt
 
 struct CUstream_st {
@@ -42,12 +50,15 @@ struct CUstream_st {
   std::recursive_mutex mutex;  // work of several OS threads in one stream is serialised, as on a device
   std::shared_ptr<simt::Capture> capture;
   std::vector<cudaGraphNode_t> tail;
+  std::deque<simt::Pending> pending;
 };
 
 struct CUevent_st {
   unsigned flags = 0;
   std::mutex mutex;
   bool recorded = false;
+  std::shared_ptr<std::atomic<uint64_t>> reached = std::make_shared<std::atomic<uint64_t>>(0);
+  uint64_t asked = 0;  // records so far; they have happened when `reached` is as much
   std::chrono::steady_clock::time_point when;
   std::shared_ptr<simt::Capture> capture;
   std::vector<cudaGraphNode_t> tail;
@@ -70,7 +81,15 @@ bool captureForbids();
 void record(CUstream_st& stream, std::function<void()> run, std::function<bool()> ready = {});
 // Polls until it holds; false if patience ended before.
 bool await(const std::function<bool()>& ready);
-// Work for a stream: done at once, or kept for later if the stream is captured.
+// Runs what is first in a stream as far as it is ready, and says whether nothing is left. Its mutex is held.
+bool progress(CUstream_st& stream);
+// Whether what comes now into the stream has to be kept.
+bool keeps(cudaStream_t stream);
+// Work that comes when `ready` holds, which is asked now and then; all that is put on the stream later waits for it,
+// too.
+cudaError_t submitWhen(cudaStream_t stream, std::function<bool()> ready, std::function<void()> run);
+
+// Work for a stream: done at once, or kept for later if the stream is captured or waits for something.
 template <class F>
 cudaError_t submit(cudaStream_t handle, F&& work) {
   if (broken()) return cudaErrorLaunchFailure;
@@ -78,7 +97,11 @@ cudaError_t submit(cudaStream_t handle, F&& work) {
   CUstream_st& stream = resolve(handle);
   const std::scoped_lock lock(stream.mutex);
   if (!stream.capture) {
-    work();
+    if (progress(stream)) {
+      work();
+    } else {
+      stream.pending.push_back({{}, std::forward<F>(work)});
+    }
     return cudaSuccess;
   }
   if (!stream.capture->valid) return cudaErrorStreamCaptureInvalidated;

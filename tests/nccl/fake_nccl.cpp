@@ -1,0 +1,464 @@
+#include "tests/nccl/fake_nccl.h"
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "tests/simt/streams.h"
+#include "tests/support/elements.h"
+
+using namespace sparsecoll::nccl;
+
+#define FAKE_DECLARE(name, ...) \
+  extern "C" __attribute__((visibility("default"))) std::type_identity_t<__VA_ARGS__> nccl##name;
+SC_NCCL_CALLS(FAKE_DECLARE)
+SC_NCCL_LATER_CALLS(FAKE_DECLARE)
+
+namespace fake {
+
+namespace {
+
+constexpr int kUsualVersion = versionOf(2, 28, 9);
+using Bytes = std::vector<std::byte>;
+
+Bytes copyOf(const void* from, size_t bytes) {
+  Bytes copy(bytes);
+  if (bytes != 0) std::memcpy(copy.data(), from, bytes);
+  return copy;
+}
+
+enum class Kind { kSend, kRecv, kGather, kReduce };
+
+struct Call {
+  Kind kind;
+  const void* in;
+  void* out;
+  size_t count;
+  DataType type;
+  int peer;
+
+  size_t bytes() const {
+    return count * (type == kUint8 ? 1 : sparsecoll::test::bytesOf(static_cast<sparsecollDataType_t>(int{type})));
+  }
+};
+
+// A gather or a sum, as far as the ranks have come to it.
+struct Collective {
+  Kind kind;
+  size_t count;
+  DataType type;
+  std::map<int, Bytes> parts;
+};
+
+struct World {
+  explicit World(int size) : ranks(size) {}
+  const int ranks;
+  std::set<int> joined;
+  std::map<std::pair<int, int>, std::deque<Bytes>> mail;  // by sender and receiver
+  std::vector<std::shared_ptr<Collective>> collectives;
+  std::vector<Comm> splits;  // of the split under way, by rank
+};
+
+}  // namespace
+}  // namespace fake
+
+struct ncclComm {
+  std::shared_ptr<fake::World> world;
+  int rank;
+  int device;
+  bool blocking;
+  int unasked = 0;         // how often the state still is ncclInProgress
+  size_t collectives = 0;  // begun
+  bool aborted = false;
+  uint64_t open = 0;  // batches that streams have begun and not done
+};
+
+namespace fake {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<World>> worlds;  // by id
+  std::vector<std::unique_ptr<ncclComm>> all;
+  std::set<Comm> alive;
+  std::vector<std::string> misuse;
+  std::map<std::string, uint64_t> calls;
+  std::map<int, Code> planted;
+  uint64_t ids = 0;
+  std::atomic<int64_t> waiting{0};
+  int version = 0;
+};
+State& state() {
+  static State instance;
+  return instance;
+}
+
+void accuse(const std::string& text) { state().misuse.push_back(text); }
+
+struct Group {
+  int depth = 0;
+  Comm comm = nullptr;
+  StreamHandle stream = nullptr;
+  std::vector<Call> calls;
+};
+thread_local Group group;
+
+// What one group puts on a stream.
+class Batch {
+ public:
+  Batch(Comm comm, std::vector<Call> calls) : comm_(comm), world_(comm->world), calls_(std::move(calls)) {
+    for (const Call& call : calls_)
+      numbers_.push_back(call.kind == Kind::kSend || call.kind == Kind::kRecv ? kNone : comm_->collectives++);
+  }
+
+  bool ready() {
+    const std::lock_guard lock(state().mutex);
+    if (comm_->aborted) return true;
+    if (!posted_) post();
+    const bool come = allCome();
+    if (!come && !counted_) ++state().waiting;
+    if (come && counted_) --state().waiting;
+    counted_ = !come;
+    return come;
+  }
+
+  void run() {
+    const std::lock_guard lock(state().mutex);
+    if (posted_) --comm_->open;
+    if (std::exchange(counted_, false)) --state().waiting;
+    if (comm_->aborted) return;
+    for (size_t c = 0; c < calls_.size(); ++c) finish(calls_[c], numbers_[c]);
+    posted_ = false;
+    replayed_ = true;
+  }
+
+ private:
+  static constexpr size_t kNone = ~size_t{0};
+
+  std::deque<Bytes>& mail(int from, int to) { return world_->mail[{from, to}]; }
+
+  void post() {
+    posted_ = true;
+    ++comm_->open;
+    for (size_t c = 0; c < calls_.size(); ++c) {
+      const Call& call = calls_[c];
+      if (replayed_ && numbers_[c] != kNone) numbers_[c] = comm_->collectives++;
+      if (call.kind == Kind::kSend) mail(comm_->rank, call.peer).push_back(copyOf(call.in, call.bytes()));
+      if (call.kind == Kind::kGather || call.kind == Kind::kReduce) join(call, numbers_[c]);
+    }
+  }
+
+  void join(const Call& call, size_t number) {
+    auto& all = world_->collectives;
+    if (all.size() <= number) all.resize(number + 1);
+    if (all[number] == nullptr)
+      all[number] = std::make_shared<Collective>(Collective{call.kind, call.count, call.type, {}});
+    Collective& met = *all[number];
+    if (met.kind != call.kind || met.count != call.count || met.type != call.type) {
+      accuse("rank " + std::to_string(comm_->rank) + " is in another collective than the others, or with " +
+             std::to_string(call.count) + " elements where they have " + std::to_string(met.count));
+      return;  // and never ends
+    }
+    met.parts[comm_->rank] = copyOf(call.in, call.bytes());
+  }
+
+  bool allCome() {
+    std::map<int, size_t> wanted;
+    for (size_t c = 0; c < calls_.size(); ++c) {
+      const Call& call = calls_[c];
+      if (call.kind == Kind::kRecv) {
+        const std::deque<Bytes>& box = mail(call.peer, comm_->rank);
+        const size_t which = wanted[call.peer]++;
+        if (box.size() <= which) return false;
+        if (box[which].size() == call.bytes()) continue;
+        if (!std::exchange(accused_, true))
+          accuse("rank " + std::to_string(call.peer) + " sends " + std::to_string(box[which].size()) + " bytes, rank " +
+                 std::to_string(comm_->rank) + " receives " + std::to_string(call.bytes()));
+        return false;
+      }
+      if (call.kind == Kind::kSend) continue;
+      const auto& met = world_->collectives[numbers_[c]];
+      if (met->parts.size() < static_cast<size_t>(world_->ranks)) return false;
+    }
+    return true;
+  }
+
+  void finish(const Call& call, size_t number) {
+    if (call.kind == Kind::kSend) return;
+    if (call.kind == Kind::kRecv) {
+      std::deque<Bytes>& box = mail(call.peer, comm_->rank);
+      std::memcpy(call.out, box.front().data(), call.bytes());
+      box.pop_front();
+      return;
+    }
+    const Collective& met = *world_->collectives[number];
+    auto* const out = static_cast<std::byte*>(call.out);
+    if (call.kind == Kind::kGather) {
+      for (const auto& [rank, part] : met.parts)
+        std::memcpy(out + static_cast<size_t>(rank) * part.size(), part.data(), part.size());
+      return;
+    }
+    const auto type = static_cast<sparsecollDataType_t>(int{call.type});
+    for (size_t i = 0; i < call.count; ++i) {  // in rank order, rounded after every sum, as NCCL's rings do it
+      double sum = 0;
+      for (const auto& [rank, part] : met.parts) {
+        const double x = sparsecoll::test::loadElement(type, part.data(), i);
+        sum = rank == 0 ? x : sparsecoll::test::roundTo(type, sum + x);
+      }
+      sparsecoll::test::storeElement(type, out, i, sum);
+    }
+  }
+
+  const Comm comm_;
+  const std::shared_ptr<World> world_;
+  const std::vector<Call> calls_;
+  std::vector<size_t> numbers_;
+  bool posted_ = false;
+  bool replayed_ = false;  // by a graph: every time is another collective
+  bool counted_ = false;
+  bool accused_ = false;
+};
+
+// Counts a call; whether the communicator may be used for it.
+bool enter(const char* name, Comm comm, bool asks = false) {
+  ++state().calls[name];
+  if (!state().alive.contains(comm)) {
+    accuse(std::string(name) + " with a communicator that is destroyed or aborted");
+    return false;
+  }
+  if (!asks && comm->unasked > 0) accuse(std::string(name) + " while the communicator is still in progress");
+  return true;
+}
+
+Code add(const char* name, const Call& call, Comm comm, StreamHandle stream) {
+  {
+    const std::lock_guard lock(state().mutex);
+    if (!enter(name, comm)) return kInvalidArgument;
+    const bool peers = call.kind == Kind::kSend || call.kind == Kind::kRecv;
+    if (peers && (call.peer < 0 || call.peer >= comm->world->ranks)) return kInvalidArgument;
+    if (group.depth > 0 && !group.calls.empty() && (group.comm != comm || group.stream != stream))
+      accuse("one group with several communicators or streams");
+  }
+  const bool alone = group.depth == 0;
+  group.comm = comm;
+  group.stream = stream;
+  group.calls.push_back(call);
+  if (!alone) return kSuccess;
+  ++group.depth;
+  return static_cast<Code>(ncclGroupEnd());
+}
+
+Comm makeComm(std::shared_ptr<World> world, int rank, bool blocking) {
+  state().all.push_back(std::make_unique<ncclComm>(std::move(world), rank, simt::currentDevice(), blocking));
+  const Comm comm = state().all.back().get();
+  comm->world->joined.insert(rank);
+  state().alive.insert(comm);
+  return comm;
+}
+
+Code statusOf(Comm comm) {
+  if (const auto planted = state().planted.find(comm->rank); planted != state().planted.end()) return planted->second;
+  if (comm->world->joined.size() < static_cast<size_t>(comm->world->ranks)) return kInProgress;
+  if (comm->unasked == 0) return kSuccess;
+  --comm->unasked;
+  return kInProgress;
+}
+
+}  // namespace
+
+std::vector<std::string> misuse() {
+  const std::lock_guard lock(state().mutex);
+  return state().misuse;
+}
+std::map<std::string, uint64_t> calls() {
+  const std::lock_guard lock(state().mutex);
+  return state().calls;
+}
+uint64_t waiting() { return static_cast<uint64_t>(state().waiting.load()); }
+uint64_t unreceived() {
+  const std::lock_guard lock(state().mutex);
+  uint64_t count = 0;
+  std::set<World*> worlds;
+  for (Comm comm : state().alive) worlds.insert(comm->world.get());
+  for (World* world : worlds)
+    for (const auto& [way, box] : world->mail) count += box.size();
+  return count;
+}
+void reset() {
+  const std::lock_guard lock(state().mutex);
+  state().misuse.clear();
+  state().calls.clear();
+  state().planted.clear();
+  state().version = 0;
+}
+
+std::vector<Comm> makeBlocking(int ranks) {
+  const std::lock_guard lock(state().mutex);
+  auto world = std::make_shared<World>(ranks);
+  std::vector<Comm> comms;
+  for (int rank = 0; rank < ranks; ++rank) comms.push_back(makeComm(world, rank, true));
+  return comms;
+}
+bool isAlive(Comm comm) {
+  const std::lock_guard lock(state().mutex);
+  return state().alive.contains(comm);
+}
+uint64_t aliveCount() {
+  const std::lock_guard lock(state().mutex);
+  return state().alive.size();
+}
+void plant(int rank, Code error) {
+  const std::lock_guard lock(state().mutex);
+  state().planted[rank] = error;
+}
+void pretendVersion(int version) {
+  const std::lock_guard lock(state().mutex);
+  state().version = version;
+}
+
+}  // namespace fake
+
+using namespace fake;
+
+Code ncclGetVersion(int* version) {
+  const std::lock_guard lock(state().mutex);
+  *version = state().version != 0 ? state().version : kUsualVersion;
+  return kSuccess;
+}
+
+Code ncclGetUniqueId(UniqueId* id) {
+  const std::lock_guard lock(state().mutex);
+  std::memset(id, 0, sizeof *id);
+  const std::string text = "fake " + std::to_string(++state().ids);
+  std::memcpy(id->internal, text.data(), text.size());
+  return kSuccess;
+}
+
+Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config* config) {
+  const std::lock_guard lock(state().mutex);
+  ++state().calls["ncclCommInitRankConfig"];
+  if (config->magic != Config{}.magic || config->size < sizeof(Config)) return kInvalidArgument;
+  const std::string name(id.internal, sizeof id.internal);
+  std::shared_ptr<World> world = state().worlds[name].lock();
+  if (world == nullptr) state().worlds[name] = world = std::make_shared<World>(ranks);
+  if (world->ranks != ranks || rank < 0 || rank >= ranks) return kInvalidArgument;
+  if (world->joined.contains(rank)) return kInvalidUsage;
+  *comm = makeComm(world, rank, config->blocking != 0);
+  if (config->blocking != 0) accuse("a blocking communicator");
+  return kInProgress;
+}
+
+Code ncclCommSplit(Comm comm, int color, int key, Comm* made, Config* config) {
+  const std::lock_guard lock(state().mutex);
+  if (!enter("ncclCommSplit", comm)) return kInvalidArgument;
+  if (color != 0 || key != comm->rank || config->blocking != 0) accuse("a split that the library has no reason for");
+  std::vector<Comm>& splits = comm->world->splits;
+  splits.resize(static_cast<size_t>(comm->world->ranks));
+  std::shared_ptr<World> world;
+  for (Comm other : splits)
+    if (other != nullptr) world = other->world;
+  if (world == nullptr) world = std::make_shared<World>(comm->world->ranks);
+  *made = splits[static_cast<size_t>(comm->rank)] = makeComm(world, key, false);
+  if (world->joined.size() == splits.size()) splits.clear();
+  return kInProgress;
+}
+
+Code ncclCommUserRank(Comm comm, int* rank) {
+  const std::lock_guard lock(state().mutex);
+  if (!enter("ncclCommUserRank", comm)) return kInvalidArgument;
+  *rank = comm->rank;
+  return kSuccess;
+}
+Code ncclCommCount(Comm comm, int* ranks) {
+  const std::lock_guard lock(state().mutex);
+  if (!enter("ncclCommCount", comm)) return kInvalidArgument;
+  *ranks = comm->world->ranks;
+  return kSuccess;
+}
+Code ncclCommCuDevice(Comm comm, int* device) {
+  const std::lock_guard lock(state().mutex);
+  if (!enter("ncclCommCuDevice", comm)) return kInvalidArgument;
+  *device = comm->device;
+  return kSuccess;
+}
+
+Code ncclCommGetAsyncError(Comm comm, Code* code) {
+  const std::lock_guard lock(state().mutex);
+  if (!enter("ncclCommGetAsyncError", comm, true)) return kInvalidArgument;
+  *code = fake::statusOf(comm);
+  return kSuccess;
+}
+
+Code ncclCommFinalize(Comm comm) {
+  const std::lock_guard lock(state().mutex);
+  if (!enter("ncclCommFinalize", comm)) return kInvalidArgument;
+  comm->unasked = comm->open == 0 ? 3 : INT_MAX;  // what is on streams is waited for
+  return kInProgress;
+}
+
+Code ncclCommDestroy(Comm comm) {
+  const std::lock_guard lock(state().mutex);
+  if (!enter("ncclCommDestroy", comm)) return kInvalidArgument;
+  state().alive.erase(comm);
+  return kSuccess;
+}
+
+Code ncclCommAbort(Comm comm) {
+  const std::lock_guard lock(state().mutex);
+  if (!enter("ncclCommAbort", comm, true)) return kInvalidArgument;
+  comm->aborted = true;
+  state().alive.erase(comm);
+  return kSuccess;
+}
+
+const char* ncclGetErrorString(Code code) { return code == kRemoteError ? "a remote process has gone" : "an error"; }
+const char* ncclGetLastError(Comm) { return ""; }
+
+Code ncclGroupStart() {
+  const std::lock_guard lock(state().mutex);
+  ++state().calls["ncclGroupStart"];
+  ++group.depth;
+  return kSuccess;
+}
+
+Code ncclGroupEnd() {
+  std::vector<Call> calls;
+  const Comm comm = group.comm;
+  {
+    const std::lock_guard lock(state().mutex);
+    ++state().calls["ncclGroupEnd"];
+    if (group.depth == 0) return kInvalidUsage;
+    if (--group.depth > 0) return kSuccess;
+    calls.swap(group.calls);
+    if (calls.empty()) return kSuccess;
+  }
+  const auto batch = [&] {
+    const std::lock_guard lock(state().mutex);
+    return std::make_shared<Batch>(comm, std::move(calls));
+  }();
+  const cudaError_t error = simt::submitWhen(
+      static_cast<cudaStream_t>(group.stream), [batch] { return batch->ready(); }, [batch] { batch->run(); });
+  if (error != cudaSuccess) return kUnhandledCudaError;
+  const std::lock_guard lock(state().mutex);
+  if (comm->blocking) return kSuccess;
+  comm->unasked = 3;
+  return kInProgress;
+}
+
+Code ncclSend(const void* data, size_t count, DataType type, int peer, Comm comm, StreamHandle stream) {
+  return add("ncclSend", {Kind::kSend, data, nullptr, count, type, peer}, comm, stream);
+}
+Code ncclRecv(void* data, size_t count, DataType type, int peer, Comm comm, StreamHandle stream) {
+  return add("ncclRecv", {Kind::kRecv, nullptr, data, count, type, peer}, comm, stream);
+}
+Code ncclAllGather(const void* in, void* out, size_t count, DataType type, Comm comm, StreamHandle stream) {
+  return add("ncclAllGather", {Kind::kGather, in, out, count, type, -1}, comm, stream);
+}
+Code ncclAllReduce(const void* in, void* out, size_t count, DataType type, RedOp, Comm comm, StreamHandle stream) {
+  return add("ncclAllReduce", {Kind::kReduce, in, out, count, type, -1}, comm, stream);
+}

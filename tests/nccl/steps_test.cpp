@@ -1,0 +1,214 @@
+// Whole steps over NCCL: the bits of the threads engine in host memory, with calls that wait for nobody.
+#include <string>
+
+#include "tests/nccl/nccl_ranks.h"
+#include "tests/support/catch.h"
+
+using namespace sparsecoll::test;
+
+namespace {
+
+#ifdef SPARSECOLL_TEST_SANITIZED
+constexpr int kRankCounts[] = {1, 3};
+constexpr uint64_t kLength = 2003;
+constexpr int kSteps = 2;
+#else
+constexpr int kRankCounts[] = {1, 2, 3, 4, 8};
+constexpr uint64_t kLength = 10007;
+constexpr int kSteps = 3;
+#endif
+
+std::vector<std::string> presets() {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
+  return names;
+}
+
+void checkNoMisuse() {
+  for (const std::string& text : fake::misuse()) FAIL_CHECK(text);
+  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
+  CHECK(fake::unreceived() == 0);
+  simt::clearErrors();
+  fake::reset();
+}
+
+void checkSteps(const NcclRanks& ranks, const std::string& name, uint64_t n, sparsecollDataType_t type,
+                const sparsecollParams_t& params, int steps) {
+  const int count = ranks.count();
+  CAPTURE(name, count, n, nameOf(type));
+  Group host(count, n, type, params);
+  if (host.created()[0] == sparsecollUnsupported) return;
+  NcclGroup nccl(ranks, n, type, params);
+  REQUIRE(host.created() == all(count, sparsecollSuccess));
+  if (nccl.created() != host.created()) UNSCOPED_INFO(failureOf(ranks[0]).text);
+  REQUIRE(nccl.created() == host.created());
+  for (int step = 0; step < steps; ++step) {
+    CAPTURE(step);
+    host.fillRandom(static_cast<uint64_t>(step));
+    nccl.gradients = host.gradients;
+    REQUIRE(host.step() == all(count, sparsecollSuccess));
+    const Results results = nccl.step();
+    for (int rank = 0; rank < count; ++rank)
+      if (results[static_cast<size_t>(rank)] != sparsecollSuccess) UNSCOPED_INFO(failureOf(ranks[rank]).text);
+    REQUIRE(results == all(count, sparsecollSuccess));
+    for (int rank = 0; rank < count; ++rank) {
+      CAPTURE(rank);
+      const auto r = static_cast<size_t>(rank);
+      REQUIRE(nccl.outs[r] == host.outs[r]);
+      REQUIRE(nccl.residual(rank) == host.residual(rank));
+    }
+  }
+  checkNoMisuse();
+}
+
+}  // namespace
+
+TEST_CASE("steps over NCCL have the bits of steps on threads in host memory") {
+  for (const int count : kRankCounts) {
+    const NcclRanks ranks(count);
+    REQUIRE(ranks.made() == all(count, sparsecollSuccess));
+    for (const std::string& name : presets())
+      checkSteps(ranks, name, kLength, sparsecollFloat32, preset(name.c_str(), name == "dense" ? 0 : 0.02), kSteps);
+  }
+}
+
+TEST_CASE("as published, too") {
+  const NcclRanks ranks(3);
+  for (const std::string& name : presets()) {
+    sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : 0.03);
+    params.faithful = 1;
+    checkSteps(ranks, name, kLength / 2, sparsecollFloat32, params, 2);
+  }
+}
+
+TEST_CASE("every element type") {
+  const NcclRanks ranks(3);
+  for (const sparsecollDataType_t type : kAllTypes)
+    for (const char* const name : {"topka", "micro", "spardl"})
+      checkSteps(ranks, name, 3001, type, preset(name, 0.05), 2);
+  checkSteps(ranks, "dense", 3001, sparsecollFloat64, preset("dense", 0), 2);
+}
+
+TEST_CASE("dense sums with factors, and added to what is there") {
+  const NcclRanks ranks(3);
+  for (const uint32_t flags : {0u, SPARSECOLL_ACCUMULATE}) {
+    sparsecollParams_t params = preset("dense", 0);
+    params.inputScale = 0.3;
+    params.outputScale = 1.7;
+    params.op = sparsecollAvg;
+    params.flags = flags;
+    checkSteps(ranks, "dense", 5003, sparsecollFloat32, params, 3);
+    checkSteps(ranks, "dense", 1300003, sparsecollFloat64, params, 1);  // more than one slab
+  }
+}
+
+TEST_CASE("dense sums of halves: NCCL's rounding, the same bits on every rank") {
+  const NcclRanks ranks(4);
+  for (const sparsecollDataType_t type : {sparsecollFloat16, sparsecollBfloat16}) {
+    NcclGroup group(ranks, 999, type, preset("dense", 0));
+    REQUIRE(group.created() == all(4, sparsecollSuccess));
+    for (size_t r = 0; r < 4; ++r)
+      for (size_t i = 0; i < 999; ++i) group.gradients[r].set(i, static_cast<double>(i % 8) * (r == 3 ? -1 : 1));
+    REQUIRE(group.step() == all(4, sparsecollSuccess));
+    for (size_t r = 0; r < 4; ++r) CHECK(group.outs[r] == group.outs[0]);
+    for (size_t i = 0; i < 999; ++i) REQUIRE(group.outs[0][i] == 2.0 * static_cast<double>(i % 8));
+  }
+  checkNoMisuse();
+}
+
+// One thread puts several steps of one rank on its stream before the other rank has begun the first.
+TEST_CASE("a step waits for nobody on the host") {
+  for (const char* const name : {"dense", "topka", "micro", "oktopk", "spardl", "gtopk", "sparcml-rd"}) {
+    CAPTURE(name);
+    const sparsecollParams_t params = preset(name, std::string(name) == "dense" ? 0 : 0.02);
+    const NcclRanks ranks(2);
+    NcclGroup nccl(ranks, kLength, sparsecollFloat32, params);
+    Group host(2, kLength, sparsecollFloat32, params);
+    host.fillRandom(1);
+    nccl.gradients = host.gradients;
+    REQUIRE(nccl.run(0) == sparsecollSuccess);
+    REQUIRE(nccl.run(1) == sparsecollSuccess);  // connections and memory of a first step
+    REQUIRE(ranks.wait() == all(2, sparsecollSuccess));
+    simt::resetCalls();
+    for (int step = 0; step < 3; ++step) REQUIRE(nccl.run(0) == sparsecollSuccess);
+    CHECK(fake::waiting() == 1);
+    CHECK(sparsecollCommWait(ranks[0], ranks.stream(0), 20) == sparsecollTimeout);
+    const uint64_t waits = simt::calls("cudaStreamQuery");
+    CHECK(waits > 0);
+    for (int step = 0; step < 3; ++step) REQUIRE(nccl.run(1) == sparsecollSuccess);
+    CHECK(simt::calls("cudaStreamQuery") == waits);
+    CHECK(simt::calls("cudaStreamSynchronize") + simt::calls("cudaDeviceSynchronize") == 0);
+    CHECK(simt::calls("cudaMalloc") + simt::calls("cudaEventSynchronize") == 0);
+    CHECK(ranks.wait() == all(2, sparsecollSuccess));
+    for (int step = 0; step < 4; ++step) REQUIRE(host.step() == all(2, sparsecollSuccess));
+    for (size_t r = 0; r < 2; ++r) CHECK(nccl.outs[r] == host.outs[r]);
+  }
+  checkNoMisuse();
+}
+
+TEST_CASE("reducers take turns, on streams of their own") {
+  const NcclRanks ranks(3);
+  const NcclRanks others(3);  // for their streams
+  const sparsecollParams_t params = preset("topka", 0.03);
+  const sparsecollParams_t dense = preset("dense", 0);
+  NcclGroup a(ranks, 3000, sparsecollFloat32, params);
+  NcclGroup b(ranks, 4000, sparsecollFloat32, dense);
+  Group hostA(3, 3000, sparsecollFloat32, params);
+  Group hostB(3, 4000, sparsecollFloat32, dense);
+  for (uint64_t step = 0; step < 4; ++step) {
+    hostA.fillRandom(step);
+    hostB.fillRandom(step + 100);
+    a.gradients = hostA.gradients;
+    b.gradients = hostB.gradients;
+    const Results ran = ranks.each([&](int rank) {
+      const auto r = static_cast<size_t>(rank);
+      if (const sparsecollResult_t result = a.run(rank)) return result;
+      const cudaStream_t stream = step % 2 == 0 ? ranks.stream(rank) : others.stream(rank);
+      if (const sparsecollResult_t result =
+              sparsecollReducerRun(b.reducer(rank), b.gradients[r].data(), b.outs[r].data(), stream))
+        return result;
+      if (const sparsecollResult_t result = sparsecollCommWait(ranks[rank], ranks.stream(rank), 60000)) return result;
+      return sparsecollCommWait(ranks[rank], stream, 60000);
+    });
+    REQUIRE(ran == all(3, sparsecollSuccess));
+    REQUIRE(hostA.step() == all(3, sparsecollSuccess));
+    REQUIRE(hostB.step() == all(3, sparsecollSuccess));
+    for (size_t r = 0; r < 3; ++r) {
+      CHECK(a.outs[r] == hostA.outs[r]);
+      CHECK(b.outs[r] == hostB.outs[r]);
+    }
+  }
+  checkNoMisuse();
+}
+
+// What is on the stream is all there is to a step, so a graph can hold it.
+TEST_CASE("a step can be captured and replayed") {
+  for (const char* const name : {"topka", "spardl"}) {
+    CAPTURE(name);
+    const NcclRanks ranks(3);
+    const sparsecollParams_t params = preset(name, 0.02);
+    NcclGroup group(ranks, kLength, sparsecollFloat32, params);
+    Group host(3, kLength, sparsecollFloat32, params);
+    host.fillRandom(7);
+    group.gradients = host.gradients;
+    REQUIRE(group.step() == all(3, sparsecollSuccess));
+    const Results replayed = ranks.each([&](int rank) {
+      const cudaStream_t stream = ranks.stream(rank);
+      cudaGraph_t graph = nullptr;
+      cudaGraphExec_t exec = nullptr;
+      bool good = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
+      const sparsecollResult_t ran = group.run(rank);
+      good = good && cudaStreamEndCapture(stream, &graph) == cudaSuccess;
+      good = good && cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess;
+      for (int i = 0; i < 2; ++i) good = good && cudaGraphLaunch(exec, stream) == cudaSuccess;
+      good = good && cudaGraphExecDestroy(exec) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess;
+      if (ran != sparsecollSuccess) return ran;
+      return good ? sparsecollCommWait(ranks[rank], stream, 60000) : sparsecollCudaError;
+    });
+    CHECK(replayed == all(3, sparsecollSuccess));
+    for (int step = 0; step < 3; ++step) REQUIRE(host.step() == all(3, sparsecollSuccess));
+    for (size_t r = 0; r < 3; ++r) CHECK(group.outs[r] == host.outs[r]);
+    for (int rank = 0; rank < 3; ++rank) CHECK(group.residual(rank) == host.residual(rank));
+  }
+  checkNoMisuse();
+}

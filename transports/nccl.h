@@ -1,0 +1,39 @@
+// The engine between devices of any processes: NCCL, found at run time. Everything but waiting happens on the caller's
+// stream. A build without CUDA has the functions, too: they refuse.
+#pragma once
+
+#include <memory>
+
+#include "core/kernels.h"
+#include "core/memory.h"
+#include "core/transport.h"
+
+struct ncclComm;
+
+namespace sparsecoll::nccl {
+
+// Whether there is an NCCL that can be used. Any thread.
+bool available();
+
+// Errors: Unsupported, SystemError, InternalError.
+Status makeUniqueId(uint8_t (&id)[SPARSECOLL_UNIQUE_ID_BYTES]);
+
+// The calling thread's, and that of a communicator. Errors: Unsupported, CudaError, InvalidArgument.
+Result<int> currentDevice();
+Result<int> deviceOf(ncclComm* comm);
+
+// What a rank's engine stands on.
+struct Place {
+  std::shared_ptr<Kernels> kernels;      // of the device
+  std::shared_ptr<MemoryBudget> budget;  // of its windows
+  int device = 0;
+  Deadline deadline;  // of making the engine
+};
+
+// Collective. Errors: what NCCL's are mapped to, Timeout, OutOfMemory.
+Result<std::unique_ptr<Transport>> makeTransport(const Place& place, int ranks, int rank,
+                                                 const uint8_t (&id)[SPARSECOLL_UNIQUE_ID_BYTES]);
+// split: over a copy of the communicator, else over the very one, which is left as it is at the end.
+Result<std::unique_ptr<Transport>> makeTransport(const Place& place, ncclComm* comm, bool split);
+
+}  // namespace sparsecoll::nccl

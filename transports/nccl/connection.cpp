@@ -1,0 +1,147 @@
+#include "transports/nccl/connection.h"
+
+#include <thread>
+
+namespace sparsecoll::nccl {
+
+namespace {
+
+struct Row {
+  Code code;
+  sparsecollResult_t made;  // outside of operations
+  sparsecollResult_t run;   // in one, where NCCL's communicator is of no use after any error
+};
+
+constexpr Row kRows[] = {
+    {kUnhandledCudaError, sparsecollCudaError, sparsecollCudaError},
+    {kSystemError, sparsecollSystemError, sparsecollSystemError},
+    {kInternalError, sparsecollInternalError, sparsecollInternalError},
+    {kInvalidArgument, sparsecollInvalidArgument, sparsecollInternalError},
+    {kInvalidUsage, sparsecollInvalidUsage, sparsecollInternalError},
+    {kRemoteError, sparsecollRemoteError, sparsecollRemoteError},
+    {kTimeout, sparsecollTimeout, sparsecollTimeout},
+};
+
+Row rowOf(Code code) {
+  for (const Row& row : kRows)
+    if (row.code == code) return row;
+  return {code, sparsecollInternalError, sparsecollInternalError};
+}
+
+Text<200> textOf(const Library& library, Code code, const char* call, Comm comm) {
+  const char* const name = library.GetErrorString(code);
+  const char* const last = library.GetLastError(comm);
+  Text<200> text = Text<200>::format("{}: {}", call, name != nullptr ? name : "unknown");
+  if (last != nullptr && last[0] != '\0') text.append(" ({})", last);
+  return text;
+}
+
+// NCCL mostly needs microseconds to take what it was given, so sleeping comes late.
+class Patience {
+ public:
+  void wait(const Deadline& deadline) {
+    if (++asked_ > 200) return pause(deadline);
+    std::this_thread::yield();
+  }
+
+ private:
+  int asked_ = 0;
+};
+
+}  // namespace
+
+Status statusOf(const Library& library, Code code, const char* call) {
+  if (code == kSuccess) return {};
+  return fail(rowOf(code).made, "{}", textOf(library, code, call, nullptr));
+}
+
+Result<std::unique_ptr<Connection>> Connection::make(const Library& library, int ranks, int rank, const UniqueId& id,
+                                                     const Deadline& deadline) {
+  std::unique_ptr<Connection> made(new Connection(library, true));
+  made->rank_ = rank;
+  made->ranks_ = ranks;
+  Config config;
+  const Code code = library.CommInitRankConfig(&made->comm_, ranks, id, rank, &config);
+  SC_TRY(made->begin("ncclCommInitRankConfig", code, deadline));
+  return made;
+}
+
+Result<std::unique_ptr<Connection>> Connection::adopt(const Library& library, Comm comm, bool split,
+                                                      const Deadline& deadline) {
+  if (split && library.CommSplit == nullptr)
+    return unsupported("NCCL {} cannot split communicators, 2.18 and newer can", library.version);
+  std::unique_ptr<Connection> made(new Connection(library, split));
+  SC_TRY(statusOf(library, library.CommUserRank(comm, &made->rank_), "ncclCommUserRank"));
+  SC_TRY(statusOf(library, library.CommCount(comm, &made->ranks_), "ncclCommCount"));
+  if (!split) {
+    made->comm_ = comm;
+    return made;
+  }
+  Config config;
+  const Code code = library.CommSplit(comm, 0, made->rank_, &made->comm_, &config);
+  SC_TRY(made->begin("ncclCommSplit", code, deadline));
+  return made;
+}
+
+Status Connection::begin(const char* what, Code code, const Deadline& deadline) {
+  if (code == kInProgress) {
+    SC_TRY(code, finish(what, deadline));
+  }
+  SC_TRY(statusOf(library_, code, what));
+  if (comm_ == nullptr) return fail(sparsecollInternalError, "{} made no communicator", what);
+  return {};
+}
+
+// Whatever was not given back by close is of no use any more.
+Connection::~Connection() { abort(); }
+
+Status Connection::inOperation(Code code, const char* what) const {
+  if (code == kSuccess) return {};
+  return failHere(rowOf(code).run, "{}", textOf(library_, code, what, nullptr));
+}
+
+Result<Code> Connection::finish(const char* what, const Deadline& deadline) {
+  for (Patience patience;; patience.wait(deadline)) {
+    Code state = kInProgress;
+    {
+      const std::lock_guard lock(mutex_);
+      if (comm_ == nullptr || aborted_) return aborted();
+      const Code asked = library_.CommGetAsyncError(comm_, &state);
+      if (asked != kSuccess) state = asked;
+    }
+    if (state != kInProgress) return state;
+    if (deadline.expired()) return failHere(sparsecollTimeout, "{}: the other ranks have not come in time", what);
+  }
+}
+
+Status Connection::health() {
+  Code state = kSuccess;
+  {
+    const std::lock_guard lock(mutex_);
+    if (comm_ == nullptr || aborted_) return aborted();
+    const Code asked = library_.CommGetAsyncError(comm_, &state);
+    if (asked != kSuccess) state = asked;
+  }
+  return state == kInProgress ? Status() : inOperation(state, "NCCL");
+}
+
+void Connection::abort() {
+  aborted_ = true;
+  if (!owned_) return;
+  const std::lock_guard lock(mutex_);
+  if (comm_ == nullptr) return;
+  (void)library_.CommAbort(comm_);
+  comm_ = nullptr;
+}
+
+void Connection::close(const Deadline& deadline) {
+  const bool drained =
+      owned_ && call("ncclCommFinalize", deadline, [&](Comm comm) { return library_.CommFinalize(comm); }).ok();
+  const std::lock_guard lock(mutex_);
+  if (!owned_) comm_ = nullptr;
+  if (!drained || comm_ == nullptr) return;  // what is left is aborted
+  (void)library_.CommDestroy(comm_);
+  comm_ = nullptr;
+}
+
+}  // namespace sparsecoll::nccl

@@ -1,0 +1,108 @@
+#include "transports/nccl/staging.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace sparsecoll::nccl {
+
+namespace {
+
+Status check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return {};
+  (void)cudaGetLastError();  // told here, not by the next call
+  return fail(error == cudaErrorMemoryAllocation ? sparsecollOutOfMemory : sparsecollCudaError, "{} for NCCL: {}", what,
+              cudaGetErrorString(error));
+}
+
+}  // namespace
+
+class Staging::Window final : public FrameWindow {
+ public:
+  Window(Buffer memory, std::shared_ptr<HostMemory> host) : memory_(std::move(memory)), host_(std::move(host)) {}
+  ~Window() override {
+    if (host_ == nullptr) return;
+    const std::lock_guard lock(host_->mutex);
+    std::erase_if(host_->windows, [this](std::span<const std::byte> window) { return window.data() == data(); });
+  }
+  std::byte* data() const override { return memory_.as<>(); }
+
+ private:
+  Buffer memory_;
+  std::shared_ptr<HostMemory> host_;  // nullptr: on the device
+};
+
+Result<std::unique_ptr<Staging>> Staging::make(int device, Kernels& kernels, int ranks,
+                                               const std::shared_ptr<MemoryBudget>& budget) {
+  std::unique_ptr<Staging> staging(new Staging(static_cast<uint64_t>(ranks)));
+  const uint64_t bytes = 2 * staging->ranks_ * kSlotBytes;
+  SC_TRY(check(cudaSetDevice(device), "the device"));
+  cudaStream_t stream = nullptr;
+  SC_TRY(check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream"));
+  staging->stream_ = stream;
+  SC_TRY(check(cudaHostAlloc(&staging->pinned_, bytes, cudaHostAllocDefault), "pinned memory"));
+  std::memset(staging->pinned_, 0, bytes);
+  SC_TRY(staging->device_, kernels.allocate(bytes, budget));
+  staging->out_.reserve(staging->ranks_);
+  staging->in_.reserve(staging->ranks_);
+  return staging;
+}
+
+Staging::~Staging() {
+  if (stream_ != nullptr) (void)cudaStreamDestroy(static_cast<cudaStream_t>(stream_));
+  if (pinned_ != nullptr) (void)cudaFreeHost(pinned_);
+}
+
+Result<std::unique_ptr<FrameWindow>> Staging::makeWindow(Buffer memory, bool onHost) {
+  if (!onHost) return std::unique_ptr<FrameWindow>(new Window(std::move(memory), nullptr));
+  const std::span<const std::byte> bytes(memory.as<>(), memory.bytes());
+  auto window = std::make_unique<Window>(std::move(memory), host_);
+  const std::lock_guard lock(host_->mutex);
+  host_->windows.push_back(bytes);
+  return std::unique_ptr<FrameWindow>(std::move(window));
+}
+
+bool Staging::holds(std::span<const Outgoing> out) const {
+  if (out.empty()) return false;
+  const std::byte* const frame = out[0].frame;
+  const std::lock_guard lock(host_->mutex);
+  return std::any_of(host_->windows.begin(), host_->windows.end(), [frame](std::span<const std::byte> window) {
+    return frame >= window.data() && frame < window.data() + window.size();
+  });
+}
+
+Result<Staged> Staging::load(std::span<const Outgoing> out, std::span<const Incoming> in) {
+  out_.assign(out.begin(), out.end());
+  in_.assign(in.begin(), in.end());
+  auto* const pinned = static_cast<std::byte*>(pinned_);
+  for (size_t m = 0; m < out.size(); ++m) {
+    const uint64_t bytes = out[m].layout.capacityBytes();
+    if (bytes > kSlotBytes) return fail(sparsecollInternalError, "a frame of {} bytes in host memory", bytes);
+    std::memcpy(pinned + m * kSlotBytes, out[m].frame, bytes);
+    out_[m].frame = device_.as<>() + m * kSlotBytes;
+  }
+  for (Incoming& message : in_) {
+    if (message.capacity > kSlotBytes)
+      return fail(sparsecollInternalError, "a frame of {} bytes to host memory", message.capacity);
+    message.landing = arrivals() + static_cast<uint64_t>(message.peer) * kSlotBytes;
+  }
+  SC_TRY(check(cudaMemcpyAsync(device_.as<>(), pinned, out.size() * kSlotBytes, cudaMemcpyHostToDevice,
+                               static_cast<cudaStream_t>(stream_)),
+               "a copy"));
+  return Staged{out_, in_};
+}
+
+Status Staging::fetch() {
+  return check(cudaMemcpyAsync(static_cast<std::byte*>(pinned_) + ranks_ * kSlotBytes, arrivals(), ranks_ * kSlotBytes,
+                               cudaMemcpyDeviceToHost, static_cast<cudaStream_t>(stream_)),
+               "a copy");
+}
+
+void Staging::unload(std::span<Incoming> in) const {
+  const std::byte* const came = static_cast<const std::byte*>(pinned_) + ranks_ * kSlotBytes;
+  for (Incoming& message : in)
+    std::memcpy(message.landing, came + static_cast<uint64_t>(message.peer) * kSlotBytes, message.capacity);
+}
+
+}  // namespace sparsecoll::nccl

@@ -1,0 +1,372 @@
+// Rounds over NCCL. A round is one group of sends and receives, or one all-gather, on the caller's stream; sizes are
+// the frames' capacities, which all ranks know. The host waits for no peer but in what it wants to read itself: frames
+// in host memory travel through a staging area, on a stream of their own.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "core/checked.h"
+#include "core/frame.h"
+#include "core/numeric.h"
+#include "transports/nccl.h"
+#include "transports/nccl/connection.h"
+#include "transports/nccl/staging.h"
+
+namespace sparsecoll::nccl {
+
+namespace {
+
+constexpr uint64_t kSlabBytes = 8u << 20;  // of a dense sum that is added to what out holds
+
+// One frame's header and nothing else: what ranks compare in a dense sum.
+const uint64_t kHeaderBytes = alignUp(FrameLayout{}.capacityBytes(), 64);
+
+static_assert(int{sparsecollFloat16} == kFloat16 && int{sparsecollFloat32} == kFloat32);
+static_assert(int{sparsecollFloat64} == kFloat64 && int{sparsecollBfloat16} == kBfloat16);
+DataType dataTypeOf(sparsecollDataType_t type) { return static_cast<DataType>(int{type}); }
+
+// A point in a stream's work that the host asks for.
+class Event {
+ public:
+  Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() {
+    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+  }
+  Status make() {
+    if (cudaEventCreateWithFlags(&event_, cudaEventDisableTiming) == cudaSuccess) return {};
+    return fail(sparsecollCudaError, "an event for NCCL: {}", cudaGetErrorString(cudaGetLastError()));
+  }
+  void record(cudaStream_t stream) { (void)cudaEventRecord(event_, stream); }
+  bool reached() const {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) (void)cudaGetLastError();  // an answer, no failure
+    return state != cudaErrorNotReady;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class NcclTransport final : public Transport {
+ public:
+  NcclTransport(const Place& place, std::unique_ptr<Connection> connection)
+      : connection_(std::move(connection)), kernels_(place.kernels), budget_(place.budget), device_(place.device) {}
+
+  Status prepare(const Deadline& deadline) {
+    const auto size = static_cast<uint64_t>(ranks());
+    SC_TRY(staging_, Staging::make(device_, *kernels_, ranks(), budget_));
+    SC_TRY(headers_, kernels_->allocate((size + 1) * kHeaderBytes, budget_));
+    SC_TRY(slab_, kernels_->allocate(kSlabBytes, budget_));
+    SC_TRY(lastDense_, kernels_->makeMarker());
+    SC_TRY(ended_.make());
+    for (uint64_t r = 0; r < size; ++r) headerFrames_.push_back(headers_.as<>() + (1 + r) * kHeaderBytes);
+    headerBytes_.assign(size, kFrameHeaderBytes);
+    return kernels_->findings({}, deadline);  // what was zeroed here is so before another stream writes to it
+  }
+
+  sparsecollTransport_t kind() const override { return sparsecollTransportNccl; }
+  int rank() const override { return connection_->rank(); }
+  int ranks() const override { return connection_->ranks(); }
+  bool sharesMemory() const override { return false; }
+  bool checksumsPayload() const override { return false; }  // NCCL answers for what it carries
+
+  Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget,
+                                                  Kernels* memory) override {
+    Kernels& owner = memory != nullptr ? *memory : *kernels_;
+    SC_TRY(Buffer buffer, owner.allocate(bytes, budget != nullptr ? budget : budget_));
+    return staging_->makeWindow(std::move(buffer), owner.backend() == sparsecollBackendHost);
+  }
+
+  // A stream runs what is on it in order, so frames are as they were when they are sent.
+  Status begin(Operation& operation) override {
+    deadline_ = operation.deadline;
+    enqueued_ = false;
+    return connection_->health();
+  }
+
+  Status round(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream stream) override {
+    count(operation, out, in);
+    if (out.empty() && in.empty()) return {};
+    const bool onHost = staging_->holds(out);
+    SC_TRY(onHost ? exchangeStaged(operation, out, in) : exchange(operation, out, in, stream.handle));
+    deliver(in);
+    return {};
+  }
+
+  Status gather(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream stream) override {
+    count(operation, out, in);
+    if (out.empty()) return {};
+    const bool onHost = staging_->holds(out);
+    SC_TRY(onHost ? gatherStaged(operation, out, in) : gatherInPlace(operation, out, in, stream.handle));
+    deliver(in);
+    return {};
+  }
+
+  // NCCL adds in its own order, and halves in their own precision: the one method that the promise of equal bits on all
+  // engines leaves out.
+  Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
+    countDense(operation, args);
+    const std::array<const void*, 1> in = {args.in};
+    const std::array<void*, 1> out = {args.out};
+    if (ranks() == 1) {
+      kernels_->denseSum({in, out, args.type, args.n, args.inputScale, args.finish, args.accumulate, nullptr}, stream);
+      return {};
+    }
+    SC_TRY(orderDense(stream));
+    const FrameExpectation identity = operation.identity();
+    kernels_->seal({headers_.as<>(), {}, identity, nullptr, false}, stream);
+    SC_TRY(args.accumulate ? addSlabs(operation, args, stream) : sumInPlace(operation, args, stream));
+    SC_TRY(kernels_->open({headerFrames_, headerBytes_, {}, identity, nullptr, {}, false}, stream));
+    return leaveDense(stream);
+  }
+
+  // All ranks learn of a mismatch from the frames themselves, whose number and sizes do not depend on it.
+  void refuse(const Operation&, const Failure&) override {}
+  void end(const Operation& operation) override {
+    if (enqueued_ && !capturing(operation.stream)) ended_.record(static_cast<cudaStream_t>(operation.stream.handle));
+  }
+
+  Result<bool> await(Stream stream, const Deadline& deadline) override {
+    return awaitHandle(static_cast<cudaStream_t>(stream.handle), deadline);
+  }
+
+  void abort() override { connection_->abort(); }
+  void close(const Deadline& deadline) override { connection_->close(deadline); }
+
+ private:
+  void count(Operation& operation, std::span<const Outgoing> out, std::span<const Incoming> in) const {
+    ++operation.round;
+    operation.sentMessages += out.size();
+    for (const Outgoing& message : out) operation.sentBytes += message.layout.capacityBytes();
+    for (const Incoming& message : in) operation.receivedBytes += message.capacity;
+  }
+
+  // What a ring sends.
+  void countDense(Operation& operation, const DenseArgs& args) const {
+    const auto size = static_cast<uint64_t>(ranks());
+    const uint64_t bytes = 2 * (size - 1) * args.n * elementBytes(args.type) / size;
+    operation.sentBytes += bytes;
+    operation.receivedBytes += bytes;
+  }
+
+  static void deliver(std::span<Incoming> in) {
+    for (Incoming& message : in) {
+      message.frame = message.landing;
+      message.bytes = message.capacity;
+    }
+  }
+
+  Status exchange(const Operation& operation, std::span<const Outgoing> out, std::span<const Incoming> in,
+                  void* stream) {
+    enqueued_ = enqueued_ || stream != staging_->stream();
+    const Library& nccl = connection_->library();
+    return connection_->group("a round of ncclSend and ncclRecv", operation.deadline, [&](Comm comm) {
+      Code code = kSuccess;
+      const auto keep = [&](Code now) {
+        if (code == kSuccess || code == kInProgress) code = now;
+      };
+      for (const Outgoing& message : out)
+        keep(nccl.Send(message.frame, message.layout.capacityBytes(), kUint8, message.peer, comm, stream));
+      for (const Incoming& message : in)
+        keep(nccl.Recv(message.landing, message.capacity, kUint8, message.peer, comm, stream));
+      return code;
+    });
+  }
+
+  Status gatherInPlace(const Operation& operation, std::span<const Outgoing> out, std::span<const Incoming> in,
+                       void* stream) {
+    const uint64_t bytes = in[0].capacity;
+    if (bytes != out[0].layout.capacityBytes())
+      return fail(sparsecollInternalError, "frames of {} bytes gathered into {}", out[0].layout.capacityBytes(), bytes);
+    enqueued_ = true;
+    std::byte* const block = in[0].landing - static_cast<uint64_t>(in[0].peer) * bytes;
+    return connection_->call("ncclAllGather", operation.deadline, [&](Comm comm) {
+      return connection_->library().AllGather(out[0].frame, block, bytes, kUint8, comm, stream);
+    });
+  }
+
+  Status exchangeStaged(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+    SC_TRY(Staged staged, staging_->load(out, in));
+    SC_TRY(exchange(operation, staged.out, staged.in, staging_->stream()));
+    return unload(operation, in);
+  }
+  Status gatherStaged(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+    SC_TRY(Staged staged, staging_->load(out.first(1), in));
+    // Landings are a slot apart, which all of the frame's slot travels to.
+    const uint64_t bytes = Staging::kSlotBytes;
+    SC_TRY(connection_->call("ncclAllGather", operation.deadline, [&](Comm comm) {
+      return connection_->library().AllGather(staged.out[0].frame, staging_->arrivals(), bytes, kUint8, comm,
+                                              staging_->stream());
+    }));
+    return unload(operation, in);
+  }
+  Status unload(const Operation& operation, std::span<Incoming> in) {
+    SC_TRY(staging_->fetch());
+    SC_TRY(const bool done, awaitHandle(static_cast<cudaStream_t>(staging_->stream()), operation.deadline));
+    if (!done)
+      return connection_->failHere(sparsecollTimeout, "a rank has not taken part in operation {} in time",
+                                   operation.sequence);
+    staging_->unload(in);
+    return {};
+  }
+
+  // The headers and the slab are used by dense sums on any stream.
+  Status orderDense(Stream stream) {
+    if (denseMarked_ && denseStream_ != stream.handle && !capturing(stream)) kernels_->await(*lastDense_, stream);
+    return {};
+  }
+  Status leaveDense(Stream stream) {
+    if (capturing(stream)) return {};
+    kernels_->mark(*lastDense_, stream);
+    denseStream_ = stream.handle;
+    denseMarked_ = true;
+    return {};
+  }
+  static bool capturing(Stream stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    const cudaError_t asked = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle), &status);
+    return asked == cudaSuccess && status != cudaStreamCaptureStatusNone;
+  }
+
+  // One part of a dense sum; with the headers where they have not travelled yet.
+  Status reduce(const Operation& operation, const void* in, void* out, uint64_t n, DataType type, bool headers,
+                Stream stream) {
+    enqueued_ = true;
+    const Library& nccl = connection_->library();
+    return connection_->group("ncclAllReduce", operation.deadline, [&](Comm comm) {
+      Code code = kSuccess;
+      if (headers)
+        code =
+            nccl.AllGather(headers_.as<>(), headers_.as<>() + kHeaderBytes, kHeaderBytes, kUint8, comm, stream.handle);
+      if (code != kSuccess && code != kInProgress) return code;
+      return nccl.AllReduce(in, out, n, type, kSum, comm, stream.handle);
+    });
+  }
+
+  Status sumInPlace(const Operation& operation, const DenseArgs& args, Stream stream) {
+    const DataType type = dataTypeOf(args.type);
+    const void* source = args.in;
+    if (args.inputScale != 1) {
+      reshape(args.in, args.out, args, args.n, args.inputScale, {}, false, stream);
+      source = args.out;
+    }
+    SC_TRY(reduce(operation, source, args.out, args.n, type, true, stream));
+    if (args.finish.divisor != 1 || args.finish.scale != 1)
+      reshape(args.out, args.out, args, args.n, 1, args.finish, false, stream);
+    return {};
+  }
+
+  // What out holds has to stay, so the sum is formed beside it.
+  Status addSlabs(const Operation& operation, const DenseArgs& args, Stream stream) {
+    const DataType type = dataTypeOf(args.type);
+    const uint64_t most = kSlabBytes / elementBytes(args.type);
+    for (uint64_t at = 0; at < args.n; at += most) {
+      const uint64_t n = std::min(most, args.n - at);
+      const auto* const in = static_cast<const std::byte*>(args.in) + at * elementBytes(args.type);
+      auto* const out = static_cast<std::byte*>(args.out) + at * elementBytes(args.type);
+      reshape(in, slab_.as<>(), args, n, args.inputScale, {}, false, stream);
+      SC_TRY(reduce(operation, slab_.as<>(), slab_.as<>(), n, type, at == 0, stream));
+      reshape(slab_.as<>(), out, args, n, 1, args.finish, true, stream);
+    }
+    return {};
+  }
+
+  void reshape(const void* from, void* to, const DenseArgs& args, uint64_t n, double scale, const Finish& finish,
+               bool accumulate, Stream stream) {
+    const std::array<const void*, 1> in = {from};
+    const std::array<void*, 1> out = {to};
+    kernels_->denseSum({in, out, args.type, n, scale, finish, accumulate, nullptr}, stream);
+  }
+
+  Result<bool> awaitHandle(cudaStream_t stream, const Deadline& deadline) {
+    for (;;) {
+      SC_TRY(connection_->health());  // before anything else: what an error left on the stream is no result
+      const cudaError_t state = cudaStreamQuery(stream);
+      if (state != cudaErrorNotReady) return true;
+      (void)cudaGetLastError();                      // an answer, no failure
+      if (deadline_.expired() && !ended_.reached())  // what else is on the stream takes the time that it needs
+        return connection_->failHere(sparsecollTimeout, "what was begun last has not ended in time: a rank is missing");
+      if (deadline.expired()) return false;
+      pause(deadline);
+    }
+  }
+
+  const std::unique_ptr<Connection> connection_;
+  const std::shared_ptr<Kernels> kernels_;
+  const std::shared_ptr<MemoryBudget> budget_;
+  const int device_;
+  std::unique_ptr<Staging> staging_;
+  Buffer headers_;  // this rank's, then one a rank
+  Buffer slab_;
+  std::vector<const std::byte*> headerFrames_;
+  std::vector<uint64_t> headerBytes_;
+  std::unique_ptr<Marker> lastDense_;  // behind the latest dense sum
+  void* denseStream_ = nullptr;
+  bool denseMarked_ = false;
+  Event ended_;                                              // behind the latest operation
+  bool enqueued_ = false;                                    // it has put something on the caller's stream
+  Deadline deadline_ = Deadline::in(SPARSECOLL_NO_TIMEOUT);  // of the latest operation
+};
+
+Result<std::unique_ptr<Transport>> finish(const Place& place, std::unique_ptr<Connection> connection) {
+  auto transport = std::make_unique<NcclTransport>(place, std::move(connection));
+  SC_TRY(transport->prepare(place.deadline));
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+Status use(int device) {
+  const cudaError_t error = cudaSetDevice(device);
+  if (error == cudaSuccess) return {};
+  return fail(sparsecollCudaError, "device {}: {}", device, cudaGetErrorString(cudaGetLastError()));
+}
+
+}  // namespace
+
+bool available() { return library().ok(); }
+
+Status makeUniqueId(uint8_t (&id)[SPARSECOLL_UNIQUE_ID_BYTES]) {
+  static_assert(sizeof(UniqueId) == SPARSECOLL_UNIQUE_ID_BYTES);
+  SC_TRY(const Library* const nccl, library());
+  UniqueId made{};
+  SC_TRY(statusOf(*nccl, nccl->GetUniqueId(&made), "ncclGetUniqueId"));
+  std::memcpy(id, &made, sizeof made);
+  return {};
+}
+
+Result<int> currentDevice() {
+  int device = 0;
+  const cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) return device;
+  return fail(sparsecollCudaError, "no current device: {}", cudaGetErrorString(cudaGetLastError()));
+}
+
+Result<int> deviceOf(ncclComm* comm) {
+  SC_TRY(const Library* const nccl, library());
+  int device = 0;
+  SC_TRY(statusOf(*nccl, nccl->CommCuDevice(comm, &device), "ncclCommCuDevice"));
+  return device;
+}
+
+Result<std::unique_ptr<Transport>> makeTransport(const Place& place, int ranks, int rank,
+                                                 const uint8_t (&id)[SPARSECOLL_UNIQUE_ID_BYTES]) {
+  SC_TRY(const Library* const nccl, library());
+  SC_TRY(use(place.device));
+  UniqueId unique;
+  std::memcpy(&unique, id, sizeof unique);
+  SC_TRY(auto connection, Connection::make(*nccl, ranks, rank, unique, place.deadline));
+  return finish(place, std::move(connection));
+}
+
+Result<std::unique_ptr<Transport>> makeTransport(const Place& place, ncclComm* comm, bool split) {
+  SC_TRY(const Library* const nccl, library());
+  SC_TRY(use(place.device));
+  SC_TRY(auto connection, Connection::adopt(*nccl, comm, split, place.deadline));
+  return finish(place, std::move(connection));
+}
+
+}  // namespace sparsecoll::nccl
