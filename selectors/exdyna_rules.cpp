@@ -28,9 +28,9 @@ SC_BOTH void takeTurn(Control& control) {
   window.end = part + 1 == control.ranks ? control.n : std::min(control.n, starts[part + 1] * control.blocks.length);
 }
 
-SC_BOTH void before(Control& control) {
-  takeTurn(control);
-  climbLadder(control);
+SC_BOTH void before(Control& control, const Crew& crew) {
+  crew.alone([&] { takeTurn(control); });
+  climbLadder(control, crew);
 }
 
 SC_BOTH void beforeFaithful(Control& control) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/crew.h"
 #include "core/math.h"
 #include "core/numeric.h"
 #include "selectors/rules.h"
@@ -22,25 +23,21 @@ SC_BOTH double nextSpread(const Window& window, double kept) {
   return clamped(spread, kLeastSpread, kMostSpread);
 }
 
-SC_BOTH void moveGuards(Control& control) {
-  const bool isDouble = control.isDouble != 0;
+SC_BOTH void moveGuard(Window& window, bool isDouble) {
   const uint64_t infinity = infinityKey(isDouble);
-  for (uint32_t w = 0; w < control.windowCount; ++w) {
-    Window& window = control.windows[w];
-    if (window.limit >= window.end - window.begin) {
-      window.key = 0;
-      continue;
-    }
-    if (window.kept == 0) {
-      window.key = infinity;
-      continue;
-    }
-    const double kept = thresholdOfKey(std::min(window.keptKey, infinity - 1), isDouble);
-    window.spread = nextSpread(window, kept);
-    window.keptBefore = kept;
-    const uint64_t guard = keyOfThreshold((1 - kSafety * window.spread) * kept, isDouble);
-    window.key = std::max<uint64_t>(guard, 1);  // 0 would make every zero a candidate
+  if (window.limit >= window.end - window.begin) {
+    window.key = 0;
+    return;
   }
+  if (window.kept == 0) {
+    window.key = infinity;
+    return;
+  }
+  const double kept = thresholdOfKey(std::min(window.keptKey, infinity - 1), isDouble);
+  window.spread = nextSpread(window, kept);
+  window.keptBefore = kept;
+  const uint64_t guard = keyOfThreshold((1 - kSafety * window.spread) * kept, isDouble);
+  window.key = std::max<uint64_t>(guard, 1);  // 0 would make every zero a candidate
 }
 
 SC_BOTH void tellThreshold(Control& control) {
@@ -49,9 +46,10 @@ SC_BOTH void tellThreshold(Control& control) {
   control.threshold = last.kept != 0 ? thresholdOfKey(std::min(last.keptKey, infinityKey(isDouble) - 1), isDouble) : 0;
 }
 
-SC_BOTH void afterCut(Control& control) {
-  tellThreshold(control);
-  moveGuards(control);
+SC_BOTH void afterCut(Control& control, const Crew& crew) {
+  const bool isDouble = control.isDouble != 0;
+  crew.alone([&] { tellThreshold(control); });
+  crew.each(control.windowCount, [&](uint64_t w) { moveGuard(control.windows[w], isDouble); });
 }
 
 }  // namespace
