@@ -85,10 +85,10 @@ constinit const Rule kDeftShareAsPublished = ruleOf<shareAsPublished>("deft-fait
 SC_BOTH void assignEntries(std::span<const double> norms, std::span<const uint64_t> lengths, uint64_t k,
                            std::span<uint64_t> entries, std::span<uint32_t> order, const Crew& crew) {
   crew.order(order, [&](uint32_t a, uint32_t b) { return norms[a] != norms[b] ? norms[a] > norms[b] : a > b; });
-  const auto all = crew.sum<double>(0, norms.size(), [&](uint64_t f) { return norms[f]; });
   crew.alone([&] {
     auto left = static_cast<double>(k);
-    double normLeft = all;
+    double normLeft = 0;  // one after the other, as published: its last digit can move an entry
+    for (const double norm : norms) normLeft += norm;
     for (const uint32_t f : order) {
       const double wanted = normLeft > 0 ? std::trunc(left * norms[f] / normLeft) : 0;
       const auto length = static_cast<double>(lengths[f]);

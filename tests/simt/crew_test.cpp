@@ -39,6 +39,9 @@ struct Block {
     control.facts = facts.data();
     control.histogram = histogram.data();
     control.survey = survey.data();
+    control.blocks.counts = blockCounts.data();
+    control.blocks.starts = blockStarts.data();
+    control.blocks.loads = loads.data();
     control.fragments = {lengths.data(), entries.data(), order.data(), bins.data(),
                          norms.data(),   costs.data(),   loads.data()};
     return control;
@@ -51,6 +54,7 @@ struct Block {
     plain.histogram = nullptr;
     plain.survey = nullptr;
     plain.fragments = {};
+    plain.blocks = {};
     std::vector<std::byte> all;
     const auto add = [&](const void* from, uint64_t count) {
       const auto* const begin = static_cast<const std::byte*>(from);
@@ -64,6 +68,7 @@ struct Block {
     add(norms.data(), norms.size() * sizeof norms[0]);
     add(costs.data(), costs.size() * sizeof costs[0]);
     add(loads.data(), loads.size() * sizeof loads[0]);
+    add(blockStarts.data(), blockStarts.size() * sizeof(uint32_t));
     return all;
   }
 
@@ -73,7 +78,7 @@ struct Block {
   std::vector<uint32_t> histogram;
   std::vector<double> survey;
   std::vector<uint64_t> lengths, entries;
-  std::vector<uint32_t> order, bins;
+  std::vector<uint32_t> order, bins, blockCounts, blockStarts;
   std::vector<double> norms, costs, loads;
 };
 
@@ -202,6 +207,24 @@ TEST_CASE("the guards of many windows, and the ladder of many ranks") {
   const Block read = checkRule(kReadLadder, block);
   CHECK(read.control.threshold > 1e-3);
   checkRule(kMicroBefore, block);
+}
+
+TEST_CASE("ExDyna's borders") {
+  for (const uint32_t blocks : {1u, 95u, 96u, 97u, 1000u, 1024u})
+    for (const uint32_t ranks : {1u, 2u, 7u, 64u})
+      for (const uint32_t share : {1u, 4u, 400u}) {  // of blocks without entries
+        CAPTURE(blocks, ranks, share);
+        Block block(1, ranks);
+        std::mt19937_64 random(blocks + ranks);
+        block.control.blocks.count = blocks;
+        block.control.blocks.length = 32;
+        block.control.n = uint64_t{blocks} * 32;
+        block.blockCounts.resize(blocks);
+        block.blockStarts.resize(ranks + 1);
+        for (uint32_t& count : block.blockCounts)
+          count = random() % share == 0 ? static_cast<uint32_t>(random() % 90) : 0;
+        checkRule(kExDynaAfter, block);
+      }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "host/statistics.h"
+#include "tests/support/solo.h"
 #include "tests/unit/cut_step.h"
 #include "tests/unit/selection_run.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 using test::gradientsOf;
 using test::SelectionRun;
+using test::solo;
 
 const std::vector<uint64_t> kTensors = {432, 16, 2304, 16, 4608, 32, 9216, 32, 640, 10};
 const std::vector<double> kNorms = {3, .9, 2, .4, 1.5, .5, .7, .8, .9, 1, .6, 1.2, 1.1, .3, .3, .3};
@@ -22,12 +24,6 @@ std::vector<uint64_t> lengthsOf(const std::vector<uint64_t>& ends) {
   std::vector<uint64_t> lengths = ends;
   std::adjacent_difference(ends.begin(), ends.end(), lengths.begin());
   return lengths;
-}
-
-// A crew of one.
-Crew solo() {
-  static CrewMemory memory;
-  return Crew(memory);
 }
 
 struct Assigned {
