@@ -112,7 +112,7 @@ class CudaKernels final : public Kernels {
   void draw(const CutArgs& args, Stream stream) override { cuda::draw(args, device_, stream); }
   void cut(const CutArgs& args, Stream stream) override { cuda::cut(args, device_, stream); }
   void apply(const Rule& rule, Control* control, Stream stream) override {
-    device_.launch(rule.name, 1, rule.onDevice, {1, 1}, stream, control);
+    device_.launch(rule.name, 1, rule.onDevice, {1, rule.threads}, stream, control);
   }
 
   void seal(const SealArgs& args, Stream stream) override { cuda::seal(args, device_, stream); }

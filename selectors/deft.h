@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/portable.h"
+#include "core/crew.h"
 
 namespace sparsecoll {
 
@@ -17,16 +17,16 @@ std::vector<uint64_t> fragmentEnds(std::span<const uint64_t> lengths, uint64_t r
 // what the published sort does) each takes its share of what is left, at least 1 and at most all of it. entries and
 // order have a place a fragment.
 SC_BOTH void assignEntries(std::span<const double> norms, std::span<const uint64_t> lengths, uint64_t k,
-                           std::span<uint64_t> entries, std::span<uint32_t> order);
+                           std::span<uint64_t> entries, std::span<uint32_t> order, const Crew& crew);
 
 // Rounding and the least of 1 leave the sum a little off k: brings it to k, or to the number of fragments where that is
 // larger. order: as assignEntries left it.
 SC_BOTH void evenOut(std::span<const uint64_t> lengths, uint64_t k, std::span<uint64_t> entries,
-                     std::span<const uint32_t> order);
+                     std::span<const uint32_t> order, const Crew& crew);
 
 // Longest processing time first: fragments by falling cost length * log2(entries) (ties: the lower one first), each
 // into the bin with the least load (ties: the lower one). bins gets the fragment's bin, loads the bins' loads.
 SC_BOTH void packBins(std::span<const uint64_t> lengths, std::span<const uint64_t> entries, std::span<uint32_t> bins,
-                      std::span<double> loads, std::span<uint32_t> order, std::span<double> costs);
+                      std::span<double> loads, std::span<uint32_t> order, std::span<double> costs, const Crew& crew);
 
 }  // namespace sparsecoll

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/portable.h"
+#include "core/crew.h"
 
 namespace sparsecoll {
 
@@ -25,6 +25,6 @@ SC_BOTH void firstPartitions(uint32_t blocks, std::span<uint32_t> starts);
 SC_BOTH void moveBorders(uint32_t blocks, double entriesPerBlock, std::span<double> loads, std::span<uint32_t> starts);
 
 // Borders that give every partition about the same share of the counts; each has at least `least` blocks.
-SC_BOTH void cutEvenly(std::span<const uint32_t> counts, uint32_t least, std::span<uint32_t> starts);
+SC_BOTH void cutEvenly(std::span<const uint32_t> counts, uint32_t least, std::span<uint32_t> starts, const Crew& crew);
 
 }  // namespace sparsecoll

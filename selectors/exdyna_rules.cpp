@@ -28,9 +28,9 @@ SC_BOTH void takeTurn(Control& control) {
   window.end = part + 1 == control.ranks ? control.n : std::min(control.n, starts[part + 1] * control.blocks.length);
 }
 
-SC_BOTH void before(Control& control) {
-  takeTurn(control);
-  climbLadder(control);
+SC_BOTH void before(Control& control, const Crew& crew) {
+  crew.alone([&] { takeTurn(control); });
+  climbLadder(control, crew);
 }
 
 SC_BOTH void beforeFaithful(Control& control) {
@@ -40,9 +40,9 @@ SC_BOTH void beforeFaithful(Control& control) {
 
 SC_BOTH uint32_t leastBlocks(const Control& control) { return control.blocks.count / (4 * control.ranks); }
 
-SC_BOTH void after(Control& control) {
-  noteThreshold(control);
-  cutEvenly({control.blocks.counts, control.blocks.count}, leastBlocks(control), startsOf(control));
+SC_BOTH void after(Control& control, const Crew& crew) {
+  crew.alone([&] { noteThreshold(control); });
+  cutEvenly({control.blocks.counts, control.blocks.count}, leastBlocks(control), startsOf(control), crew);
 }
 
 SC_BOTH void afterFaithful(Control& control) {
@@ -93,24 +93,43 @@ SC_BOTH void moveBorders(uint32_t blocks, double entriesPerBlock, std::span<doub
   }
 }
 
-SC_BOTH void cutEvenly(std::span<const uint32_t> counts, uint32_t least, std::span<uint32_t> starts) {
+SC_BOTH void cutEvenly(std::span<const uint32_t> counts, uint32_t least, std::span<uint32_t> starts, const Crew& crew) {
   const auto parts = static_cast<uint32_t>(starts.size() - 1);
   const auto blocks = static_cast<uint32_t>(counts.size());
-  uint64_t total = 0;
-  for (const uint32_t count : counts) total += count;
+  // Blocks by the group: what the groups before it have.
+  const uint32_t each = blocks / kCrewTable + 1;
+  uint64_t* const before = crew.memory().tables[0];
+  uint64_t* const ofGroup = crew.memory().tables[1];
+  crew.each(kCrewTable, [&](uint64_t group) {
+    uint64_t sum = 0;
+    for (uint64_t b = group * each; b < std::min<uint64_t>((group + 1) * each, blocks); ++b) sum += counts[b];
+    ofGroup[group] = sum;
+  });
+  crew.each(kCrewTable, [&](uint64_t group) {
+    uint64_t sum = 0;
+    for (uint64_t g = 0; g < group; ++g) sum += ofGroup[g];
+    before[group] = sum;
+  });
+  const uint64_t total = before[kCrewTable - 1] + ofGroup[kCrewTable - 1];
   if (total == 0) return;
-  uint64_t passed = 0;
-  uint32_t block = 0;
-  starts[0] = 0;
-  for (uint32_t p = 1; p < parts; ++p) {
+  crew.each(parts, [&](uint64_t p) {
     const uint64_t goal = total * p / parts;
+    const uint64_t group = static_cast<uint64_t>(std::upper_bound(before, before + kCrewTable, goal) - before) - 1;
+    uint64_t passed = before[group];
+    uint32_t block = static_cast<uint32_t>(group) * each;
     // A block goes to the side on which more of it lies.
     while (block < blocks && passed + (counts[block] + 1) / 2 <= goal) passed += counts[block++];
-    const uint32_t first = starts[p - 1] + least;
-    const uint32_t last = blocks - (parts - p) * least;
-    starts[p] = std::clamp(block, std::min(first, last), last);
-  }
-  starts[parts] = blocks;
+    starts[p] = block;
+  });
+  crew.alone([&] {
+    starts[0] = 0;
+    for (uint32_t p = 1; p < parts; ++p) {
+      const uint32_t first = starts[p - 1] + least;
+      const uint32_t last = blocks - (parts - p) * least;
+      starts[p] = std::clamp(starts[p], std::min(first, last), last);
+    }
+    starts[parts] = blocks;
+  });
 }
 
 }  // namespace sparsecoll

@@ -37,13 +37,14 @@ SC_BOTH double tried(const Magnitudes& sample, double threshold, double share, T
   return threshold;
 }
 
-SC_BOTH void fit(Control& control, double share, Trials trials) {
-  const Magnitudes sample(control);
-  setThreshold(control, tried(sample, normalThreshold(sample, share), share, trials));
+SC_BOTH void fit(Control& control, const Crew& crew, double share, Trials trials) {
+  const Magnitudes sample(control, crew);
+  const double threshold = tried(sample, normalThreshold(sample, share), share, trials);
+  crew.alone([&] { setThreshold(control, threshold); });
 }
 
-SC_BOTH void fitFaithful(Control& control) { fit(control, shareWanted(control), kPublished); }
-SC_BOTH void fitDefault(Control& control) { fit(control, requestedShare(control), kCareful); }
+SC_BOTH void fitFaithful(Control& control, const Crew& crew) { fit(control, crew, shareWanted(control), kPublished); }
+SC_BOTH void fitDefault(Control& control, const Crew& crew) { fit(control, crew, requestedShare(control), kCareful); }
 
 }  // namespace
 

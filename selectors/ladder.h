@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/control.h"
+#include "core/crew.h"
 #include "core/math.h"
 #include "core/numeric.h"
 
@@ -86,20 +87,26 @@ inline SC_BOTH void startLadder(Control& control) {
     setLadder(control, std::sqrt(from) * std::sqrt(to), (1 + kAbove * kFirstSpread) * to);
 }
 
-}  // namespace ladder
-
-inline SC_BOTH void climbLadder(Control& control) {
+// The window for a pass that collects from the lowest rung on.
+inline SC_BOTH void aim(Control& control) {
   Window& window = control.windows[0];
   const bool isDouble = control.isDouble != 0;
-  if (ladder::lowest(control) == 0 && control.threshold > 0)  // the caller's first guess
-    ladder::setLadder(control, control.threshold / 2, control.threshold * 2);
+  if (lowest(control) == 0 && control.threshold > 0)  // the caller's first guess
+    setLadder(control, control.threshold / 2, control.threshold * 2);
   window.exact = 0;
   window.limit = control.k == 0 ? 0 : window.room;
-  window.key = ladder::lowest(control) > 0 ? std::max<uint64_t>(ladder::keyOf(control, ladder::lowest(control)), 1)
-                                           : infinityKey(isDouble);
+  window.key = lowest(control) > 0 ? std::max<uint64_t>(keyOf(control, lowest(control)), 1) : infinityKey(isDouble);
   window.least = 0;
-  for (uint32_t j = 0; j < kRungs; ++j)
-    control.rungs[j] = j == 0 ? window.key : ladder::keyOf(control, ladder::rung(control, j));
+}
+
+}  // namespace ladder
+
+inline SC_BOTH void climbLadder(Control& control, const Crew& crew) {
+  crew.alone([&] { ladder::aim(control); });
+  crew.each(kRungs, [&](uint64_t j) {
+    control.rungs[j] =
+        j == 0 ? control.windows[0].key : ladder::keyOf(control, ladder::rung(control, static_cast<uint32_t>(j)));
+  });
 }
 
 inline SC_BOTH void noteThreshold(Control& control) {

@@ -7,20 +7,22 @@
 #include <cstdint>
 
 #include "core/control.h"
+#include "core/crew.h"
 #include "core/math.h"
 #include "core/random.h"
 
 namespace sparsecoll {
 
+// Every member of a crew has one, and calls its functions together with the others.
 class Magnitudes {
  public:
-  // The finite entries of the control block's sample.
-  SC_BOTH explicit Magnitudes(const Control& control);
+  // The finite entries of the control block's sample. Two of these need crews with memories of their own.
+  SC_BOTH Magnitudes(const Control& control, const Crew& crew);
 
-  SC_BOTH double total() const { return total_; }  // sampled entries, zeros included
-  SC_BOTH double nonZeros() const { return total_ - static_cast<double>(counts_[0]); }
+  SC_BOTH double total() const { return static_cast<double>(all_); }  // sampled entries, zeros included
+  SC_BOTH double nonZeros() const { return static_cast<double>(all_ - counts_[0]); }
   // Upper end of the highest bin with entries; 0: there are none.
-  SC_BOTH double largest() const { return end_ > first_ ? lowerEnd(end_) : 0; }
+  SC_BOTH double largest() const;
 
   // Sampled entries of at least this magnitude.
   SC_BOTH double above(double magnitude) const;
@@ -42,58 +44,86 @@ class Magnitudes {
   SC_BOTH double quantileOfDraws(uint64_t draws, double entries, uint64_t seed) const;
 
  private:
-  // Bins by the group, so that an entry is found in two short walks and no table is long: a device's thread has little
-  // memory of its own.
+  // Bins by the group, so that an entry is found in two short walks.
   static constexpr uint32_t kGroup = 96;
   static constexpr uint32_t kGroups = kFiniteBins / kGroup;
-  static_assert(kGroups * kGroup == kFiniteBins);
-  struct Groups {
-    uint64_t upTo[kGroups];  // entries in this group and those below it
-  };
+  static_assert(kGroups * kGroup == kFiniteBins && kGroups <= kCrewTable && kGroup <= kCrewTable);
 
-  SC_BOTH static double lowerEnd(uint32_t bin) { return static_cast<double>(std::bit_cast<float>(bin << 18)); }
+  SC_BOTH static double lowerEnd(uint32_t bin) {
+    return bin < kFiniteBins ? static_cast<double>(std::bit_cast<float>(bin << 18)) : 0x1p128;
+  }
+  SC_BOTH static uint32_t binOf(double magnitude);
   SC_BOTH static double shareAbove(uint32_t bin, double magnitude);
   SC_BOTH static double reachedIn(uint32_t bin, double share);
-  SC_BOTH Groups groups() const;
-  SC_BOTH static uint64_t drawn(const Groups& groups, uint64_t draw, uint64_t seed);
-  SC_BOTH static uint32_t groupOf(const Groups& groups, uint64_t at);
-  SC_BOTH uint32_t binOf(const Groups& groups, uint32_t group, uint64_t at) const;
+
+  // Of the crew's memory: entries in each group and those below it; by group or by bin, what was drawn.
+  SC_BOTH const uint64_t* upTo() const { return crew_.memory().tables[0]; }
+  SC_BOTH std::span<uint64_t> drawnByGroup() const { return {crew_.memory().tables[1], kGroups}; }
+  SC_BOTH std::span<uint64_t> drawnByBin() const { return {crew_.memory().tables[2], kGroup}; }
+
+  SC_BOTH uint64_t below(uint32_t group) const { return group != 0 ? upTo()[group - 1] : 0; }
+  SC_BOTH uint32_t highestBins() const;  // the end of the highest group with entries
+  SC_BOTH uint64_t drawn(uint64_t draw, uint64_t seed) const;
+  SC_BOTH uint32_t groupOf(uint64_t at) const;
+  SC_BOTH uint32_t binAt(uint32_t group, uint64_t at) const;
 
   const uint32_t* counts_;
-  double total_ = 0;
-  uint32_t first_ = 1;  // bins from first_ to below end_ may have entries, and bin 0 has the zeros
-  uint32_t end_ = 1;
+  Crew crew_;
+  uint64_t all_;
 };
 
-inline SC_BOTH Magnitudes::Magnitudes(const Control& control) : counts_(control.histogram) {
-  uint64_t total = counts_[0];
-  bool any = false;
-  for (uint32_t bin = 1; bin < kFiniteBins; ++bin) {
-    if (counts_[bin] == 0) continue;
-    if (!any) first_ = bin;
-    any = true;
-    end_ = bin + 1;
-    total += counts_[bin];
-  }
-  total_ = static_cast<double>(total);
+inline SC_BOTH Magnitudes::Magnitudes(const Control& control, const Crew& crew)
+    : counts_(control.histogram), crew_(crew) {
+  const std::span<uint64_t> ofGroup = drawnByGroup();
+  crew_.each(kGroups, [&](uint64_t group) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < kGroup; ++i) count += counts_[group * kGroup + i];
+    ofGroup[group] = count;
+  });
+  uint64_t* const table = crew_.memory().tables[0];
+  crew_.each(kGroups, [&](uint64_t group) {
+    uint64_t count = 0;
+    for (uint64_t g = 0; g <= group; ++g) count += ofGroup[g];
+    table[group] = count;
+  });
+  all_ = table[kGroups - 1];
+}
+
+inline SC_BOTH uint32_t Magnitudes::highestBins() const {
+  return (static_cast<uint32_t>(std::lower_bound(upTo(), upTo() + kGroups, all_) - upTo()) + 1) * kGroup;
+}
+
+inline SC_BOTH double Magnitudes::largest() const {
+  uint32_t end = highestBins();
+  while (end > 1 && counts_[end - 1] == 0) --end;
+  return end > 1 ? lowerEnd(end) : 0;
+}
+
+// The bin in which the magnitude lies, which is not negative; past all bins for what is too large for one, or no
+// number.
+inline SC_BOTH uint32_t Magnitudes::binOf(double magnitude) {
+  if (!(magnitude < lowerEnd(kFiniteBins))) return kFiniteBins;
+  const uint32_t bin = std::bit_cast<uint32_t>(static_cast<float>(magnitude)) >> 18;
+  return lowerEnd(bin) > magnitude ? bin - 1 : bin;  // the float may have been rounded up
 }
 
 // The share of a bin from magnitude on.
 inline SC_BOTH double Magnitudes::shareAbove(uint32_t bin, double magnitude) {
   const double low = lowerEnd(bin);
   const double high = lowerEnd(bin + 1);
-  return std::clamp((high - magnitude) / (high - low), 0.0, 1.0);
+  return magnitude > low ? (high - magnitude) / (high - low) : 1;
 }
 
+// Whole bins are counted, of the one in which the magnitude lies a share; bin 0 has zeros alone.
 inline SC_BOTH double Magnitudes::above(double magnitude) const {
-  if (magnitude <= 0) return total_;
-  double count = 0;
-  for (uint32_t bin = end_; bin-- > first_;) {
-    const double share = shareAbove(bin, magnitude);
-    if (share == 0) break;
-    count += share * counts_[bin];
-  }
-  return count;
+  if (magnitude <= 0) return total();
+  const uint32_t bin = binOf(magnitude);
+  if (bin >= kFiniteBins) return 0;
+  const uint32_t group = bin / kGroup;
+  uint64_t whole = all_ - upTo()[group];
+  for (uint32_t above = bin + 1; above < (group + 1) * kGroup; ++above) whole += counts_[above];
+  const double share = bin != 0 ? shareAbove(bin, magnitude) * counts_[bin] : 0;
+  return static_cast<double>(whole) + share;
 }
 
 // The magnitude that this share of a bin's entries reach.
@@ -102,8 +132,10 @@ inline SC_BOTH double Magnitudes::reachedIn(uint32_t bin, double share) {
 }
 
 inline SC_BOTH double Magnitudes::quantile(double entries) const {
-  double count = 0;
-  for (uint32_t bin = end_; bin-- > first_;) {
+  uint32_t group = kGroups - 1;
+  while (group > 0 && (upTo()[group] == below(group) || static_cast<double>(all_ - below(group)) < entries)) --group;
+  auto count = static_cast<double>(all_ - upTo()[group]);
+  for (uint32_t bin = (group + 1) * kGroup; bin-- > std::max(group * kGroup, 1u);) {
     if (counts_[bin] == 0) continue;
     if (count + counts_[bin] >= entries) return reachedIn(bin, (entries - count) / counts_[bin]);
     count += counts_[bin];
@@ -112,79 +144,72 @@ inline SC_BOTH double Magnitudes::quantile(double entries) const {
 }
 
 inline SC_BOTH Magnitudes::Moments Magnitudes::excess(double magnitude) const {
-  Moments moments;
-  double sum = 0;
-  double squares = 0;
-  for (uint32_t bin = end_; bin-- > first_;) {
-    if (counts_[bin] == 0) continue;
-    const double share = shareAbove(bin, magnitude);
-    if (share == 0) break;
-    const double count = share * counts_[bin];
+  struct Sums {
+    double count, sum, squares;
+    SC_BOTH void operator+=(const Sums& other) {
+      count += other.count;
+      sum += other.sum;
+      squares += other.squares;
+    }
+  };
+  const uint32_t first = magnitude > 0 ? std::max(binOf(magnitude), 1u) : 1;
+  const auto sums = crew_.sum<Sums>(first, highestBins(), [&](uint64_t at) -> Sums {
+    const auto bin = static_cast<uint32_t>(at);
+    if (counts_[bin] == 0) return {};
+    const double count = shareAbove(bin, magnitude) * counts_[bin];
     const double low = std::max(lowerEnd(bin), magnitude) - magnitude;
     const double width = lowerEnd(bin + 1) - magnitude - low;
     const double middle = low + width / 2;
-    moments.count += count;
-    sum += count * middle;
-    squares += count * (middle * middle + width * width / 12);
-  }
-  if (magnitude <= 0) moments.count += counts_[0];
+    return {count, count * middle, count * (middle * middle + width * width / 12)};
+  });
+  Moments moments;
+  moments.count = magnitude > 0 ? sums.count : sums.count + counts_[0];
   if (moments.count <= 1) return moments;
-  moments.mean = sum / moments.count;
-  moments.variance = std::max(0.0, squares - moments.mean * sum) / (moments.count - 1);
+  moments.mean = sums.sum / moments.count;
+  moments.variance = std::max(0.0, sums.squares - moments.mean * sums.sum) / (moments.count - 1);
   return moments;
 }
 
 inline SC_BOTH double Magnitudes::meanLn() const {
-  double sum = 0;
-  for (uint32_t bin = first_; bin < end_; ++bin)
-    if (counts_[bin] != 0) sum += counts_[bin] * lnOf(0.5 * (lowerEnd(bin) + lowerEnd(bin + 1)));
+  const auto sum = crew_.sum<double>(1, highestBins(), [&](uint64_t at) {
+    const auto bin = static_cast<uint32_t>(at);
+    return counts_[bin] != 0 ? counts_[bin] * lnOf(0.5 * (lowerEnd(bin) + lowerEnd(bin + 1))) : 0;
+  });
   return nonZeros() > 0 ? sum / nonZeros() : 0;
 }
 
-inline SC_BOTH Magnitudes::Groups Magnitudes::groups() const {
-  Groups groups;
-  uint64_t count = 0;
-  for (uint32_t group = 0; group < kGroups; ++group) {
-    for (uint32_t i = 0; i < kGroup; ++i) count += counts_[group * kGroup + i];
-    groups.upTo[group] = count;
-  }
-  return groups;
+// Which of all entries this draw takes, counted from the smallest: the upper half of a product, which costs a device a
+// fraction of a remainder.
+inline SC_BOTH uint64_t Magnitudes::drawn(uint64_t draw, uint64_t seed) const {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(mixBits(seed + draw)) * all_ >> 64);
 }
 
-// Which of all entries this draw takes, counted from the smallest.
-inline SC_BOTH uint64_t Magnitudes::drawn(const Groups& groups, uint64_t draw, uint64_t seed) {
-  return mixBits(seed + draw) % groups.upTo[kGroups - 1];
+inline SC_BOTH uint32_t Magnitudes::groupOf(uint64_t at) const {
+  return static_cast<uint32_t>(std::upper_bound(upTo(), upTo() + kGroups, at) - upTo());
 }
 
-inline SC_BOTH uint32_t Magnitudes::groupOf(const Groups& groups, uint64_t at) {
-  return static_cast<uint32_t>(std::upper_bound(groups.upTo, groups.upTo + kGroups, at) - groups.upTo);
-}
-
-inline SC_BOTH uint32_t Magnitudes::binOf(const Groups& groups, uint32_t group, uint64_t at) const {
+inline SC_BOTH uint32_t Magnitudes::binAt(uint32_t group, uint64_t at) const {
   uint32_t bin = group * kGroup;
-  uint64_t upTo = (group != 0 ? groups.upTo[group - 1] : 0) + counts_[bin];
-  while (upTo <= at) upTo += counts_[++bin];
+  uint64_t upToHere = below(group) + counts_[bin];
+  while (upToHere <= at) upToHere += counts_[++bin];
   return bin;
 }
 
 inline SC_BOTH double Magnitudes::meanOfDraws(uint64_t draws, uint64_t seed) const {
-  if (total_ == 0) return 0;
-  const Groups table = groups();
-  double sum = 0;
-  for (uint64_t i = 0; i < draws; ++i) {
-    const uint64_t at = drawn(table, i, seed);
-    const uint32_t bin = binOf(table, groupOf(table, at), at);
-    if (bin != 0) sum += 0.5 * (lowerEnd(bin) + lowerEnd(bin + 1));
-  }
+  if (all_ == 0) return 0;
+  const auto sum = crew_.sum<double>(0, draws, [&](uint64_t i) {
+    const uint64_t at = drawn(i, seed);
+    const uint32_t bin = binAt(groupOf(at), at);
+    return bin != 0 ? 0.5 * (lowerEnd(bin) + lowerEnd(bin + 1)) : 0;
+  });
   return sum / static_cast<double>(draws);
 }
 
 // Draws are counted by the group, and those of the group in which the entry lies once more by the bin.
 inline SC_BOTH double Magnitudes::quantileOfDraws(uint64_t draws, double entries, uint64_t seed) const {
-  if (total_ == 0) return 0;
-  const Groups table = groups();
-  uint64_t inGroup[kGroups] = {};
-  for (uint64_t i = 0; i < draws; ++i) ++inGroup[groupOf(table, drawn(table, i, seed))];
+  if (all_ == 0) return 0;
+  const std::span<uint64_t> inGroup = drawnByGroup();
+  crew_.count(inGroup, draws, [&](uint64_t i) { return groupOf(drawn(i, seed)); });
   double count = 0;
   uint32_t group = kGroups;
   while (group-- > 0) {
@@ -193,11 +218,11 @@ inline SC_BOTH double Magnitudes::quantileOfDraws(uint64_t draws, double entries
     count += static_cast<double>(inGroup[group]);
   }
   if (group >= kGroups) return 0;
-  uint64_t inBin[kGroup] = {};
-  for (uint64_t i = 0; i < draws; ++i) {
-    const uint64_t at = drawn(table, i, seed);
-    if (groupOf(table, at) == group) ++inBin[binOf(table, group, at) - group * kGroup];
-  }
+  const std::span<uint64_t> inBin = drawnByBin();
+  crew_.count(inBin, draws, [&](uint64_t i) {
+    const uint64_t at = drawn(i, seed);
+    return groupOf(at) == group ? binAt(group, at) - group * kGroup : kGroup;
+  });
   for (uint32_t bin = kGroup; bin-- > 0;) {
     if (inBin[bin] == 0 || group + bin == 0) continue;
     const auto here = static_cast<double>(inBin[bin]);

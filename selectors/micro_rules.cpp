@@ -13,9 +13,9 @@ SC_BOTH void takeTurn(Control& control) {
   control.windows[0].end = part.end;
 }
 
-SC_BOTH void before(Control& control) {
-  takeTurn(control);
-  climbLadder(control);
+SC_BOTH void before(Control& control, const Crew& crew) {
+  crew.alone([&] { takeTurn(control); });
+  climbLadder(control, crew);
 }
 
 SC_BOTH void beforeFaithful(Control& control) {

@@ -18,8 +18,8 @@ struct Span {
 
 SC_BOTH Span spanOf(const Magnitudes& sample) { return {sample.excess(0).mean, sample.largest()}; }
 
-SC_BOTH void searchFaithful(Control& control) {
-  const Magnitudes sample(control);
+SC_BOTH void searchFaithful(Control& control, const Crew& crew) {
+  const Magnitudes sample(control, crew);
   const Span span = spanOf(sample);
   const double wanted = shareWanted(control) * sample.total();
   double low = 0;
@@ -32,12 +32,12 @@ SC_BOTH void searchFaithful(Control& control) {
     if (count > wanted && count < 2 * wanted) break;
     (count < 0.5 * wanted ? high : low) = middle;
   }
-  setThreshold(control, threshold);
+  crew.alone([&] { setThreshold(control, threshold); });
 }
 
 // Where more than k entries exceed the mean the answer lies between it and the largest, else between 0 and it.
-SC_BOTH void searchDefault(Control& control) {
-  const Magnitudes sample(control);
+SC_BOTH void searchDefault(Control& control, const Crew& crew) {
+  const Magnitudes sample(control, crew);
   Span span = spanOf(sample);
   const double wanted = requestedShare(control) * sample.total();
   if (sample.above(span.mean) < wanted) span = {0, span.mean};
@@ -51,7 +51,7 @@ SC_BOTH void searchDefault(Control& control) {
     if (std::abs(count - wanted) <= kClose * wanted) break;
     (count < wanted ? high : low) = middle;
   }
-  setThreshold(control, threshold);
+  crew.alone([&] { setThreshold(control, threshold); });
 }
 
 }  // namespace

@@ -17,18 +17,24 @@ constexpr double kNone = 1e-300;   // no threshold to go on from
 SC_BOTH double& meanBefore(Control& control) { return control.kept[0]; }
 
 SC_BOTH double alphaOf(Control& control, double mean) {
-  const double alpha = meanBefore(control) > 0 && mean > 0 ? mean / meanBefore(control) : 1;
-  meanBefore(control) = mean;
-  return alpha;
+  return meanBefore(control) > 0 && mean > 0 ? mean / meanBefore(control) : 1;
 }
 
-SC_BOTH void scaleFaithful(Control& control) {
-  const Magnitudes sample(control);
+SC_BOTH void keep(Control& control, const Crew& crew, double mean, double threshold) {
+  crew.alone([&] {
+    meanBefore(control) = mean;
+    setThreshold(control, threshold);
+  });
+}
+
+SC_BOTH void scaleFaithful(Control& control, const Crew& crew) {
+  const Magnitudes sample(control, crew);
   const auto n = static_cast<double>(control.n);
   const auto draws = static_cast<uint64_t>(n / (1 + n * kMargin * kMargin));
   const uint64_t seed = (control.iteration << 20) + (uint64_t{control.rank} << 10);
   const bool first = control.iteration == 0;
-  const double alpha = alphaOf(control, sample.meanOfDraws(std::max<uint64_t>(draws, 1), seed));
+  const double mean = sample.meanOfDraws(std::max<uint64_t>(draws, 1), seed);
+  const double alpha = alphaOf(control, mean);
   double threshold = control.threshold;
   if (!first) {
     const double wanted = shareWanted(control);
@@ -37,13 +43,14 @@ SC_BOTH void scaleFaithful(Control& control) {
     const double gamma = scanned < wanted / 10 ? 0.95 : scanned > wanted * 10 ? 1.05 : 1.0;
     threshold *= alpha * beta * gamma;
   }
-  setThreshold(control, threshold);
+  keep(control, crew, mean, threshold);
 }
 
-SC_BOTH void scaleDefault(Control& control) {
-  const Magnitudes sample(control);
+SC_BOTH void scaleDefault(Control& control, const Crew& crew) {
+  const Magnitudes sample(control, crew);
   const double wanted = requestedShare(control) * sample.total();
-  double threshold = control.threshold * alphaOf(control, sample.excess(0).mean);
+  const double mean = sample.excess(0).mean;
+  double threshold = control.threshold * alphaOf(control, mean);
   const double scanned = threshold > 0 ? sample.above(threshold) : 0;
   if (scanned == 0 || threshold < kNone) {
     threshold = largerOf(sample.quantile(wanted), kLeast);
@@ -52,7 +59,7 @@ SC_BOTH void scaleDefault(Control& control) {
     const double slope = largerOf(lnOf(scanned / further) / lnOf(kProbe), kLeastSlope);
     threshold *= clamped(powOf(scanned / wanted, 1 / slope), 1 / kMostChange, kMostChange);
   }
-  setThreshold(control, threshold);
+  keep(control, crew, mean, threshold);
 }
 
 }  // namespace

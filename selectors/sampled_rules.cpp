@@ -13,22 +13,27 @@ namespace {
 constexpr double kSampledShare = 0.01;
 constexpr double kLeast = 5e-324;  // every entry but 0 reaches it: fewer of them than k are all sent
 
-SC_BOTH void takeQuantile(Control& control) {
-  const Magnitudes sample(control);
+SC_BOTH void takeQuantile(Control& control, const Crew& crew) {
+  const Magnitudes sample(control, crew);
   const double threshold = sample.quantile(requestedShare(control) * sample.total());
-  setThreshold(control, largerOf(threshold, kLeast));
+  crew.alone([&] { setThreshold(control, largerOf(threshold, kLeast)); });
 }
 
-SC_BOTH void takeQuantileFaithful(Control& control) {
-  const Magnitudes sample(control);
+// What is equal to the threshold stays.
+SC_BOTH void selectAbove(Control& control, double threshold) {
+  setThreshold(control, threshold);
+  Window& window = control.windows[0];
+  const bool isDouble = control.isDouble != 0;
+  if (window.key < infinityKey(isDouble) && thresholdOfKey(window.key, isDouble) == control.threshold) ++window.key;
+}
+
+SC_BOTH void takeQuantileFaithful(Control& control, const Crew& crew) {
+  const Magnitudes sample(control, crew);
   const double draws = std::ceil(kSampledShare * static_cast<double>(control.n));
   const uint64_t seed = mixBits(control.iteration * control.ranks + control.rank);
   const double threshold =
       sample.quantileOfDraws(static_cast<uint64_t>(draws), std::ceil(draws * shareWanted(control)), seed);
-  setThreshold(control, largerOf(threshold, kLeast));
-  Window& window = control.windows[0];
-  const bool isDouble = control.isDouble != 0;
-  if (window.key < infinityKey(isDouble) && thresholdOfKey(window.key, isDouble) == control.threshold) ++window.key;
+  crew.alone([&] { selectAbove(control, largerOf(threshold, kLeast)); });
 }
 
 // Not an overflow: that is what the method does with a threshold that is too low.

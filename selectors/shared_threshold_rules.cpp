@@ -27,15 +27,9 @@ SC_BOTH void takeShare(Control& control) {
   control.threshold = 0;
 }
 
-SC_BOTH void readLadder(Control& control) {
-  if (control.k == 0) return;
-  double above[kRungs] = {};
-  double incomplete = 0;
-  for (uint32_t r = 0; r < control.ranks; ++r) {
-    const double* const row = control.survey + uint64_t{r} * kLadderRow;
-    for (uint32_t j = 0; j < kRungs; ++j) above[j] += row[j];
-    incomplete += row[kRungs];
-  }
+// above: entries of all ranks at the rungs, then the ranks whose counts are incomplete.
+SC_BOTH void takeThreshold(Control& control, const double* above) {
+  const double incomplete = above[kRungs];
   const auto k = static_cast<double>(control.k);
   if (!(ladder::lowest(control) > 0 && incomplete == 0 && above[0] >= k && above[kRungs - 1] <= k)) {
     control.side = above[kRungs - 1] > k ? ladder::kAboveLadder
@@ -45,6 +39,18 @@ SC_BOTH void readLadder(Control& control) {
   }
   control.threshold = readThreshold(control, above, k);
   control.windows[0].least = ladder::keyOf(control, control.threshold);
+}
+
+SC_BOTH void readLadder(Control& control, const Crew& crew) {
+  if (control.k == 0) return;
+  double* const above = crew.memory().numbers;
+  static_assert(kLadderRow <= kCrewTable);
+  crew.each(kLadderRow, [&](uint64_t j) {
+    double sum = 0;
+    for (uint64_t r = 0; r < control.ranks; ++r) sum += control.survey[r * kLadderRow + j];
+    above[j] = sum;
+  });
+  crew.alone([&] { takeThreshold(control, above); });
 }
 
 SC_BOTH void tellShare(Control& control) {

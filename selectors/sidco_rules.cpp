@@ -48,16 +48,21 @@ SC_BOTH double mostStages(double delta) { return std::max(1.0, std::ceil(lnOf(de
 SC_BOTH double& stages(Control& control) { return control.kept[0]; }
 
 template <sparsecollDistribution_t kDistribution>
-SC_BOTH void fitDefault(Control& control) {
-  const Magnitudes sample(control);
-  setThreshold(control, thresholdFor(sample, kDistribution, requestedShare(control), kDefaultStages));
+SC_BOTH void fitDefault(Control& control, const Crew& crew) {
+  const Magnitudes sample(control, crew);
+  const double threshold = thresholdFor(sample, kDistribution, requestedShare(control), kDefaultStages);
+  crew.alone([&] { setThreshold(control, threshold); });
 }
 
 template <sparsecollDistribution_t kDistribution>
-SC_BOTH void fitFaithful(Control& control) {
-  stages(control) = clamped(stages(control), 1.0, mostStages(shareWanted(control)));
-  const Magnitudes sample(control);
-  setThreshold(control, thresholdFor(sample, kDistribution, shareWanted(control), stages(control)));
+SC_BOTH void fitFaithful(Control& control, const Crew& crew) {
+  const Magnitudes sample(control, crew);
+  const double staged = clamped(stages(control), 1.0, mostStages(shareWanted(control)));
+  const double threshold = thresholdFor(sample, kDistribution, shareWanted(control), staged);
+  crew.alone([&] {
+    stages(control) = staged;
+    setThreshold(control, threshold);
+  });
 }
 
 SC_BOTH void adaptStages(Control& control) {

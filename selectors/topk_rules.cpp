@@ -1,3 +1,4 @@
+#include "core/crew.h"
 #include "selectors/guard.h"
 #include "selectors/rules.h"
 
@@ -13,23 +14,18 @@ constexpr double kForgetTooLow = 0.5;  // there were more candidates than room
 constexpr uint32_t kManyWindows = 256;
 constexpr double kSafetyOfMany = 1;
 
-SC_BOTH void moveGuards(Control& control) {
-  const bool isDouble = control.isDouble != 0;
-  const double safety = control.windowCount < kManyWindows ? kUsualSafety : kSafetyOfMany;
-  for (uint32_t w = 0; w < control.windowCount; ++w) {
-    Window& window = control.windows[w];
-    if (window.limit >= window.end - window.begin) {
-      window.key = 0;
-      continue;
-    }
-    if (window.kept == 0) {
-      window.key = infinityKey(isDouble);
-      continue;
-    }
-    noteKept(window, keptMagnitude(window, isDouble), kLeastSpread,
-             window.missed == kGuardTooLow ? kForgetTooLow : kForget);
-    window.key = guardBelow(window, isDouble, safety);
+SC_BOTH void moveGuard(Window& window, bool isDouble, double safety) {
+  if (window.limit >= window.end - window.begin) {
+    window.key = 0;
+    return;
   }
+  if (window.kept == 0) {
+    window.key = infinityKey(isDouble);
+    return;
+  }
+  noteKept(window, keptMagnitude(window, isDouble), kLeastSpread,
+           window.missed == kGuardTooLow ? kForgetTooLow : kForget);
+  window.key = guardBelow(window, isDouble, safety);
 }
 
 SC_BOTH void tellThreshold(Control& control) {
@@ -37,9 +33,11 @@ SC_BOTH void tellThreshold(Control& control) {
   control.threshold = last.kept != 0 ? keptMagnitude(last, control.isDouble != 0) : 0;
 }
 
-SC_BOTH void afterCut(Control& control) {
-  tellThreshold(control);
-  moveGuards(control);
+SC_BOTH void afterCut(Control& control, const Crew& crew) {
+  const bool isDouble = control.isDouble != 0;
+  const double safety = control.windowCount < kManyWindows ? kUsualSafety : kSafetyOfMany;
+  crew.alone([&] { tellThreshold(control); });
+  crew.each(control.windowCount, [&](uint64_t w) { moveGuard(control.windows[w], isDouble, safety); });
 }
 
 }  // namespace

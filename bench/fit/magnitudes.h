@@ -46,12 +46,14 @@ class Sample {
   explicit Sample(std::span<const float> gradient);
   Sample(Sample&&) = default;  // a copy's control block would point to the original's counts
 
-  sparsecoll::Magnitudes magnitudes() const { return sparsecoll::Magnitudes(control_); }
+  // Until the next one.
+  sparsecoll::Magnitudes magnitudes() const { return {control_, sparsecoll::Crew(memory_)}; }
   const sparsecoll::Control& control() const { return control_; }  // without windows
 
  private:
   std::vector<uint32_t> counts_;
   sparsecoll::Control control_{};
+  mutable sparsecoll::CrewMemory memory_;
 };
 
 }  // namespace bench

@@ -8,11 +8,13 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "bench/common/memory.h"
 #include "bench/common/random.h"
+#include "bench/perf/device.h"
 #include "bench/perf/team.h"
 
 namespace bench {
@@ -33,10 +35,16 @@ uint64_t bitsOf(T x) {
 class Checker {
  public:
   Checker(const Case& what, uint64_t seed)
-      : case_(what), n_(what.shape.n), type_(*what.shape.type), seed_(mixBits(seed)), team_(what.shape.ranks) {
+      : case_(what),
+        n_(what.shape.n),
+        type_(*what.shape.type),
+        seed_(mixBits(seed)),
+        team_(what.shape.ranks, what.shape.device) {
     largest_ = static_cast<double>(largestCheckInteger(type_, team_.ranks()));
     outs_.resize(static_cast<size_t>(team_.ranks()));
     residuals_.resize(outs_.size());
+    if (team_.onDevice()) onHost_ = std::make_unique<Team>(team_.ranks());
+    residualCopies_.resize(team_.onDevice() ? outs_.size() : 0);
     const sparsecollParams_t params = case_.method.params();
     exactTopK_ = isExactTopK(params);
     case_.method.op = sparsecollSum;
@@ -47,7 +55,14 @@ class Checker {
   }
 
   CheckResult run() {
-    team_.run([this](Rank& rank) { onRank(rank); });
+    team_.run([this](Rank& rank) {
+      try {
+        rank.onDevice() ? onDevice(rank) : onRank(rank);
+      } catch (...) {
+        if (onHost_ != nullptr) sparsecollCommAbort(onHost_->comm(rank.slot()));  // nobody shall wait for this rank
+        throw;
+      }
+    });
     return {wrong_, hash_, firstWrong_};
   }
 
@@ -86,6 +101,60 @@ class Checker {
       withElement(type_.type, [&]<class T>(T) { verify<T>(rank, step); });
       rank.sync();
     }
+  }
+
+  // The same steps on a host's ranks beside the device's: sums and residuals have the same bits.
+  void onDevice(Rank& rank) {
+    const uint64_t bytes = n_ * type_.bytes;
+    const Memory gradient(bytes);
+    const Memory expected(bytes);
+    const DeviceMemory gradientThere(bytes);
+    const DeviceMemory outThere(bytes);
+    const DeviceStream stream;
+    Memory& out = outs_[rank.slot()];
+    out = Memory(bytes);
+    Reducer host(case_.method, n_, type_, onHost_->comm(rank.slot()));
+    Reducer reducer(case_.method, n_, type_, rank.comm);
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      withElement(type_.type, [&]<class T>(T) {
+        for (uint64_t i = 0; i < n_; ++i) gradient.as<T>()[i] = fromDouble<T>(gradientAt(rank.slot(), step, i));
+      });
+      gradientThere.load(gradient.as<>(), bytes);
+      // What the library leaves unwritten must show.
+      if ((case_.method.flags & SPARSECOLL_OUT_PRESERVED) == 0) {
+        std::memset(out.as<>(), 0x55, bytes);
+        outThere.load(out.as<>(), bytes);
+      }
+      host.run(gradient.as<>(), expected.as<>());
+      reducer.run(gradientThere.data(), outThere.data(), stream.handle());
+      bench::check(sparsecollCommWait(rank.comm, static_cast<sparsecollStream_t>(stream.handle()), 0),
+                   "sparsecollCommWait");
+      copyToHost(out.as<>(), outThere.data(), bytes);
+      compareWithHost(rank, step, "out", out.as<>(), expected.as<>(), type_.bytes);
+      takeResidual(rank, step, reducer.residual(), host.residual());
+      checkCount(rank, step, reducer);
+      rank.sync();
+      withElement(type_.type, [&]<class T>(T) { verify<T>(rank, step); });
+      rank.sync();
+    }
+  }
+
+  void takeResidual(const Rank& rank, uint64_t step, const void* there, const void* expected) {
+    if (there == nullptr) return;
+    Memory& copy = residualCopies_[rank.slot()];
+    if (copy.bytes() == 0) copy = Memory(n_ * type_.accumulateBytes);
+    copyToHost(copy.as<>(), there, n_ * type_.accumulateBytes);
+    residuals_[rank.slot()] = copy.as<>();
+    compareWithHost(rank, step, "the residual", copy.as<>(), static_cast<const std::byte*>(expected),
+                    type_.accumulateBytes);
+  }
+
+  void compareWithHost(const Rank& rank, uint64_t step, const char* what, const std::byte* got,
+                       const std::byte* expected, uint64_t each) {
+    if (std::memcmp(got, expected, n_ * each) == 0) return;
+    for (uint64_t i = 0; i < n_; ++i)
+      if (std::memcmp(got + i * each, expected + i * each, each) != 0)
+        report(1, fmt::format("step {}: rank {}: entry {} of {} is not what the host has", step, rank.index, i, what));
   }
 
   void checkCount(const Rank& rank, uint64_t step, const Reducer& reducer) {
@@ -160,7 +229,9 @@ class Checker {
   bool conserves_ = false;
   std::vector<Memory> outs_;
   std::vector<const void*> residuals_;
-  Memory pending_;  // doubles: the sum of the ranks' residuals before the step
+  std::unique_ptr<Team> onHost_;        // where ranks have a device: what they are compared with
+  std::vector<Memory> residualCopies_;  // of devices' residuals
+  Memory pending_;                      // doubles: the sum of the ranks' residuals before the step
   std::atomic<uint64_t> wrong_{0};
   std::atomic<uint64_t> hash_{0};
   std::mutex mutex_;

@@ -28,10 +28,17 @@ Gradients::Gradients(const GradientPlan& plan, const Distribution& distribution,
       ranks_(static_cast<uint64_t>(team.ranks())),
       shifts_(distribution.hasPlaces() ? 1 : kShifts),
       length_(plan.n + (shifts_ - 1) * kShiftElements),
-      buffers_(plan.variants * ranks_) {
+      buffers_(plan.variants * ranks_),
+      onDevice_(team.onDevice() ? buffers_.size() : 0) {
   team.run([&](Rank& rank) {
-    for (uint64_t variant = 0; variant < plan_.variants; ++variant)
-      fill(buffers_[rank.slot() * plan_.variants + variant], rank.slot(), variant, distribution);
+    for (uint64_t variant = 0; variant < plan_.variants; ++variant) {
+      const uint64_t slot = rank.slot() * plan_.variants + variant;
+      fill(buffers_[slot], rank.slot(), variant, distribution);
+      if (!rank.onDevice()) continue;
+      onDevice_[slot] = DeviceMemory(length_ * plan_.type->bytes);
+      onDevice_[slot].load(buffers_[slot].as<>(), length_ * plan_.type->bytes);
+      buffers_[slot] = {};
+    }
   });
 }
 

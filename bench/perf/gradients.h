@@ -7,6 +7,7 @@
 
 #include "bench/common/memory.h"
 #include "bench/common/random.h"
+#include "bench/perf/device.h"
 #include "bench/perf/distribution.h"
 #include "bench/perf/element.h"
 #include "bench/perf/team.h"
@@ -31,7 +32,9 @@ class Gradients {
 
   const void* of(const Rank& rank, uint64_t step) const {
     const uint64_t buffer = rank.slot() * plan_.variants + step % plan_.variants;
-    return buffers_[buffer].as<>() + shiftOf(step) * plan_.type->bytes;
+    const std::byte* const begin =
+        rank.onDevice() ? static_cast<const std::byte*>(onDevice_[buffer].data()) : buffers_[buffer].as<>();
+    return begin + shiftOf(step) * plan_.type->bytes;
   }
 
  private:
@@ -45,6 +48,7 @@ class Gradients {
   uint64_t shifts_;
   uint64_t length_;  // of a buffer
   std::vector<Memory> buffers_;
+  std::vector<DeviceMemory> onDevice_;  // instead of buffers_, where ranks have a device
 };
 
 }  // namespace bench

@@ -70,8 +70,8 @@ Reducer::Reducer(const Method& method, uint64_t n, const ElementType& type, spar
 
 Reducer::~Reducer() { sparsecollReducerDestroy(handle_); }
 
-void Reducer::run(const void* gradient, void* out) {
-  check(sparsecollReducerRun(handle_, gradient, out, nullptr), "sparsecollReducerRun");
+void Reducer::run(const void* gradient, void* out, void* stream) {
+  check(sparsecollReducerRun(handle_, gradient, out, static_cast<sparsecollStream_t>(stream)), "sparsecollReducerRun");
 }
 
 sparsecollStats_t Reducer::stats() const {

@@ -41,7 +41,7 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  void run(const void* gradient, void* out);
+  void run(const void* gradient, void* out, void* stream = nullptr);
   sparsecollStats_t stats() const;
   sparsecollReducerInfo_t info() const;
   const void* residual() const;  // nullptr: the method has none

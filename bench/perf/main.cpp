@@ -8,6 +8,7 @@
 
 #include "bench/common/errors.h"
 #include "bench/perf/check.h"
+#include "bench/perf/device.h"
 #include "bench/perf/report.h"
 #include "bench/perf/timing.h"
 
@@ -53,7 +54,7 @@ class Benchmark {
 
  private:
   void runShape(const Shape& shape) {
-    Team team(shape.ranks);
+    Team team(shape.ranks, shape.device);
     const Roofline& roofline = rooflineOf(shape, team);
     report_.addRoofline(shape, roofline, options_.flags());
     const GradientPlan plan{shape.n,       shape.type,    options_.overlap,
@@ -99,7 +100,7 @@ class Benchmark {
     const bool momentum = what.method.params().momentum != 0;
     const auto local = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags(), momentum) * shape.n);
     row.roofline = local / ((before.byWall + after.byWall) / 2) * 1e6;
-    row.localRoofline = local / ((before.byCpu + after.byCpu) / 2) * 1e6;
+    if (before.byCpu > 0) row.localRoofline = local / ((before.byCpu + after.byCpu) / 2) * 1e6;
     report_.add(row);
   }
 
@@ -124,6 +125,7 @@ int runProgram(int argc, const char* const* argv) {
     listCases(*options);
     return kGood;
   }
+  if (options->device != kHost) useDevice(options->device);
   return Benchmark(*options, distribution).run();
 }
 

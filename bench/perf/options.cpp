@@ -34,6 +34,7 @@ void addShapes(CLI::App& app, Options& options) {
   app.add_option("--preset", options.presets, "methods, a list, or all (see --list)")->delimiter(',');
   app.add_option("--dtype", options.types, "f32, f16, bf16, f64, a list")->delimiter(',');
   app.add_option("--ranks", options.ranks, "engine:RANKS, a list, for example threads:4,threads:7")->delimiter(',');
+  app.add_option("--backend", options.backend, "host, cuda or cuda:ORDINAL: where the ranks' vectors lie");
   app.add_option("--op", options.op, "sum or avg")->check(CLI::IsMember({"sum", "avg"}));
   app.add_flag("--out-preserved", options.outPreserved, "promise that nobody else writes the sum");
   app.add_flag("--no-residual", options.noResidual, "without error feedback");
@@ -76,6 +77,17 @@ int ranksOf(const std::string& text) {
   throw UsageError(fmt::format("--ranks {}: write threads:RANKS, 1 to {} of them", text, kMostRanks));
 }
 
+int deviceOf(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon);
+  if (text == "host") return kHost;
+  int ordinal = 0;
+  if (name == "cuda" &&
+      (colon == std::string::npos || (CLI::detail::lexical_cast(text.substr(colon + 1), ordinal) && ordinal >= 0)))
+    return ordinal;
+  throw UsageError("--backend " + text + ": there are host, cuda and cuda:ORDINAL");
+}
+
 void resolvePresets(Options& options) {
   const std::vector<std::string> known = presetNames();
   if (options.presets == std::vector<std::string>{"all"}) options.presets = known;
@@ -92,6 +104,7 @@ void resolve(Options& options) {
     if (n == 0) throw UsageError("-n 0: there must be something to reduce");
   if (!(options.threshold >= 0 && std::isfinite(options.threshold)))
     throw UsageError(fmt::format("--threshold {}: it is a number above 0", options.threshold));
+  options.device = deviceOf(options.backend);
   for (const std::string& text : options.ranks) options.rankCounts.push_back(ranksOf(text));
   for (const std::string& name : options.types)
     for (const int ranks : options.rankCounts)
@@ -134,7 +147,7 @@ std::vector<Shape> shapesOf(const Options& options) {
   std::vector<Shape> shapes;
   for (const uint64_t n : options.n)
     for (const std::string& type : options.types)
-      for (const int ranks : options.rankCounts) shapes.push_back({n, &elementType(type), ranks});
+      for (const int ranks : options.rankCounts) shapes.push_back({n, &elementType(type), ranks, options.device});
   return shapes;
 }
 

@@ -9,6 +9,7 @@
 #include "bench/perf/assertion.h"
 #include "bench/perf/element.h"
 #include "bench/perf/library.h"
+#include "bench/perf/team.h"
 
 namespace bench {
 
@@ -18,6 +19,7 @@ struct Options {
   std::vector<std::string> presets = {"all"};
   std::vector<std::string> types = {"f32"};
   std::vector<std::string> ranks = {"threads:4"};
+  std::string backend = "host";
   std::string distribution = "normal";
   double overlap = 0;
   double skew = 0;
@@ -36,6 +38,7 @@ struct Options {
   std::vector<std::string> assertionTexts;
 
   std::vector<int> rankCounts;        // parsed from ranks
+  int device = kHost;                 // parsed from backend
   std::vector<Assertion> assertions;  // parsed from their texts
 
   sparsecollRedOp_t redOp() const { return op == "avg" ? sparsecollAvg : sparsecollSum; }
@@ -50,6 +53,7 @@ struct Shape {
   uint64_t n;
   const ElementType* type;
   int ranks;
+  int device;  // that all ranks share, or kHost
 };
 
 struct Case {

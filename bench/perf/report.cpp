@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "bench/common/errors.h"
+#include "bench/perf/device.h"
 
 namespace bench {
 
@@ -28,7 +29,13 @@ std::string orDash(const std::optional<double>& value, int digits) {
 
 double percentOf(uint64_t part, uint64_t whole) { return 100 * static_cast<double>(part) / static_cast<double>(whole); }
 
+std::optional<double> xlocal(const Row& row) {
+  return row.localRoofline ? std::optional(row.timing.local / *row.localRoofline) : std::nullopt;
+}
+
 std::string microseconds(double value) { return fmt::format("{:.{}f}", value, value < 1000 ? 1 : 0); }
+
+std::string phase(const Row& row, double value) { return row.timing.phases ? microseconds(value) : "-"; }
 
 struct Column {
   const char* title;
@@ -42,9 +49,9 @@ constexpr Column kColumns[] = {
     {"ranks", 10, [](const Row& r) { return r.ranks; }},
     {"density", 8, [](const Row& r) { return r.preset == "dense" ? "-" : fmt::format("{:.5g}", r.density); }},
     {"preset", 9, [](const Row& r) { return r.preset; }},
-    {"select", 8, [](const Row& r) { return microseconds(r.timing.select); }},
-    {"exchange", 8, [](const Row& r) { return microseconds(r.timing.exchange); }},
-    {"scatter", 8, [](const Row& r) { return microseconds(r.timing.scatter); }},
+    {"select", 8, [](const Row& r) { return phase(r, r.timing.select); }},
+    {"exchange", 8, [](const Row& r) { return phase(r, r.timing.exchange); }},
+    {"scatter", 8, [](const Row& r) { return phase(r, r.timing.scatter); }},
     {"total", 9, [](const Row& r) { return microseconds(r.timing.total); }},
     {"p50", 9, [](const Row& r) { return microseconds(r.timing.p50); }},
     {"p99", 9, [](const Row& r) { return microseconds(r.timing.p99); }},
@@ -57,7 +64,7 @@ constexpr Column kColumns[] = {
     {"speedup", 7, [](const Row& r) { return orDash(r.speedup, 2); }},
     {"xroof", 6, [](const Row& r) { return fmt::format("{:.2f}", r.timing.total / r.roofline); }},
     {"local", 8, [](const Row& r) { return microseconds(r.timing.local); }},
-    {"xlocal", 6, [](const Row& r) { return fmt::format("{:.2f}", r.timing.local / r.localRoofline); }},
+    {"xlocal", 6, [](const Row& r) { return orDash(xlocal(r), 2); }},
     {"#wrong", 6, [](const Row& r) { return r.check ? fmt::format("{}", r.check->wrong) : std::string("-"); }},
 };
 
@@ -68,9 +75,6 @@ nlohmann::json toJson(const Row& row) {
                          {"density", row.density},
                          {"preset", row.preset},
                          {"ranks", row.ranks},
-                         {"select_us", t.select},
-                         {"exchange_us", t.exchange},
-                         {"scatter_us", t.scatter},
                          {"total_us", t.total},
                          {"best_us", t.best},
                          {"p50_us", t.p50},
@@ -84,10 +88,12 @@ nlohmann::json toJson(const Row& row) {
                          {"roofline_us", row.roofline},
                          {"xroof", t.total / row.roofline},
                          {"local_us", t.local},
-                         {"local_roofline_us", row.localRoofline},
-                         {"xlocal", t.local / row.localRoofline},
                          {"k", t.k},
                          {"selected", t.selected}};
+  for (const char* const name : {"select_us", "exchange_us", "scatter_us", "local_roofline_us", "xlocal"})
+    json[name] = nullptr;
+  if (t.phases) json.update({{"select_us", t.select}, {"exchange_us", t.exchange}, {"scatter_us", t.scatter}});
+  if (row.localRoofline) json.update({{"local_roofline_us", *row.localRoofline}, {"xlocal", *xlocal(row)}});
   json["wire_percent"] = json["speedup_dense"] = json["wrong"] = json["sum_hash"] = nullptr;
   if (row.wirePercent) json["wire_percent"] = *row.wirePercent;
   if (row.speedup) json["speedup_dense"] = *row.speedup;
@@ -105,6 +111,8 @@ Report::Report(const Options& options) {
                       {"cpu", cpuModel()},
                       {"cores", std::thread::hardware_concurrency()},
                       {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+                      {"backend", options.device == kHost ? "host" : "cuda"},
+                      {"device", nullptr},
                       {"seed", options.seed},
                       {"dist", options.distribution},
                       {"overlap", options.overlap},
@@ -116,6 +124,7 @@ Report::Report(const Options& options) {
                       {"warmup", options.warmup},
                       {"check", !options.noCheck},
                       {"rooflines", nlohmann::json::array()}};
+  if (options.device != kHost) json_["context"]["device"] = deviceName(options.device);
   json_["rows"] = nlohmann::json::array();
 }
 
@@ -125,6 +134,7 @@ void Report::begin() {
   const auto text = [](const nlohmann::json& value) { return value.get<std::string>(); };
   fmt::print("# sparsecoll-perf {} ({}) {}, {}, {}, {} cores, {}\n", text(c["version"]), text(build["commit"]),
              text(build["build"]), text(build["isa"]), text(c["cpu"]), c["cores"].dump(), text(c["date"]));
+  if (c["device"].is_string()) fmt::print("# ranks share {}\n", text(c["device"]));
   fmt::print("# op {}, dist {}, overlap {}, skew {}, seed {}, {} steps after {}, residual {}, out {}, check {}\n",
              text(c["op"]), text(c["dist"]), c["overlap"].dump(), c["skew"].dump(), c["seed"].dump(), c["steps"].dump(),
              c["warmup"].dump(), c["residual"].get<bool>() ? "on" : "off",

@@ -6,6 +6,7 @@
 
 #include "bench/common/clock.h"
 #include "bench/common/loops.h"
+#include "bench/perf/device.h"
 
 namespace bench {
 
@@ -56,6 +57,11 @@ class Spans {
 
 Roofline::Roofline(uint64_t n, Team& team)
     : n_(n), rounds_(std::max<uint64_t>(1, kLeastElements / n)), buffers_(static_cast<size_t>(team.ranks())) {
+  if (team.onDevice()) {
+    name_ = deviceRate(n).loop;
+    best_ = deviceShare(team).byWall;
+    return;
+  }
   const auto take = [this, &team](Memory::Pages pages) {
     team.run([&](Rank& rank) {
       const uint64_t bytes = n_ * sizeof(float);
@@ -76,11 +82,13 @@ Roofline::Roofline(uint64_t n, Team& team)
     }
   }
   if (fastest == Memory::Pages::kUsual) take(fastest);
+  name_ = kLoops[loop_].name;
 }
 
-const char* Roofline::loop() const { return kLoops[loop_].name; }
+Rate Roofline::deviceShare(const Team& team) const { return {deviceRate(n_).bytesPerSecond / team.ranks(), 0}; }
 
 Rate Roofline::now(Team& team) const {
+  if (team.onDevice()) return deviceShare(team);
   std::vector<Rate> measured = rates(loop_, team);
   const auto medianOf = [&measured](double Rate::*rate) {
     const auto middle = measured.begin() + static_cast<std::ptrdiff_t>(measured.size() / 2);

@@ -13,17 +13,18 @@ namespace bench {
 // Bytes a second of each rank while all ranks run.
 struct Rate {
   double byWall = 0;  // by the time from the first rank's start to the last one's end
-  double byCpu =
-      0;  // by the computing time of the rank that needed most: ranks that take turns on a core do not share it
+  // By the computing time of the rank that needed most: ranks that take turns on a core do not share it. 0 on a device.
+  double byCpu = 0;
 };
 
-// Loops over n floats a rank that do nothing but stream.
+// Loops over n floats a rank that do nothing but stream. A device is shared by its ranks: each has its part of what one
+// stream reaches.
 class Roofline {
  public:
   // Keeps the fastest of several loops.
   Roofline(uint64_t n, Team& team);
 
-  const char* loop() const;
+  const char* loop() const { return name_; }
   double best() const { return best_; }  // by wall
   // What the machine has left over for that loop just now: the median of a few runs.
   Rate now(Team& team) const;
@@ -32,12 +33,14 @@ class Roofline {
   struct Buffers {
     Memory residual, gradient;
   };
+  Rate deviceShare(const Team& team) const;
   std::vector<Rate> rates(size_t loop, Team& team) const;
 
   uint64_t n_;
   uint64_t rounds_;               // in a run: so many that starting the threads does not show
   std::vector<Buffers> buffers_;  // of each rank
   size_t loop_ = 0;
+  const char* name_ = "";
   double best_ = 0;
 };
 

@@ -12,7 +12,8 @@ struct Timing {
   double select = 0, exchange = 0, scatter = 0, total = 0;
   double best = 0;  // total of the fastest step
   double p50 = 0, p99 = 0;
-  double local = 0;  // computing time of the rank that needs most
+  double local = 0;    // computing time of the rank that needs most; on a device, to enqueue the step
+  bool phases = true;  // select, exchange and scatter were measured
   uint64_t sentBytes = 0;
   uint64_t selected = 0;  // entries a rank sent
   uint64_t unionEntries = 0;
@@ -38,7 +39,7 @@ struct Row {
   double denseGBps = 0;
   std::optional<double> speedup;
   double roofline = 0;
-  double localRoofline = 0;  // in computing time
+  std::optional<double> localRoofline;  // in computing time; on a device that says nothing
   std::optional<CheckResult> check;
 };
 

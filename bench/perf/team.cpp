@@ -4,12 +4,15 @@
 #include <mutex>
 #include <thread>
 
+#include "bench/perf/device.h"
 #include "bench/perf/library.h"
 
 namespace bench {
 
-Team::Team(int ranks) : comms_(static_cast<size_t>(ranks)) {
-  check(sparsecollCommInitAll(comms_.data(), ranks, nullptr, nullptr), "sparsecollCommInitAll");
+Team::Team(int ranks, int device) : comms_(static_cast<size_t>(ranks)), device_(device) {
+  const std::vector<int> devices(comms_.size(), device);
+  check(sparsecollCommInitAll(comms_.data(), ranks, onDevice() ? devices.data() : nullptr, nullptr),
+        "sparsecollCommInitAll");
 }
 
 Team::~Team() {
@@ -22,8 +25,9 @@ void Team::run(const std::function<void(Rank&)>& work) {
   std::mutex mutex;
   std::exception_ptr first;
   const auto onRank = [&](int index) {
-    Rank rank{index, ranks(), comms_[static_cast<size_t>(index)], barrier, failed};
+    Rank rank{index, ranks(), comms_[static_cast<size_t>(index)], barrier, failed, device_};
     try {
+      if (onDevice()) useDevice(device_);
       work(rank);
     } catch (...) {
       {

@@ -11,18 +11,22 @@
 
 namespace bench {
 
+inline constexpr int kHost = -1;
+
 struct Rank {
   int index;
   int ranks;
   sparsecollComm_t comm;
   std::barrier<>& barrier;
   const std::atomic<bool>& failed;
+  int device;  // ordinal; kHost: vectors lie in host memory
 
   // Waits for the other ranks. Throws EnvironmentError if one of them has failed: what it owned is gone.
   void sync() {
     barrier.arrive_and_wait();
     if (failed) throw EnvironmentError("another rank failed");
   }
+  bool onDevice() const { return device != kHost; }
   size_t slot() const { return static_cast<size_t>(index); }
   // This rank's share of n things: [begin, end).
   uint64_t begin(uint64_t n) const { return n * static_cast<uint64_t>(index) / static_cast<uint64_t>(ranks); }
@@ -31,17 +35,21 @@ struct Rank {
 
 class Team {
  public:
-  explicit Team(int ranks);
+  // device: the one that all ranks share; kHost: none.
+  explicit Team(int ranks, int device = kHost);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
   int ranks() const { return static_cast<int>(comms_.size()); }
+  bool onDevice() const { return device_ != kHost; }
+  sparsecollComm_t comm(size_t rank) const { return comms_[rank]; }
   // Runs work on every rank at once. If one fails, the others are made to stop, and the first failure is thrown here.
   void run(const std::function<void(Rank&)>& work);
 
  private:
   std::vector<sparsecollComm_t> comms_;
+  int device_;
 };
 
 }  // namespace bench

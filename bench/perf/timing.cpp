@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "bench/common/clock.h"
+#include "bench/perf/device.h"
 
 namespace bench {
 
@@ -47,9 +49,11 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// From the first rank's start to the last one's end.
-std::vector<double> totalsNs(const std::vector<Steps>& ranks) {
+// From the first rank's start to the last one's end. On a device steps follow each other without a gap, and a rank's
+// may start while another's last one is not over: there, from the last one's end to this one's.
+std::vector<double> totalsNs(const std::vector<Steps>& ranks, bool onDevice) {
   std::vector<double> totals;
+  uint64_t before = 0;
   for (size_t s = 0; s < ranks.front().size(); ++s) {
     uint64_t first = ~uint64_t{0};
     uint64_t last = 0;
@@ -57,20 +61,23 @@ std::vector<double> totalsNs(const std::vector<Steps>& ranks) {
       first = std::min(first, rank[s].startNs);
       last = std::max(last, rank[s].endNs);
     }
+    if (onDevice && s > 0) first = before;
+    before = last;
     totals.push_back(static_cast<double>(last - first));
   }
   return totals;
 }
 
-void summarise(const std::vector<Steps>& ranks, Timing& timing) {
+void summarise(const std::vector<Steps>& ranks, bool onDevice, Timing& timing) {
   using Stats = sparsecollStats_t;
   const auto slowest = [&](uint64_t Stats::*ns) {
     return medianOf(ranks, largest, [ns](const Step& step) { return step.stats.*ns; }) / 1e3;
   };
+  timing.phases = !onDevice;
   timing.select = slowest(&Stats::lastSelectNs);
   timing.exchange = slowest(&Stats::lastExchangeNs);
   timing.scatter = slowest(&Stats::lastScatterNs);
-  const std::vector<double> totals = totalsNs(ranks);
+  const std::vector<double> totals = totalsNs(ranks, onDevice);
   timing.total = percentile(totals, 0.5) / 1e3;
   timing.local = medianOf(ranks, largest, [](const Step& step) { return step.cpuNs; }) / 1e3;
   timing.best = percentile(totals, 0) / 1e3;
@@ -90,17 +97,22 @@ uint64_t nonZeros(const T* x, uint64_t begin, uint64_t end) {
   return static_cast<uint64_t>(std::count_if(x + begin, x + end, [](T value) { return toDouble(value) != 0; }));
 }
 
+void waitFor(const Rank& rank, const DeviceStream& stream) {
+  check(sparsecollCommWait(rank.comm, static_cast<sparsecollStream_t>(stream.handle()), 0), "sparsecollCommWait");
+}
+
 class Runner {
  public:
   Runner(const Case& what, const Gradients& gradients, const StepCounts& counts)
-      : case_(what), gradients_(gradients), counts_(counts), team_(what.shape.ranks) {
+      : case_(what), gradients_(gradients), counts_(counts), team_(what.shape.ranks, what.shape.device) {
     outs_.resize(static_cast<size_t>(team_.ranks()));
     steps_.resize(outs_.size());
   }
 
   Timing run() {
-    team_.run([this](Rank& rank) { onRank(rank); });
-    summarise(steps_, timing_);
+    if (team_.onDevice()) beginning_.emplace();
+    team_.run([this](Rank& rank) { rank.onDevice() ? onDevice(rank) : onRank(rank); });
+    summarise(steps_, team_.onDevice(), timing_);
     timing_.unionEntries = union_;
     timing_.k = info_.k;
     const auto n = static_cast<double>(case_.shape.n);
@@ -132,6 +144,47 @@ class Runner {
     countUnion(rank);
   }
 
+  // Steps are enqueued one behind the other, as in training, and the device's clock tells when they began and ended.
+  // Stats are those of the last step.
+  void onDevice(Rank& rank) {
+    const Shape& shape = case_.shape;
+    const uint64_t bytes = shape.n * shape.type->bytes;
+    const DeviceStream stream;
+    const DeviceMemory out(bytes);
+    std::vector<DeviceMoment> begins(counts_.timed);
+    std::vector<DeviceMoment> ends(counts_.timed);
+    Steps steps(counts_.timed);
+    Reducer reducer(case_.method, shape.n, *shape.type, rank.comm);
+    const auto run = [&](uint64_t step) { reducer.run(gradients_.of(rank, step), out.data(), stream.handle()); };
+    for (uint64_t s = 0; s < counts_.warmup; ++s) run(s);
+    waitFor(rank, stream);
+    rank.sync();
+    if (rank.index == 0) beginning_->take(stream);
+    rank.sync();
+    for (uint64_t s = 0; s < counts_.timed; ++s) {
+      begins[s].take(stream);
+      const uint64_t cpu = cpuNs();
+      run(counts_.warmup + s);
+      steps[s].cpuNs = cpuNs() - cpu;
+      ends[s].take(stream);
+    }
+    waitFor(rank, stream);
+    const sparsecollStats_t stats = reducer.stats();
+    for (uint64_t s = 0; s < counts_.timed; ++s) {
+      steps[s].startNs = static_cast<uint64_t>(std::max(begins[s].nsSince(*beginning_), 0.0));
+      steps[s].endNs = static_cast<uint64_t>(std::max(ends[s].nsSince(*beginning_), 0.0));
+      steps[s].stats = stats;
+    }
+    steps_[rank.slot()] = std::move(steps);
+    if (rank.index == 0) {
+      info_ = reducer.info();
+      outs_.front() = Memory(bytes);
+      copyToHost(outs_.front().as<>(), out.data(), bytes);
+    }
+    rank.sync();
+    countUnion(rank);
+  }
+
   // The sum is the same on all ranks, so each counts a part of the first one's.
   void countUnion(const Rank& rank) {
     const uint64_t n = case_.shape.n;
@@ -145,6 +198,7 @@ class Runner {
   Team team_;
   std::vector<Memory> outs_;
   std::vector<Steps> steps_;
+  std::optional<DeviceMoment> beginning_;  // of the timed steps on a device
   std::atomic<uint64_t> union_{0};
   sparsecollReducerInfo_t info_{};
   Timing timing_;
@@ -161,10 +215,14 @@ double thresholdOfTopK(const Case& what, const Gradients& gradients, const StepC
   Method method = what.method;
   method.preset = "topka";
   double threshold = 0;
-  Team(1).run([&](Rank& rank) {
-    const Memory out(shape.n * shape.type->bytes);
+  const uint64_t bytes = shape.n * shape.type->bytes;
+  Team(1, shape.device).run([&](Rank& rank) {
+    const DeviceMemory onDevice = rank.onDevice() ? DeviceMemory(bytes) : DeviceMemory();
+    const Memory onHost(rank.onDevice() ? 0 : bytes);
+    void* const out = rank.onDevice() ? onDevice.data() : onHost.as<>();
     Reducer reducer(method, shape.n, *shape.type, rank.comm);
-    for (uint64_t s = 0; s < counts.warmup + counts.timed / 2; ++s) reducer.run(gradients.of(rank, s), out.as<>());
+    for (uint64_t s = 0; s < counts.warmup + counts.timed / 2; ++s) reducer.run(gradients.of(rank, s), out);
+    check(sparsecollCommWait(rank.comm, nullptr, 0), "sparsecollCommWait");
     threshold = reducer.stats().lastThreshold;
   });
   return threshold;

@@ -11,14 +11,14 @@ trap 'rm -rf "$work"' EXIT
 
 # report FILE: the compiler's own account of every kernel.
 report() {
-  "$nvcc" "$@" -arch=sm_90 -cubin -Xptxas=-v -o "$work/$(basename "$1").cubin" 2>&1
+  "$nvcc" -x cu "$@" -arch=sm_90 -cubin -Xptxas=-v -o "$work/$(basename "$1").cubin" 2>&1
 }
 declare -A budget
 while read -r file registers; do budget[$file]=$registers; done < <(grep -v '^#' "$budgets")
 
 failed=0
 cd "$root"
-for source in cuda/*.cu; do
+for source in cuda/*.cu selectors/*_rules.cpp collectives/*_rules.cpp; do
   name=$(basename "$source")
   if [ -z "${budget[$name]:-}" ]; then
     echo "FAIL: $name has no budget"

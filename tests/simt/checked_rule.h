@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "core/rule.h"
+#include "core/crew.h"
 
 namespace sparsecoll::test {
 
@@ -15,6 +15,7 @@ struct RuleCheck {
   const char* file;
   void (*onHost)(Control&);
   void (*onDevice)(Control*);
+  uint32_t threads;
 };
 
 // Makes the rule known before main.
@@ -24,12 +25,16 @@ void applyBoth(const RuleCheck& rule, Control& control);
 
 template <void (*kUpdate)(Control&)>
 constexpr RuleCheck checkOf() {
-  return {__PRETTY_FUNCTION__, __BASE_FILE__, kUpdate, runRule<kUpdate>};
+  return {__PRETTY_FUNCTION__, __BASE_FILE__, kUpdate, runRule<kUpdate>, 1};
 }
-template <void (*kUpdate)(Control&)>
+template <void (*kUpdate)(Control&, const Crew&)>
+constexpr RuleCheck checkOf() {
+  return {__PRETTY_FUNCTION__, __BASE_FILE__, runAlone<kUpdate>, runCrew<kUpdate>, kCrew};
+}
+template <auto kUpdate>
 const bool kAnnounced = announce(checkOf<kUpdate>());
 
-template <void (*kUpdate)(Control&)>
+template <auto kUpdate>
 void checked(Control& control) {
   if (kAnnounced<kUpdate>) applyBoth(checkOf<kUpdate>(), control);
 }
@@ -38,9 +43,10 @@ void checked(Control& control) {
 
 namespace sparsecoll {
 
-template <void (*kUpdate)(Control&)>
+// kUpdate: of one thread, or of a crew.
+template <auto kUpdate>
 constexpr Rule checkedRuleOf(const char* name) {
-  return {name, test::checked<kUpdate>, runRule<kUpdate>};
+  return {name, test::checked<kUpdate>, test::checkOf<kUpdate>().onDevice, test::checkOf<kUpdate>().threads};
 }
 
 }  // namespace sparsecoll

@@ -91,7 +91,7 @@ void applyBoth(const RuleCheck& rule, Control& control) {
   memory.put(before);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(1);
-  config.blockDim = dim3(1);
+  config.blockDim = dim3(rule.threads);
   const bool launched = cudaLaunchKernelEx(&config, rule.onDevice, &control) == cudaSuccess;
   const bool same = launched && memory.bytes() == expected;
   memory.put(expected);

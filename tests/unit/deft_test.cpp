@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "host/statistics.h"
+#include "tests/support/solo.h"
 #include "tests/unit/cut_step.h"
 #include "tests/unit/selection_run.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 using test::gradientsOf;
 using test::SelectionRun;
+using test::solo;
 
 const std::vector<uint64_t> kTensors = {432, 16, 2304, 16, 4608, 32, 9216, 32, 640, 10};
 const std::vector<double> kNorms = {3, .9, 2, .4, 1.5, .5, .7, .8, .9, 1, .6, 1.2, 1.1, .3, .3, .3};
@@ -31,7 +33,7 @@ struct Assigned {
 
 Assigned assign(const std::vector<double>& norms, const std::vector<uint64_t>& lengths, uint64_t k) {
   Assigned assigned{std::vector<uint64_t>(lengths.size()), std::vector<uint32_t>(lengths.size())};
-  assignEntries(norms, lengths, k, assigned.entries, assigned.order);
+  assignEntries(norms, lengths, k, assigned.entries, assigned.order, solo());
   return assigned;
 }
 
@@ -61,7 +63,7 @@ TEST_CASE("evened out, the entries are k, or one a fragment") {
   for (const uint64_t k : {1, 8, 16, 17, 18, 40, 173, 5000, 17000, 17306, 20000}) {
     CAPTURE(k);
     Assigned assigned = assign(kNorms, lengths, k);
-    evenOut(lengths, k, assigned.entries, assigned.order);
+    evenOut(lengths, k, assigned.entries, assigned.order, solo());
     CHECK(sumOf(assigned.entries) == std::clamp<uint64_t>(k, 16, 17306));
     for (size_t f = 0; f < lengths.size(); ++f) {
       CHECK(assigned.entries[f] >= 1);
@@ -77,7 +79,7 @@ TEST_CASE("V3: bins by falling cost") {
     std::vector<uint32_t> bins(16);
     std::vector<double> costs(16);
     loads.assign(4, 0);
-    packBins(lengths, assigned.entries, bins, loads, assigned.order, costs);
+    packBins(lengths, assigned.entries, bins, loads, assigned.order, costs, solo());
     std::vector<std::vector<size_t>> fragments(4);
     for (size_t f = 0; f < 16; ++f) fragments[bins[f]].push_back(f);
     return fragments;
@@ -107,7 +109,7 @@ TEST_CASE("evening out takes as many rounds as fragments fill up, not as many as
   std::vector<uint64_t> entries(lengths.size(), 1);
   std::vector<uint32_t> order(lengths.size());
   std::iota(order.begin(), order.end(), 0u);
-  evenOut(lengths, 402000, entries, order);
+  evenOut(lengths, 402000, entries, order, solo());
   CHECK(sumOf(entries) == 402000);
   CHECK(entries.back() == 382000);
 }

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "tests/support/solo.h"
 #include "tests/unit/selection_run.h"
 
 namespace sparsecoll {
@@ -12,6 +13,7 @@ namespace {
 
 using test::gradientsOf;
 using test::SelectionRun;
+using test::solo;
 
 TEST_CASE("V8: block lengths and what is left over") {
   struct Row {
@@ -53,11 +55,11 @@ TEST_CASE("neighbours move a block only if one has too much and the other too li
 TEST_CASE("an even cut gives all parts the same share of the counts") {
   std::vector<uint32_t> counts(1024, 1);
   std::vector<uint32_t> starts(5);
-  cutEvenly(counts, 64, starts);
+  cutEvenly(counts, 64, starts, solo());
   CHECK(starts == std::vector<uint32_t>{0, 256, 512, 768, 1024});
   // The first quarter holds as much as the rest: three parts there, up to the least of 64 blocks.
   for (size_t b = 0; b < 256; ++b) counts[b] = 9;
-  cutEvenly(counts, 64, starts);
+  cutEvenly(counts, 64, starts, solo());
   for (size_t p = 0; p < 4; ++p) {
     const uint32_t inside = std::accumulate(counts.begin() + starts[p], counts.begin() + starts[p + 1], 0u);
     CHECK(inside == Approx(768).margin(10));
@@ -65,19 +67,19 @@ TEST_CASE("an even cut gives all parts the same share of the counts") {
   // Everything in one block: the least lengths hold.
   std::fill(counts.begin(), counts.end(), 0u);
   counts[1023] = 100;
-  cutEvenly(counts, 64, starts);
+  cutEvenly(counts, 64, starts, solo());
   for (size_t p = 0; p < 4; ++p) CHECK(starts[p + 1] - starts[p] >= 64);
   CHECK(starts[4] == 1024);
   const std::vector<uint32_t> before = starts;
   std::fill(counts.begin(), counts.end(), 0u);
-  cutEvenly(counts, 64, starts);
+  cutEvenly(counts, 64, starts, solo());
   CHECK(starts == before);
 }
 
 TEST_CASE("more parts than blocks leave some of them empty") {
   std::vector<uint32_t> starts(8);
   firstPartitions(3, starts);
-  cutEvenly(std::vector<uint32_t>{5, 5, 5}, 0, starts);
+  cutEvenly(std::vector<uint32_t>{5, 5, 5}, 0, starts, solo());
   CHECK(std::is_sorted(starts.begin(), starts.end()));
   CHECK(starts.back() == 3);
 }

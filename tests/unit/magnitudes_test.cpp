@@ -50,7 +50,8 @@ TEST_CASE("counts, quantiles and moments are those of the entries") {
     CAPTURE(scale);
     const std::vector<float> values = laplace(100000, scale);
     const Sampled sampled(values);
-    const Magnitudes sample(sampled.control);
+    CrewMemory sampleMemory;
+    const Magnitudes sample(sampled.control, Crew(sampleMemory));
     std::vector<double> sorted;
     for (const float value : values) sorted.push_back(std::abs(static_cast<double>(value)));
     std::sort(sorted.begin(), sorted.end(), std::greater<>());
@@ -89,7 +90,8 @@ TEST_CASE("zeros are counted, what is not finite is not") {
   values[3] = std::numeric_limits<float>::quiet_NaN();
   values[4] = -std::numeric_limits<float>::infinity();
   const Sampled sampled(values);
-  const Magnitudes sample(sampled.control);
+  CrewMemory sampleMemory;
+  const Magnitudes sample(sampled.control, Crew(sampleMemory));
   CHECK(sample.total() == 998);
   CHECK(sample.nonZeros() == 2);
   CHECK(sample.above(1) == 2);
@@ -97,7 +99,8 @@ TEST_CASE("zeros are counted, what is not finite is not") {
   CHECK(sample.excess(0).mean == Approx(2 * 2.03 / 998).epsilon(0.02));
 
   const Sampled nothing(std::vector<float>(10, -0.0F));
-  const Magnitudes none(nothing.control);
+  CrewMemory noneMemory;
+  const Magnitudes none(nothing.control, Crew(noneMemory));
   CHECK(none.nonZeros() == 0);
   CHECK(none.largest() == 0);
   CHECK(none.quantile(1) == 0);
@@ -119,7 +122,8 @@ TEST_CASE("the sample is one of residual + scale * gradient, elsewhere in every 
   double before = 0;
   for (uint64_t iteration = 0; iteration < 4; ++iteration) {
     const Sampled sampled(gradient, residual.data(), 2, iteration);
-    const Magnitudes sample(sampled.control);
+    CrewMemory sampleMemory;
+    const Magnitudes sample(sampled.control, Crew(sampleMemory));
     CHECK(sample.total() == static_cast<double>(sampled.control.sampled));
     CHECK(sampled.control.sampled >= kSampleElements);
     CHECK(sampled.control.sampled <= 2 * kSampleElements);

@@ -1,0 +1,126 @@
+// What belongs to a device, with owners and with exceptions instead of results.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "bench/common/errors.h"
+
+namespace bench {
+
+struct OutOfDeviceMemory : EnvironmentError {
+  using EnvironmentError::EnvironmentError;
+};
+
+inline void checkCuda(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();  // told here, not by the next call
+  const std::string text = std::string(call) + ": " + cudaGetErrorString(error);
+  if (error == cudaErrorMemoryAllocation) throw OutOfDeviceMemory(text);
+  throw EnvironmentError(text);
+}
+
+// Device memory for `count` of T; zeroed.
+template <class T>
+class DeviceArray {
+ public:
+  DeviceArray() = default;
+  explicit DeviceArray(uint64_t count) : count_(count) {
+    if (count == 0) return;
+    void* data = nullptr;
+    checkCuda(cudaMalloc(&data, count * sizeof(T)), "cudaMalloc");
+    data_ = static_cast<T*>(data);
+    checkCuda(cudaMemset(data_, 0, count * sizeof(T)), "cudaMemset");
+  }
+  DeviceArray(DeviceArray&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  DeviceArray& operator=(DeviceArray&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~DeviceArray() {
+    if (data_ != nullptr) (void)cudaFree(data_);
+  }
+
+  T* get() const { return data_; }
+  uint64_t count() const { return count_; }
+  void load(const T* from, uint64_t count) const {
+    checkCuda(cudaMemcpy(data_, from, count * sizeof(T), cudaMemcpyDefault), "cudaMemcpy");
+  }
+
+ private:
+  T* data_ = nullptr;
+  uint64_t count_ = 0;
+};
+
+template <class T>
+T onHost(const T* device) {
+  T value{};
+  checkCuda(cudaMemcpy(&value, device, sizeof(T), cudaMemcpyDefault), "cudaMemcpy");
+  return value;
+}
+
+class CudaStream {
+ public:
+  CudaStream() { checkCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); }
+  ~CudaStream() { (void)cudaStreamDestroy(stream_); }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  cudaStream_t get() const { return stream_; }
+  void wait() const { checkCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class CudaEvent {
+ public:
+  CudaEvent() { checkCuda(cudaEventCreate(&event_), "cudaEventCreate"); }
+  CudaEvent(CudaEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  CudaEvent& operator=(CudaEvent&&) = delete;
+  ~CudaEvent() {
+    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+  }
+  void record(cudaStream_t stream) const { checkCuda(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+  // Both have happened.
+  double secondsSince(const CudaEvent& earlier) const {
+    float milliseconds = 0;
+    checkCuda(cudaEventElapsedTime(&milliseconds, earlier.event_, event_), "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Work that was captured once and is launched as often as wanted.
+class CudaGraph {
+ public:
+  template <class Work>
+  CudaGraph(const CudaStream& stream, const Work& work) {
+    checkCuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    work();
+    cudaGraph_t graph = nullptr;
+    checkCuda(cudaStreamEndCapture(stream.get(), &graph), "cudaStreamEndCapture");
+    const cudaError_t made = cudaGraphInstantiate(&launchable_, graph, 0);
+    (void)cudaGraphDestroy(graph);
+    checkCuda(made, "cudaGraphInstantiate");
+  }
+  CudaGraph(CudaGraph&& other) noexcept : launchable_(std::exchange(other.launchable_, nullptr)) {}
+  CudaGraph& operator=(CudaGraph&&) = delete;
+  ~CudaGraph() {
+    if (launchable_ != nullptr) (void)cudaGraphExecDestroy(launchable_);
+  }
+  void launch(const CudaStream& stream) const {
+    checkCuda(cudaGraphLaunch(launchable_, stream.get()), "cudaGraphLaunch");
+  }
+
+ private:
+  cudaGraphExec_t launchable_ = nullptr;
+};
+
+}  // namespace bench

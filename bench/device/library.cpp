@@ -1,0 +1,67 @@
+#include "bench/device/library.h"
+
+#include "cuda/cuda_kernels.h"
+
+namespace bench {
+
+void check(const sparsecoll::Status& status) {
+  if (status.ok()) return;
+  if (status.result() == sparsecollOutOfMemory) throw OutOfDeviceMemory(status.failure().text.c_str());
+  throw EnvironmentError(status.failure().text.c_str());
+}
+
+namespace {
+
+template <class T>
+T take(sparsecoll::Result<T>&& made) {
+  if (!made.ok()) check(made.takeStatus());
+  return std::move(*made);
+}
+
+constexpr uint64_t kMostWaitMs = 600000;
+
+}  // namespace
+
+Device::Device(int ordinal, const sparsecoll::WorkspaceNeed& need)
+    : kernels_(take(sparsecoll::cuda::makeCudaKernels(ordinal))),
+      workspace_(take(kernels_->makeWorkspace(need, nullptr))) {}
+
+void Device::finish() const { check(kernels_->findings(stream(), sparsecoll::Deadline::in(kMostWaitMs))); }
+
+std::unique_ptr<sparsecoll::Selection> Device::select(sparsecoll::PlanFunction plan,
+                                                      const sparsecoll::SelectionRequest& request) const {
+  return take(sparsecoll::Selection::make(plan, request, *kernels_, nullptr));
+}
+
+DeviceList::DeviceList(const std::vector<uint32_t>& indices, float value) : DeviceList(indices.size()) {
+  const auto count = static_cast<uint32_t>(indices.size());
+  indices_.load(indices.data(), count);
+  values_.load(std::vector<float>(count, value).data(), count);
+  count_.load(&count, 1);
+}
+
+OneWindow::OneWindow(uint64_t n, uint32_t key, uint64_t room) : control_(1), window_(1), indices_(room), values_(room) {
+  sparsecoll::Window window{};
+  window.end = n;
+  window.key = key;
+  window.slots = window.room = window.limit = room;
+  window.forced = sparsecoll::kNoForcedIndex;
+  window_.load(&window, 1);
+  sparsecoll::Control control{};
+  control.n = n;
+  control.ranks = 1;
+  control.windowCount = 1;
+  control.windows = window_.get();
+  control_.load(&control, 1);
+}
+
+sparsecoll::PassArgs OneWindow::passOver(uint64_t n) const {
+  sparsecoll::PassArgs args;
+  args.n = n;
+  args.control = control_.get();
+  args.candidateIndices = indices_.get();
+  args.candidateValues = values_.get();
+  return args;
+}
+
+}  // namespace bench

@@ -1,0 +1,38 @@
+// Results as a table and as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "bench/device/cases.h"
+
+namespace bench {
+
+struct Place {
+  std::string name;
+  uint64_t n = 0;
+  std::optional<double> density;
+};
+
+class Report {
+ public:
+  explicit Report(const Settings& settings);
+
+  void begin() const;
+  void note(const std::string& text) const;
+  // The rows "copy" and "inplace_add" of a length come first; those behind them are compared with them.
+  void add(const Place& place, const Outcome& outcome);
+  // A case that could not be run here, and why.
+  void skip(const Place& place, const std::string& reason);
+  bool anyWrong() const { return anyWrong_; }
+  void write(const std::string& path) const;
+
+ private:
+  nlohmann::json json_;
+  double copyRate_ = 0;  // bytes a second, of the latest length
+  double addRate_ = 0;
+  bool anyWrong_ = false;
+};
+
+}  // namespace bench

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <cmath>
+
+#include "bench/common/random.h"
+#include "bench/device/cases.h"
+#include "bench/device/loops.h"
+#include "selectors/selectors.h"
+
+namespace bench {
+
+namespace {
+
+constexpr uint64_t kGradients = 2;
+constexpr uint64_t kShifts = 1024;
+constexpr uint64_t kShiftElements = 64;
+constexpr uint64_t kMostSets = 64;
+
+constexpr CaseKind kLoops[] = {
+    {"copy", "cudaMemcpyAsync on the device, 8 bytes an element", false,
+     [](const Vectors& vectors, double) {
+       const uint64_t n = vectors.n();
+       std::vector<DeviceArray<float>> copies;
+       for (uint64_t s = 0; s < vectors.setsFor(8 * static_cast<double>(n)); ++s) copies.emplace_back(n);
+       const cudaStream_t stream = vectors.device().cudaStream().get();
+       Operation operation;
+       operation.bytes = 8 * static_cast<double>(n);
+       for (uint64_t s = 0; s < copies.size(); ++s)
+         operation.steps.push_back([&, s] {
+           checkCuda(cudaMemcpyAsync(copies[s].get(), vectors.gradient(s), n * sizeof(float), cudaMemcpyDeviceToDevice,
+                                     stream),
+                     "cudaMemcpyAsync");
+         });
+       return Outcome{
+           measure(operation, vectors.device().cudaStream(), vectors.settings().replays), operation.bytes, {}, 0};
+     }},
+    {"inplace_add", "r += g, 12 bytes an element", false,
+     [](const Vectors& vectors, double) {
+       const uint64_t n = vectors.n();
+       std::vector<DeviceArray<float>> sums;
+       for (uint64_t s = 0; s < vectors.setsFor(8 * static_cast<double>(n)); ++s) sums.emplace_back(n);
+       const cudaStream_t stream = vectors.device().cudaStream().get();
+       Operation operation;
+       operation.bytes = 12 * static_cast<double>(n);
+       for (uint64_t s = 0; s < sums.size(); ++s)
+         operation.steps.push_back([&, s] { addInPlace(sums[s].get(), vectors.gradient(s), n, stream); });
+       return Outcome{
+           measure(operation, vectors.device().cudaStream(), vectors.settings().replays), operation.bytes, {}, 0};
+     }},
+    {"read", "reading only, 4 bytes an element", false,
+     [](const Vectors& vectors, double) {
+       const DeviceArray<uint32_t> sink(1);
+       const cudaStream_t stream = vectors.device().cudaStream().get();
+       Operation operation;
+       operation.bytes = 4 * static_cast<double>(vectors.n());
+       for (uint64_t s = 0; s < 2 * kGradients; ++s)
+         operation.steps.push_back([&, s] { readAll(vectors.gradient(s), vectors.n(), sink.get(), stream); });
+       return Outcome{
+           measure(operation, vectors.device().cudaStream(), vectors.settings().replays), operation.bytes, {}, 0};
+     }},
+};
+
+}  // namespace
+
+std::span<const CaseKind> loopCases() { return kLoops; }
+
+Vectors::Vectors(const Device& device, uint64_t n, const Settings& settings)
+    : device_(device), n_(n), settings_(settings) {
+  int ordinal = 0;
+  checkCuda(cudaGetDevice(&ordinal), "cudaGetDevice");
+  int cache = 0;
+  checkCuda(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, ordinal), "cudaDeviceGetAttribute");
+  cacheBytes_ = static_cast<uint64_t>(cache);
+  const uint64_t length = n + kShifts * kShiftElements;
+  const cudaStream_t stream = device.cudaStream().get();
+  for (uint64_t g = 0; g < kGradients; ++g) {
+    gradients_.emplace_back(length);
+    fillNormal(gradients_[g].get(), length, mixBits(g), stream);
+  }
+  device.cudaStream().wait();
+}
+
+uint64_t Vectors::setsFor(double bytes) const {
+  if (settings_.sets != 0) return settings_.sets;
+  const double wanted = std::ceil(2 * static_cast<double>(cacheBytes_) / bytes);
+  return std::clamp<uint64_t>(static_cast<uint64_t>(wanted), 2, kMostSets);
+}
+
+const float* Vectors::gradient(uint64_t step) const {
+  const uint64_t shift = step == 0 ? 0 : mixBits(step) % kShifts * kShiftElements;
+  return gradients_[step % kGradients].get() + shift;
+}
+
+// The library's own exact selection tells: the least magnitude that it keeps.
+uint32_t Vectors::keyOf(double density) const {
+  sparsecoll::SelectionRequest request;
+  request.n = n_;
+  request.density = density;
+  const auto selection = device_.select(sparsecoll::planTopK, request);
+  const DeviceList kept(selection->capacity());
+  sparsecoll::SelectionInput input;
+  input.gradient = gradient(0);
+  selection->pass(input, device_.stream());
+  selection->cut(kept.target(), device_.stream());
+  device_.finish();
+  return static_cast<uint32_t>(onHost(selection->tables().windows).keptKey);
+}
+
+sparsecoll::WorkspaceNeed needFor(uint64_t n, double largestDensity) {
+  const uint64_t entries = sparsecoll::entriesOf(largestDensity, n);
+  // Independent lists of chance length.
+  return {n, kSegments * kSelectionRanks, kLists, kLists * (entries + entries / 4 + 1024)};
+}
+
+}  // namespace bench

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# sparsecoll-device and sparsecoll-perf --backend cuda with device code that runs on the CPU: every case runs, counts
+# what it has to, and the JSON says what the table says. Times mean nothing here.
+# usage: device.sh SPARSECOLL_DEVICE SPARSECOLL_PERF PYTHON
+set -euo pipefail
+export LC_ALL=C
+device=$1 perf=$2 python=$3
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+fail() {
+  echo "FAIL: $*"
+  cat out
+  exit 1
+}
+
+"$device" --n 20000 --density 0.01 --replays 2 --sets 2 --noises 2 --json device.json > out || fail "the device's cases"
+cat out
+"$device" --list > list
+"$python" - "$(wc -l < list)" <<'PYTHON' || fail "the device's JSON"
+import json
+import sys
+
+file = json.load(open("device.json", encoding="utf-8"))
+rows = {row["operation"]: row for row in file["benchmarks"]}
+assert len(rows) == len(file["benchmarks"]) == int(sys.argv[1]), "every case once"
+assert file["context"]["device"]["processors"] > 0 and file["context"]["build"]["version"]
+n, k = 20000, 200
+bytes_an_element = {"copy": 8, "inplace_add": 12, "read": 4, "fused_pass": 12, "exact_topk": 12,
+                    "threshold_select": 4, "segmented_topk": 12, "deft_select": 12.5}
+for name, each in bytes_an_element.items():
+    assert rows[name]["bytes"] == each * n, name
+for name, row in rows.items():
+    assert "skipped" not in row, row
+    assert row["wrong"] == 0 and row["n"] == n and row["median_us"] >= row["best_us"] > 0, row
+    assert (row["of_copy"] is None) == (row["bytes"] == 0), row
+assert rows["copy"]["of_copy"] == 1 and rows["inplace_add"]["of_inplace_add"] == 1
+assert rows["exact_topk"]["counters"]["k"] == k
+assert rows["threshold_select"]["counters"]["selected"] == k
+entries, distinct = rows["merge"]["counters"]["entries"], rows["merge"]["counters"]["sum_entries"]
+assert 1200 < entries < 2000 and distinct < entries
+assert rows["merge"]["bytes"] == 8 * (entries + distinct)
+assert rows["combine"]["bytes"] == 4 * n + 8 * entries
+assert rows["combine_preserved"]["bytes"] == 8 * (entries + distinct)
+assert rows["rule_deft"]["counters"]["fragments"] == 300
+PYTHON
+
+"$perf" --backend cuda --ranks threads:3 -n 20011 --density 0.01 --preset topka,micro,deft,threshold,dense \
+  --steps 3 --warmup 2 --against dense --json cuda.json > out || fail "steps on the device"
+cat out
+"$perf" --ranks threads:3 -n 20011 --density 0.01 --preset topka,micro,deft,threshold,dense \
+  --steps 3 --warmup 2 --against dense --json host.json > out || fail "steps on the host"
+"$python" - <<'PYTHON' || fail "the JSON of steps"
+import json
+
+cuda = json.load(open("cuda.json", encoding="utf-8"))
+host = json.load(open("host.json", encoding="utf-8"))
+assert cuda["context"]["backend"] == "cuda" and cuda["context"]["device"]
+assert host["context"]["backend"] == "host" and host["context"]["device"] is None
+assert len(cuda["rows"]) == len(host["rows"]) == 5
+for there, here in zip(cuda["rows"], host["rows"]):
+    assert there["wrong"] == here["wrong"] == 0, there
+    assert there["preset"] == here["preset"] and there["sum_hash"] == here["sum_hash"], there
+    assert there["k"] == here["k"] and there["union"] == here["union"], (there, here)
+    assert there["total_us"] > 0 and there["p99_us"] >= there["p50_us"] > 0, there
+    assert there["select_us"] is None and there["xlocal"] is None and here["xlocal"] > 0, there
+    assert there["speedup_dense"] > 0 and there["roofline_us"] > 0
+PYTHON
+
+# refused STATUS WORDS COMMAND...
+refused() {
+  local expected=$1 words=$2 status=0
+  shift 2
+  "$@" > out 2>&1 || status=$?
+  [ $status = "$expected" ] || fail "$* ended with $status, not $expected"
+  grep -qF -- "$words" out || fail "$* does not say: $words"
+}
+refused 3 "no such case" "$device" --only nothing
+refused 3 "1024 to" "$device" --n 5
+refused 3 "there are host, cuda" "$perf" --backend rocm
+refused 4 "no CUDA device 7" "$perf" --backend cuda:7 -n 1000
+refused 4 "cudaSetDevice" "$device" --device 7
+echo "passed"
