@@ -67,6 +67,7 @@ Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, c
 }
 
 void settle(const SettleArgs& args) {
+  if (args.decision != nullptr && args.decision->takesEffect == 0) return;
   withAccumulate(args.accumulateType, [&]<class A>(A) {
     auto* const acc = static_cast<A*>(args.acc);
     const ListSpan<A> sum = spanOf<A>(args.sum);

@@ -50,8 +50,6 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   if (given.backend == sparsecollBackendHost && onDevices) return invalid("config.backend is the host, with devices");
   if (given.transport > sparsecollTransportThreads)
     return unsupported("transport {} does not run ranks inside one process", given.transport);
-  if (given.nonFinite == sparsecollNonFiniteError && onDevices)
-    return unsupported("NonFiniteError on devices, whose steps end before the host knows what they met");
   CommunicatorConfig config;
   if (given.nonFinite == sparsecollNonFiniteError) config.nonFinite = sparsecollNonFiniteError;
   config.opTimeoutMs = given.opTimeoutMs != 0 ? given.opTimeoutMs : kDefaultOpTimeoutMs;
