@@ -6,6 +6,7 @@
 #include "cuda/conclude.h"
 #include "cuda/dense.h"
 #include "cuda/device_clock.h"
+#include "cuda/device_vectors.h"
 #include "cuda/device_workspace.h"
 #include "cuda/frames.h"
 #include "cuda/lists.h"
@@ -221,11 +222,13 @@ class CudaKernels final : public Kernels {
             Stream stream) override {
     cuda::clip(x, type, n, scale, mostNorm, scaleAt, device_, stream);
   }
+  VectorKernels* vectors() override { return &vectors_; }
   Result<std::unique_ptr<StepClock>> makeClock() override { return DeviceClock::make(device_.ordinal()); }
 
  private:
   DeviceContext device_;
   Buffer findings_;
+  DeviceVectors vectors_{*this, device_};
 };
 
 }  // namespace
