@@ -130,6 +130,7 @@ struct Control {
   uint32_t regionsDue;     // 1: the regions are cut anew after this step
   FragmentTables fragments;
   BlockTables blocks;
+  uint32_t takesEffect;  // 1: what the latest step delivered leaves the residual; 0: the step came to nothing
 };
 
 }  // namespace sparsecoll

@@ -283,6 +283,16 @@ struct SettleArgs {
   std::span<const ListView> sent;     // acc = 0
   std::span<const ListView> dropped;  // then acc += value,
   uint64_t* lost = nullptr;           // or, where this is given, no more than to count them
+  const Control* decision = nullptr;  // not nullptr: nothing changes unless the step takes effect
+};
+
+// The end of a step: whether it takes effect. Where kernels found something wrong it does not.
+struct ConcludeArgs {
+  Control* control = nullptr;
+  FrameExpectation identity;     // of the step
+  bool nonFiniteUndoes = false;  // nor where some rank met NaN or Inf
+  bool nonFiniteFails =
+      false;  // which is NonFinite, too: returned, or found. It does not keep later steps from working
 };
 
 struct DenseSumArgs {
@@ -302,6 +312,9 @@ inline constexpr uint64_t kTile = 8192;  // statistics are formed in tiles of th
 // is two cache lines of floats: finding its page costs more than they do. Shorter windows are counted whole.
 inline constexpr uint64_t kSampleElements = 1u << 18;
 inline constexpr uint64_t kSampleRun = 32;
+
+class StepClock;
+class VectorKernels;
 
 class Kernels {
  public:
@@ -378,14 +391,20 @@ class Kernels {
   virtual void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, Stream stream) = 0;
   virtual void denseSum(const DenseSumArgs& args, Stream stream) = 0;
 
-  // acc[index] = 0 for every index of the list
-  virtual void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, Stream stream) = 0;
+  // Decides control->takesEffect.
+  virtual Status conclude(const ConcludeArgs& args, Stream stream) = 0;
+  // x = before, unless the step takes effect
+  virtual void restore(void* x, const void* before, sparsecollDataType_t type, uint64_t n, const Control* decision,
+                       Stream stream) = 0;
+  // acc[index] = 0 for every index of the list. decision: as in SettleArgs
+  virtual void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const Control* decision,
+                      Stream stream) = 0;
   // acc[i] = 0 where it is NaN or Inf, if the control block says that some rank met one
   virtual void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control,
                               Stream stream) = 0;
-  // acc += scale * finite entries of x
+  // acc += scale * finite entries of x. decision: as in SettleArgs
   virtual void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
-                         double scale, Stream stream) = 0;
+                         double scale, const Control* decision, Stream stream) = 0;
   // x += acc, acc = what rounding left over
   virtual void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n,
                      Stream stream) = 0;
@@ -393,6 +412,11 @@ class Kernels {
   // *scaleAt = scale, made smaller where scale * x would have a norm above mostNorm.
   virtual void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm,
                     double* scaleAt, Stream stream) = 0;
+
+  // See core/step_clock.h.
+  virtual Result<std::unique_ptr<StepClock>> makeClock() = 0;
+  // Sparse vectors in the kernels' memory (core/vector_kernels.h); nullptr where the host reads that memory itself.
+  virtual VectorKernels* vectors() { return nullptr; }
 };
 
 }  // namespace sparsecoll

@@ -63,6 +63,9 @@ struct DenseArgs {
   Finish finish;
   bool accumulate = false;
   bool* nonFinite = nullptr;  // out: some element of the sum is NaN or Inf, the same on all ranks
+  // For kernels that do not finish before they return, in their memory: set to 1 if some element of the part that this
+  // rank sums is. nullptr: nobody asks.
+  uint32_t* nonFiniteAt = nullptr;
 };
 
 class Transport {

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "core/memory.h"
+#include "cuda/conclude.h"
 #include "cuda/dense.h"
+#include "cuda/device_clock.h"
+#include "cuda/device_vectors.h"
 #include "cuda/device_workspace.h"
 #include "cuda/frames.h"
 #include "cuda/lists.h"
@@ -35,8 +38,8 @@ class CudaKernels final : public Kernels {
   explicit CudaKernels(DeviceContext device) : device_(std::move(device)) {}
 
   Status prepare() {
-    SC_TRY(finding_, allocate(sizeof(Finding), nullptr));
-    device_.setFinding(finding_.as<Finding>());
+    SC_TRY(findings_, allocate(2 * sizeof(Finding), nullptr));
+    device_.setFindings(findings_.as<Finding>());
     return {};
   }
 
@@ -89,13 +92,14 @@ class CudaKernels final : public Kernels {
     for (; state == cudaErrorNotReady && !deadline.expired(); state = cudaStreamQuery(handle)) pause(deadline);
     if (state == cudaErrorNotReady)
       return fail(sparsecollTimeout, "device {} has not finished its work in time", device_.ordinal());
-    Finding finding{};
+    Finding findings[2] = {};
     device_.note("findings", 1, state);
     device_.note("findings", 1,
-                 cudaMemcpyAsync(&finding, device_.finding(), sizeof finding, cudaMemcpyDefault, handle));
-    device_.note("findings", 1, cudaMemsetAsync(device_.finding(), 0, sizeof finding, handle));
+                 cudaMemcpyAsync(findings, device_.finding(), sizeof findings, cudaMemcpyDefault, handle));
+    device_.note("findings", 1, cudaMemsetAsync(device_.finding(), 0, sizeof findings, handle));
     SC_TRY(device_.takeFailure());
-    return statusOf(finding);
+    SC_TRY(statusOf(findings[0]));
+    return statusOf(findings[1]);
   }
 
   void fillZero(void* data, uint64_t bytes, Stream stream) override {
@@ -190,16 +194,25 @@ class CudaKernels final : public Kernels {
   }
   void denseSum(const DenseSumArgs& args, Stream stream) override { cuda::denseSum(args, device_, stream); }
 
-  void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, Stream stream) override {
-    cuda::zeroAt(acc, type, n, list, device_, stream);
+  Status conclude(const ConcludeArgs& args, Stream stream) override {
+    cuda::conclude(args, device_, stream);
+    return device_.takeFailure();
+  }
+  void restore(void* x, const void* before, sparsecollDataType_t type, uint64_t n, const Control* decision,
+               Stream stream) override {
+    cuda::restore(x, before, type, n, decision, device_, stream);
+  }
+  void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const Control* decision,
+              Stream stream) override {
+    cuda::zeroAt(acc, type, n, list, decision, device_, stream);
   }
   void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control,
                       Stream stream) override {
     cuda::clearNonFinite(acc, type, n, control, device_, stream);
   }
   void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
-                 double scale, Stream stream) override {
-    cuda::addFinite(acc, accType, x, type, n, scale, device_, stream);
+                 double scale, const Control* decision, Stream stream) override {
+    cuda::addFinite(acc, accType, x, type, n, scale, decision, device_, stream);
   }
   void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n,
              Stream stream) override {
@@ -209,10 +222,13 @@ class CudaKernels final : public Kernels {
             Stream stream) override {
     cuda::clip(x, type, n, scale, mostNorm, scaleAt, device_, stream);
   }
+  VectorKernels* vectors() override { return &vectors_; }
+  Result<std::unique_ptr<StepClock>> makeClock() override { return DeviceClock::make(device_.ordinal()); }
 
  private:
   DeviceContext device_;
-  Buffer finding_;
+  Buffer findings_;
+  DeviceVectors vectors_{*this, device_};
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "cuda/dense.h"
 
 #include "core/finish.h"
+#include "cuda/conclude.h"
 #include "cuda/table.h"
 #include "cuda/vector_access.h"
 
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
       storeFour(to, i, rule.count, rule.aligned, stored);
     }
   });
-  if (nonFinite && rule.nonFinite != nullptr) *rule.nonFinite = 1;
+  if (nonFinite && rule.nonFinite != nullptr) raise(rule.nonFinite);
 }
 
 template <class A>
@@ -77,9 +78,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class A, class T>
-__global__ void __launch_bounds__(kThreads)
-    addFiniteEntries(A* acc, const T* x, uint64_t n, A factor, bool aligned, const Finding* finding) {
-  if (!sound(finding)) return;
+__global__ void __launch_bounds__(kThreads) addFiniteEntries(A* acc, const T* x, uint64_t n, A factor, bool aligned,
+                                                             const Control* decision, const Finding* finding) {
+  if (!sound(finding) || !takesEffect(decision)) return;
   forFours(n, [&](uint64_t i) {
     const Four<T> from = loadFour(x, i, n, aligned);
     Four<A> to = loadFour(acc, i, n, aligned);
@@ -153,10 +154,10 @@ void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Cont
 }
 
 void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
-               double scale, DeviceContext& device, Stream stream) {
+               double scale, const Control* decision, DeviceContext& device, Stream stream) {
   withVectors(acc, accType, type, [&]<class A, class T>(A* to, T) {
     device.launch("addFinite", n, addFiniteEntries<A, T>, gridForFours(device, n), stream, to, static_cast<const T*>(x),
-                  n, static_cast<A>(scale), inFours<A>(acc) && inFours<T>(x), device.finding());
+                  n, static_cast<A>(scale), inFours<A>(acc) && inFours<T>(x), decision, device.finding());
   });
 }
 

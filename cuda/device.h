@@ -42,6 +42,9 @@ __device__ inline uint64_t atomicMinWide(uint64_t* at, uint64_t value) {
   return atomicMin(reinterpret_cast<Wide*>(at), static_cast<Wide>(value));
 }
 
+// Any number of threads raise one flag: they all write the same, and it is read by a later kernel.
+__device__ inline void raise(uint32_t* flag) { __stcg(flag, 1u); }
+
 template <class A>
 __device__ inline auto keyOf(A x) {
   return Magnitude<A>::of(x);

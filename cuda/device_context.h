@@ -27,7 +27,8 @@ class DeviceContext {
   int ordinal() const { return ordinal_; }
   uint32_t processors() const { return processors_; }
   Finding* finding() const { return finding_; }
-  void setFinding(Finding* finding) { finding_ = finding; }
+  Finding* notice() const { return finding_ + 1; }  // see findings.h
+  void setFindings(Finding* both) { finding_ = both; }
 
   // A grid for `items` of work, `each` a block, no larger than keeps all processors busy: blocks take further items in
   // turn.

@@ -22,6 +22,7 @@ constexpr Row kRows[] = {
     {Found::kOwners, "", "{0} entries where an owner may have {1}"},
     {Found::kOutput, "", "the union has {0} entries, the output {1} slots"},
     {Found::kShares, "share", "the ranks' teams give different shares"},
+    {Found::kNonFinite, "", "some rank's gradient or residual had NaN or Inf in operation {0}"},
 };
 
 }  // namespace

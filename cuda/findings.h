@@ -1,5 +1,6 @@
-// What kernels find wrong while nobody on the host looks. The first finding of an operation is kept; from then on
-// kernels leave the residual as it is.
+// What kernels find wrong while nobody on the host looks. The first finding is kept; from then on kernels leave the
+// residual as it is. Beside it lies a notice: the first thing that a caller wants to hear of and that keeps no kernel
+// from its work.
 #pragma once
 
 #include "core/status.h"
@@ -29,6 +30,7 @@ enum class Found : uint32_t {
   kOwners,        // value entries where the owner has room for limit
   kOutput,        // the union has value entries, the output limit slots
   kShares,        // the teams give different shares
+  kNonFinite,     // operation value met NaN or Inf
 };
 
 #if SC_DEVICE_CODE
@@ -40,7 +42,8 @@ __device__ inline void report(Finding* finding, sparsecollResult_t result, int32
   finding->value = value;
   finding->limit = limit;
 }
-__device__ inline bool sound(const Finding* finding) { return finding->result == 0; }
+// Past the first-level cache, as others of the same grid may be reporting.
+__device__ inline bool sound(const Finding* finding) { return __ldcg(&finding->result) == 0; }
 #endif
 
 Status statusOf(const Finding& finding);

@@ -16,7 +16,7 @@ void join(const JoinArgs& args, DeviceContext& device, Stream stream);
 void concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to, DeviceContext& device,
                  Stream stream);
 void settle(const SettleArgs& args, DeviceContext& device, Stream stream);
-void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, DeviceContext& device,
-            Stream stream);
+void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const Control* decision,
+            DeviceContext& device, Stream stream);
 
 }  // namespace sparsecoll::cuda

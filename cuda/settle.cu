@@ -1,6 +1,7 @@
 // Scattered reads and writes of acc by lists, and sums of values that share their indices. While something is wrong acc
 // stays as it is.
 #include "core/list_span.h"
+#include "cuda/conclude.h"
 #include "cuda/device_workspace.h"
 #include "cuda/lists.h"
 #include "cuda/range_walk.h"
@@ -35,8 +36,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class A>
-__global__ void __launch_bounds__(kThreads) zeroListed(A* acc, uint64_t n, ListView list, const Finding* finding) {
-  if (!sound(finding)) return;
+__global__ void __launch_bounds__(kThreads)
+    zeroListed(A* acc, uint64_t n, ListView list, const Control* decision, const Finding* finding) {
+  if (!sound(finding) || !takesEffect(decision)) return;
   const uint32_t count = *list.count;
   const auto* const indices = static_cast<const uint32_t*>(list.indices);
   for (uint64_t i = globalThread(); i < count; i += globalThreads())
@@ -73,9 +75,9 @@ __device__ inline void forEachCommon(const ListView& view, const ListView& sumVi
 
 // The grid is a multiple of the lists.
 template <class A, uint32_t kMost>
-__global__ void __launch_bounds__(kThreads)
-    zeroSent(Table<ListView, kMost> sent, ListView sum, A* acc, uint64_t n, const Finding* finding) {
-  if (!sound(finding)) return;
+__global__ void __launch_bounds__(kThreads) zeroSent(Table<ListView, kMost> sent, ListView sum, A* acc, uint64_t n,
+                                                     const Control* decision, const Finding* finding) {
+  if (!sound(finding) || !takesEffect(decision)) return;
   const uint64_t thread = uint64_t{blockIdx.x / sent.count} * blockDim.x + threadIdx.x;
   const uint64_t threads = uint64_t{gridDim.x / sent.count} * blockDim.x;
   forEachCommon<A>(sent.items[blockIdx.x % sent.count], sum, n, thread, threads,
@@ -83,9 +85,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class A>
-__global__ void __launch_bounds__(kThreads)
-    takeBack(ListView dropped, ListView sum, A* acc, uint64_t n, uint64_t* lost, const Finding* finding) {
-  if (!sound(finding)) return;
+__global__ void __launch_bounds__(kThreads) takeBack(ListView dropped, ListView sum, A* acc, uint64_t n, uint64_t* lost,
+                                                     const Control* decision, const Finding* finding) {
+  if (!sound(finding) || !takesEffect(decision)) return;
   uint32_t common = 0;
   forEachCommon<A>(dropped, sum, n, globalThread(), globalThreads(), [&](uint32_t index, uint64_t i, const A* values) {
     ++common;
@@ -105,12 +107,13 @@ void settleAcc(const SettleArgs& args, DeviceContext& device, Stream stream) {
     if (sent.count == 0) return;
     Grid grid = device.gridFor(most);
     grid.blocks = std::max<uint64_t>(1, grid.blocks / sent.count) * sent.count;
-    device.launch("settle", args.n, zeroSent<A, kMost>, grid, stream, sent, args.sum, acc, args.n, finding);
+    device.launch("settle", args.n, zeroSent<A, kMost>, grid, stream, sent, args.sum, acc, args.n, args.decision,
+                  finding);
   });
   // One after the other: they may share indices.
   for (const ListView& dropped : args.dropped)
     device.launch("settle", args.n, takeBack<A>, device.gridFor(most), stream, dropped, args.sum, acc, args.n,
-                  args.lost, finding);
+                  args.lost, args.decision, finding);
 }
 
 }  // namespace
@@ -140,12 +143,12 @@ void settle(const SettleArgs& args, DeviceContext& device, Stream stream) {
   withAccumulate(args.accumulateType, [&]<class A>(A) { settleAcc<A>(args, device, stream); });
 }
 
-void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, DeviceContext& device,
-            Stream stream) {
+void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const Control* decision,
+            DeviceContext& device, Stream stream) {
   withAccumulate(type, [&]<class A>(A) {
     const Finding* const finding = device.finding();
     device.launch("zeroAt", n, zeroListed<A>, device.gridFor(mostEntries(n, stream)), stream, static_cast<A*>(acc), n,
-                  list, finding);
+                  list, decision, finding);
   });
 }
 

@@ -14,6 +14,7 @@
 #include "host/combine.h"
 #include "host/cut.h"
 #include "host/dense.h"
+#include "host/host_clock.h"
 #include "host/merge.h"
 #include "host/merge_cut.h"
 #include "host/momentum.h"
@@ -268,7 +269,20 @@ class HostKernels final : public Kernels {
   void cutRegions(const ListView& sum, Control* control, Stream) override { host::cutRegions(sum, *control); }
   void denseSum(const DenseSumArgs& args, Stream) override { host::denseSum(args, isa_); }
 
-  void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, Stream) override {
+  Status conclude(const ConcludeArgs& args, Stream) override {
+    const bool nonFinite = args.control->anyNonFinite != 0;
+    args.control->takesEffect = nonFinite && args.nonFiniteUndoes ? 0 : 1;
+    if (nonFinite && args.nonFiniteFails)
+      return fail(sparsecollNonFinite, "some rank's gradient or residual has NaN or Inf");
+    return {};
+  }
+  void restore(void* x, const void* before, sparsecollDataType_t type, uint64_t n, const Control* decision,
+               Stream) override {
+    if (decision->takesEffect == 0) std::memcpy(x, before, n * elementBytes(type));
+  }
+  void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const Control* decision,
+              Stream) override {
+    if (decision != nullptr && decision->takesEffect == 0) return;
     withAccumulate(type, [&]<class A>(A) {
       const auto* indices = static_cast<const uint32_t*>(list.indices);
       auto* to = static_cast<A*>(acc);
@@ -290,7 +304,8 @@ class HostKernels final : public Kernels {
   }
 
   void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
-                 double scale, Stream) override {
+                 double scale, const Control* decision, Stream) override {
+    if (decision != nullptr && decision->takesEffect == 0) return;
     host::addFinite(acc, accType, x, type, n, scale, isa_);
   }
   void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n, Stream) override {
@@ -303,6 +318,7 @@ class HostKernels final : public Kernels {
     host::segmentSquares(x, type, bounds, &squares, isa_);
     *scaleAt = clippedScale(squares, scale, mostNorm);
   }
+  Result<std::unique_ptr<StepClock>> makeClock() override { return std::unique_ptr<StepClock>(new HostClock()); }
 
  private:
   static Status openFrame(const OpenArgs& args, size_t r) {

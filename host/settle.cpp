@@ -101,6 +101,7 @@ Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, c
 }
 
 void settle(const SettleArgs& args) {
+  if (args.decision != nullptr && args.decision->takesEffect == 0) return;
   withAccumulate(args.accumulateType, [&]<class A>(A) { Settler<A>(args).run(); });
 }
 

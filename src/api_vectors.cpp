@@ -25,10 +25,9 @@ Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, 
   return reducer->run(in, out, work);
 }
 
-// The counts of vectors are read by the host.
-Status checkOnHost(const Communicator& comm, sparsecollStream_t stream) {
-  if (!comm.onHost()) return unsupported("sparse vectors on devices");
-  return checkStream(stream);
+Result<Stream> streamOf(const Communicator& comm, sparsecollStream_t stream) {
+  if (comm.onHost()) SC_TRY(checkStream(stream));
+  return Stream{stream, nullptr};
 }
 
 }  // namespace
@@ -49,8 +48,8 @@ sparsecollResult_t sparsecollAllReduceVector(const sparsecollVector_t* in, spars
                                              sparsecollStream_t stream) {
   return guard("AllReduceVector", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkOnHost(*live, stream));
-    return allReduceVector(*live, in, out, params);
+    SC_TRY(const Stream work, streamOf(*live, stream));
+    return allReduceVector(*live, in, out, params, work);
   });
 }
 
@@ -59,8 +58,8 @@ sparsecollResult_t sparsecollReduceScatterVector(const sparsecollVector_t* in, s
                                                  sparsecollStream_t stream) {
   return guard("ReduceScatterVector", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkOnHost(*live, stream));
-    return reduceScatterVector(*live, in, out, bounds);
+    SC_TRY(const Stream work, streamOf(*live, stream));
+    return reduceScatterVector(*live, in, out, bounds, work);
   });
 }
 
@@ -68,8 +67,8 @@ sparsecollResult_t sparsecollAllGatherVector(const sparsecollVector_t* in, spars
                                              sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("AllGatherVector", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkOnHost(*live, stream));
-    return allGatherVector(*live, in, out);
+    SC_TRY(const Stream work, streamOf(*live, stream));
+    return allGatherVector(*live, in, out, work);
   });
 }
 
@@ -78,8 +77,8 @@ sparsecollResult_t sparsecollSelect(const void* in, uint64_t n, sparsecollDataTy
                                     sparsecollStream_t stream) {
   return guard("Select", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkOnHost(*live, stream));
-    return selectEntries(*live, in, n, type, params, out);
+    SC_TRY(const Stream work, streamOf(*live, stream));
+    return selectEntries(*live, in, n, type, params, out, work);
   });
 }
 
@@ -87,8 +86,8 @@ sparsecollResult_t sparsecollMerge(const sparsecollVector_t* a, const sparsecoll
                                    sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("Merge", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkOnHost(*live, stream));
-    return mergeVectors(*live, a, b, out);
+    SC_TRY(const Stream work, streamOf(*live, stream));
+    return mergeVectors(*live, a, b, out, work);
   });
 }
 
@@ -96,7 +95,7 @@ sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t* in, void* dens
                                         sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("ScatterAdd", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    SC_TRY(checkOnHost(*live, stream));
-    return scatterAdd(*live, in, dense, n, scale);
+    SC_TRY(const Stream work, streamOf(*live, stream));
+    return scatterAdd(*live, in, dense, n, scale, work);
   });
 }

@@ -51,8 +51,6 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
     return engine == sparsecollTransportThreads
                ? unsupported("transport {} does not run ranks inside one process", given.transport)
                : unsupported("transport {} is not one for this call", given.transport);
-  if (given.nonFinite == sparsecollNonFiniteError && onDevices)
-    return unsupported("NonFiniteError on devices, whose steps end before the host knows what they met");
   CommunicatorConfig config;
   if (given.nonFinite == sparsecollNonFiniteError) config.nonFinite = sparsecollNonFiniteError;
   config.opTimeoutMs = given.opTimeoutMs != 0 ? given.opTimeoutMs : kDefaultOpTimeoutMs;

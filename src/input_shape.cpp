@@ -45,16 +45,22 @@ void InputShape::prepare(SelectionInput& input, int from, int to, Stream stream)
   input.momentum.decay = decay_;
 }
 
-void InputShape::mask(int which, const ListView& list, Stream stream) const {
-  if (keepsVelocity() && masks_) kernels_->zeroAt(velocity(which), type_, n_, list, stream);
+void InputShape::mask(int which, const ListView& list, const Control* decision, Stream stream) const {
+  if (keepsVelocity() && masks_) kernels_->zeroAt(velocity(which), type_, n_, list, decision, stream);
 }
 
-void InputShape::mask(int which, std::span<const ListView> sent, const ListView& sum, Stream stream) const {
-  if (keepsVelocity() && masks_) kernels_->settle({velocity(which), type_, n_, sum, sent, {}}, stream);
+void InputShape::mask(int which, std::span<const ListView> sent, const ListView& sum, const Control* decision,
+                      Stream stream) const {
+  if (keepsVelocity() && masks_)
+    kernels_->settle({velocity(which), type_, n_, sum, sent, {}, nullptr, decision}, stream);
 }
 
 void InputShape::clearNonFinite(int which, const Control* control, Stream stream) const {
   if (keepsVelocity()) kernels_->clearNonFinite(velocity(which), type_, n_, control, stream);
+}
+
+void InputShape::restore(int which, const Control* decision, Stream stream) const {
+  if (keepsVelocity()) kernels_->restore(velocity(which), velocity(1 - which), type_, n_, decision, stream);
 }
 
 void InputShape::reset(Stream stream) const {

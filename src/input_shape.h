@@ -33,11 +33,14 @@ class InputShape {
 
   // Completes the input of a step that leads from one residual to the next.
   void prepare(SelectionInput& input, int from, int to, Stream stream) const;
-  // These entries have left the residual.
-  void mask(int which, const ListView& list, Stream stream) const;
+  // These entries have left the residual, if the step takes effect.
+  void mask(int which, const ListView& list, const Control* decision, Stream stream) const;
   // Those of them that are in the sum have.
-  void mask(int which, std::span<const ListView> sent, const ListView& sum, Stream stream) const;
+  void mask(int which, std::span<const ListView> sent, const ListView& sum, const Control* decision,
+            Stream stream) const;
   void clearNonFinite(int which, const Control* control, Stream stream) const;
+  // Transactional: as before the step, unless it takes effect.
+  void restore(int which, const Control* decision, Stream stream) const;
   void reset(Stream stream) const;
 
  private:

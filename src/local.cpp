@@ -4,6 +4,7 @@
 
 #include "core/limits.h"
 #include "selectors/selection.h"
+#include "src/device_vectors.h"
 #include "src/entries.h"
 #include "src/methods.h"
 #include "src/params.h"
@@ -44,10 +45,52 @@ Status checkSelect(const void* in, uint64_t n, int32_t type, const sparsecollVec
   return checkPair("in", in, n * element, "out.indices", out->indices, out->capacity * indexBytesOf(*out));
 }
 
+Status appendSelected(Communicator& comm, const List& selected, sparsecollVector_t& out, Stream stream) {
+  const ListView lists[] = {{selected.indices, selected.values, selected.count}};
+  SC_TRY(DeviceAppend append, DeviceAppend::make(comm, 1));
+  append.run(comm, lists, sizeof(uint32_t), out, stream);
+  SC_TRY(comm.settle(stream, 0));
+  out.flags |= SPARSECOLL_SORTED;
+  return {};
+}
+
+// An operand as a list in frame form, made by kernels.
+struct LoadedList {
+  LoadedVector entries;
+  Buffer frame;
+  ListView view() const { return {frame.as<>() + kFrameHeaderBytes, nullptr, &frame.as<FrameHeader>()->count}; }
+};
+
+Result<LoadedList> loadList(Communicator& comm, const char* name, const sparsecollVector_t& vector, Stream stream) {
+  LoadedList list;
+  SC_TRY(list.entries, loadVector(comm, name, vector, Order::kSummed, stream));
+  FrameLayout layout;
+  layout.capacity = list.entries.capacity;
+  layout.indexBytes = indexBytesFor(vector.length);
+  layout.valueBytes = static_cast<uint32_t>(elementBytes(list.entries.accumulateType));
+  SC_TRY(list.frame, comm.kernels().allocate(layout.capacityBytes(), comm.budget()));
+  comm.kernels().vectors()->pack(list.entries, 0, ~uint64_t{0}, layout, list.frame.as<>(), stream);
+  return list;
+}
+
+Status mergeOnDevice(Communicator& comm, const sparsecollVector_t& a, const sparsecollVector_t& b, MergeArgs args,
+                     sparsecollVector_t& out, Stream stream) {
+  SC_TRY(const LoadedList listA, loadList(comm, "a", a, stream));
+  SC_TRY(const LoadedList listB, loadList(comm, "b", b, stream));
+  const uint64_t most = std::max(listA.entries.capacity, listB.entries.capacity);
+  SC_TRY(DeviceMerge merge, DeviceMerge::make(comm, out, args.indexBytes, 2, most));
+  const ListView lists[] = {listA.view(), listB.view()};
+  args.lists = lists;
+  SC_TRY(merge.run(comm, args, out, stream));
+  SC_TRY(comm.settle(stream, 0));
+  out.flags |= SPARSECOLL_SORTED;
+  return {};
+}
+
 }  // namespace
 
 Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t type, const sparsecollParams_t* userParams,
-                     sparsecollVector_t* out) {
+                     sparsecollVector_t* out, Stream stream) {
   SC_TRY(checkSelect(in, n, type, out));
   SC_TRY(const sparsecollParams_t params, readParams(userParams));
   SC_TRY(checkDensity(params));
@@ -66,6 +109,12 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
   Kernels& kernels = comm.kernels();
   SC_TRY(const auto selection, Selection::make(selector->plan, request, kernels, comm.budget()));
 
+  std::unique_ptr<Workspace> workspace;
+  if (!comm.onHost()) {
+    SC_TRY(workspace, kernels.makeWorkspace({n, selection->windows(), 1, selection->capacity()}, comm.budget()));
+    SC_TRY(comm.settle({}, 0));  // what the selection starts from is there
+    stream.workspace = workspace.get();
+  }
   const uint64_t accElement = elementBytes(request.accumulateType);
   const bool direct = type == request.accumulateType && params.inputScale == 1;
   Buffer acc;
@@ -78,8 +127,9 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
   const List target{indices.as<uint32_t>(), values.as<>(), count.as<uint32_t>(), selection->capacity(),
                     List::Values::kApart};
   selection->pass(
-      {in, static_cast<sparsecollDataType_t>(type), nullptr, direct ? nullptr : acc.as<>(), params.inputScale}, {});
-  selection->cut(target, {});
+      {in, static_cast<sparsecollDataType_t>(type), nullptr, direct ? nullptr : acc.as<>(), params.inputScale}, stream);
+  selection->cut(target, stream);
+  if (!comm.onHost()) return appendSelected(comm, target, *out, stream);
 
   const uint32_t found = *target.count;
   *out->count = found;
@@ -95,20 +145,14 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
 }
 
 Status mergeVectors(Communicator& comm, const sparsecollVector_t* a, const sparsecollVector_t* b,
-                    sparsecollVector_t* out) {
+                    sparsecollVector_t* out, Stream stream) {
   SC_TRY(checkVector("a", a));
   SC_TRY(checkVector("b", b));
   SC_TRY(checkVector("out", out));
   SC_TRY(checkAlike("a", *a, "out", *out));
   SC_TRY(checkAlike("b", *b, "out", *out));
   const uint32_t indexBytes = indexBytesFor(out->length);
-  SC_TRY(const Entries entriesA, readEntries("a", *a));
-  SC_TRY(const Entries entriesB, readEntries("b", *b));
-  const PackedEntries packedA = pack(entriesA, indexBytes);
-  const PackedEntries packedB = pack(entriesB, indexBytes);
-  const ListView lists[] = {packedA.view(), packedB.view()};
   MergeArgs args;
-  args.lists = lists;
   args.accumulateType = accumulateTypeOf(static_cast<sparsecollDataType_t>(out->dataType));
   args.n = out->length;
   args.indexBytes = indexBytes;
@@ -117,20 +161,33 @@ Status mergeVectors(Communicator& comm, const sparsecollVector_t* a, const spars
   args.outType = static_cast<sparsecollDataType_t>(out->dataType);
   args.outCount = out->count;
   args.outCapacity = out->capacity;
+  if (!comm.onHost()) return mergeOnDevice(comm, *a, *b, args, *out, stream);
+  SC_TRY(const Entries entriesA, readEntries("a", *a));
+  SC_TRY(const Entries entriesB, readEntries("b", *b));
+  const PackedEntries packedA = pack(entriesA, indexBytes);
+  const PackedEntries packedB = pack(entriesB, indexBytes);
+  const ListView lists[] = {packedA.view(), packedB.view()};
+  args.lists = lists;
   SC_TRY(comm.kernels().merge(args, {}));
   widenIndices(*out, indexBytes, *out->count);
   out->flags |= SPARSECOLL_SORTED;
   return {};
 }
 
-Status scatterAdd(Communicator& comm, const sparsecollVector_t* in, void* dense, uint64_t n, double scale) {
-  (void)comm;
+Status scatterAdd(Communicator& comm, const sparsecollVector_t* in, void* dense, uint64_t n, double scale,
+                  Stream stream) {
   SC_TRY(checkVector("in", in));
   if (n != in->length) return invalid("n is {}, in.length is {}", n, in->length);
   if (dense == nullptr && n > 0) return invalid("dense is NULL");
   if (!std::isfinite(scale)) return invalid("scale is {}", scale);
   const uint64_t element = elementBytes(static_cast<sparsecollDataType_t>(in->dataType));
   SC_TRY(checkPointer("dense", dense, element));
+  if (!comm.onHost()) {
+    SC_TRY(const LoadedVector entries, loadVector(comm, "in", *in, Order::kSorted, stream));
+    comm.kernels().vectors()->scatterAdd(entries, dense, static_cast<sparsecollDataType_t>(in->dataType), scale,
+                                         stream);
+    return comm.settle(stream, 0);
+  }
   SC_TRY(const Entries entries, readEntries("in", *in, true));
   withElement(static_cast<sparsecollDataType_t>(in->dataType), [&]<class T>(T) {
     using A = typename Element<T>::Accumulate;

@@ -1,7 +1,6 @@
 #include "src/reducer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "src/agreement.h"
@@ -9,15 +8,6 @@
 #include "src/tables.h"
 
 namespace sparsecoll {
-
-namespace {
-
-uint64_t nowNs() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
-
-}  // namespace
 
 Status checkPointer(const char* name, const void* pointer, uint64_t alignment) {
   if (reinterpret_cast<uintptr_t>(pointer) % alignment != 0)
@@ -81,22 +71,30 @@ Status Reducer::run(const void* gradient, void* out, Stream stream) {
 
 Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   step_ = {};
+  {
+    const std::lock_guard lock(mutex_);
+    lastStream_ = stream;
+  }
   Operation operation;
   operation.plan = plan_;
+  operation.turn = ++turn_;
   operation.stream = stream;
-  const uint64_t start = nowNs();
   bool nonFinite = false;
+  clock_->start(Phase::kExchange, stream);
   const Status status = comm_->operate(operation, [&](Operation& op) -> Status {
-    const DenseArgs args{
+    DenseArgs args{
         gradient,  out, spec_.n, spec_.type, spec_.params.inputScale, finishScale(), spec_.has(SPARSECOLL_ACCUMULATE),
         &nonFinite};
+    if (sumCheck_) args.nonFiniteAt = sumCheck_->begin(stream);
     SC_TRY(comm_->transport().allReduce(op, args, stream));
+    if (sumCheck_) return sumCheck_->tell(op, stream);
     if (nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError)
       return fail(sparsecollNonFinite, "the sum has NaN or Inf");
     return {};
   });
+  clock_->end(Phase::kExchange, stream);
+  clock_->stop();
   step_.opsNonFinite = nonFinite ? 1 : 0;
-  step_.lastExchangeNs = step_.lastTotalNs = nowNs() - start;
   step_.opsDense = 1;
   step_.lastRequested = step_.lastSelected = step_.lastUnion = spec_.n;
   step_.lastImbalance = 1;
@@ -165,16 +163,16 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
   operation.plan = hashOf("step", parts);
   operation.turn = ++turn_;
   operation.stream = stream;
-  const uint64_t start = nowNs();
+  clock_->start(Phase::kSelect, stream);
   Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
-  step_.lastTotalNs = nowNs() - start;
+  clock_->stop();
   countStep(operation, status);
-  if (!status.ok()) selection_->startSharesAnew();  // not every rank got equally far
+  // Not every rank got equally far, unless all of them met NaN or Inf at the end.
+  if (!status.ok() && status.result() != sparsecollNonFinite) selection_->startSharesAnew();
   return status;
 }
 
 Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream) {
-  const uint64_t start = nowNs();
   void* const acc = accBuffer(spec_.transactional ? 1 - current_ : 0);
   SelectionInput input;
   input.gradient = gradient;
@@ -190,22 +188,18 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
     selection_->afterSurvey(stream);
   }
   if (!collective_->selects()) selection_->cut(collective_->target(operation), stream);
-  const uint64_t selected = nowNs();
-  step_.lastSelectNs = selected - start;
+  clock_->end(Phase::kSelect, stream);
 
   collective.cut = selection_->candidates();
   SC_TRY(const Delivered delivered, collective_->run(collective));
   if (collective_->selects()) selection_->afterCut(stream);
   SC_TRY(selection_->observe(delivered.lists, stream));
-  const uint64_t exchanged = nowNs();
-  step_.lastExchangeNs = exchanged - selected;
+  clock_->end(Phase::kExchange, stream);
 
   SC_TRY((this->*finish)(delivered, out, stream));
-  commit(delivered, stream);
-  step_.lastScatterNs = nowNs() - exchanged;
-  if (metNonFinite() && comm_->config().nonFinite == sparsecollNonFiniteError)
-    return fail(sparsecollNonFinite, "some rank's gradient or residual has NaN or Inf");
-  return {};
+  Status committed = commit(operation, delivered, stream);
+  clock_->end(Phase::kScatter, stream);
+  return committed;
 }
 
 Status Reducer::finishDense(const Delivered& delivered, void* out, Stream stream) {
@@ -244,43 +238,46 @@ Status Reducer::finishSparse(const Delivered& delivered, void* out, Stream strea
   return {};
 }
 
-// Whether the host knows that some rank met NaN or Inf in this step.
-bool Reducer::metNonFinite() const {
-  const Control* const seen = comm_->kernels().look(selection_->control());
-  return seen != nullptr && seen->anyNonFinite != 0;
-}
-
-// Only now does anything leave the residual: a step that failed before has at most added its gradient.
-void Reducer::commit(const Delivered& delivered, Stream stream) {
-  if (!spec_.keepsResidual()) return;
+// Only now does anything leave the residual: a step that failed before has at most added its gradient. Whether the step
+// takes effect is decided where its kernels run, so on a device nobody waits: there the new buffer becomes the residual
+// in any case, and gets the old one's content back where the step came to nothing.
+Status Reducer::commit(const Operation& operation, const Delivered& delivered, Stream stream) {
   Kernels& kernels = comm_->kernels();
-  const Control* const control = selection_->control();
-  const bool nonFinite = metNonFinite();
-  if (spec_.transactional && nonFinite) return;  // the old buffer stays the residual
+  Control* const control = selection_->control();
+  const bool fails = comm_->config().nonFinite == sparsecollNonFiniteError;
+  // A step that ends with NonFinite delivers nothing, so nothing leaves either.
+  const bool undoes = fails || spec_.transactional;
+  Status concluded = kernels.conclude({control, operation.identity(), undoes, fails}, stream);
+  if (!spec_.keepsResidual()) return concluded;
   const int next = spec_.transactional ? 1 - current_ : 0;
   void* const acc = accBuffer(next);
-  // A step that ends with NonFinite delivers nothing, so nothing leaves either.
-  const bool keepAll = nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError;
-  if (!keepAll) leaveResidual(next, delivered, stream);
+  leaveResidual(next, delivered, stream);
   kernels.clearNonFinite(acc, spec_.accumulateType, spec_.n, control, stream);
   shape_.clearNonFinite(next, control, stream);
+  if (spec_.transactional) {
+    kernels.restore(acc, accBuffer(current_), spec_.accumulateType, spec_.n, control, stream);
+    shape_.restore(next, control, stream);
+  }
   current_ = next;
-  outLeftResidual_ = !keepAll;
+  outLeftResidual_ = true;
+  return concluded;
 }
 
 void Reducer::leaveResidual(int which, const Delivered& delivered, Stream stream) {
   Kernels& kernels = comm_->kernels();
+  Control* const control = selection_->control();
   void* const acc = accBuffer(which);
   if (delivered.settles) {
     SettleArgs args{acc, spec_.accumulateType, spec_.n, delivered.lists[0], delivered.sent, delivered.dropped};
-    if (delivered.lossy) args.lost = &selection_->control()->lost;
+    if (delivered.lossy) args.lost = &control->lost;
+    args.decision = control;
     kernels.settle(args, stream);
-    shape_.mask(which, delivered.sent, delivered.lists[0], stream);
+    shape_.mask(which, delivered.sent, delivered.lists[0], control, stream);
     return;
   }
   for (const ListView& list : delivered.sent) {
-    kernels.zeroAt(acc, spec_.accumulateType, spec_.n, list, stream);
-    shape_.mask(which, list, stream);
+    kernels.zeroAt(acc, spec_.accumulateType, spec_.n, list, control, stream);
+    shape_.mask(which, list, control, stream);
   }
 }
 
@@ -298,7 +295,16 @@ void Reducer::tellControl(const Control& control, sparsecollStats_t& stats) cons
   stats.lastImbalance = mean > 0 ? control.largest / mean : 1;
 }
 
+void Reducer::tellTimes(sparsecollStats_t& stats) const {
+  const PhaseTimes times = clock_->latest();
+  stats.lastSelectNs = times.ns[static_cast<size_t>(Phase::kSelect)];
+  stats.lastExchangeNs = times.ns[static_cast<size_t>(Phase::kExchange)];
+  stats.lastScatterNs = times.ns[static_cast<size_t>(Phase::kScatter)];
+  stats.lastTotalNs = times.totalNs;
+}
+
 void Reducer::countStep(const Operation& operation, const Status& status) {
+  tellTimes(step_);
   step_.opsStarted = 1;
   step_.opsCompleted = status.ok() ? 1 : 0;
   step_.bytesSent = step_.lastBytesSent = operation.sentBytes;
@@ -321,7 +327,12 @@ void Reducer::countStep(const Operation& operation, const Status& status) {
 
 // Steps on a device are counted there, and known to the host once they are over.
 void Reducer::addDeviceStats(sparsecollStats_t& stats) const {
-  if (comm_->onHost() || selection_ == nullptr || stats.opsStarted == 0) return;
+  if (comm_->onHost() || stats.opsStarted == 0) return;
+  if (sumCheck_) {
+    stats.opsNonFinite = sumCheck_->stepsMet(lastStream_);
+    stats.opsCompleted -= stats.opsNonFinite;
+  }
+  if (selection_ == nullptr) return;
   Control control{};
   comm_->kernels().copy(&control, selection_->control(), sizeof control, lastStream_);
   tellControl(control, stats);
@@ -329,11 +340,13 @@ void Reducer::addDeviceStats(sparsecollStats_t& stats) const {
   stats.opsOverflow = control.totals.overflows;
   stats.opsFallback = control.totals.fallbacks;
   stats.entriesLost = control.totals.lost + control.lost;
+  if (comm_->config().nonFinite == sparsecollNonFiniteError) stats.opsCompleted -= control.totals.nonFinite;
 }
 
 sparsecollStats_t Reducer::stats() const {
   const std::lock_guard lock(mutex_);
   sparsecollStats_t now = total_;
+  if (now.opsStarted != 0) tellTimes(now);
   addDeviceStats(now);
   now.workspaceBytes = budget_->inUse();
   now.workspacePeakBytes = budget_->peak();
@@ -360,7 +373,7 @@ Status Reducer::giveBack(const void* out, Stream stream) {
   outLeftResidual_ = false;
   const double share = spec_.params.op == sparsecollAvg ? 1.0 : 1.0 / comm_->ranks();
   comm_->kernels().addFinite(residual(), spec_.accumulateType, out, spec_.type, spec_.n,
-                             share / spec_.params.outputScale, stream);
+                             share / spec_.params.outputScale, selection_->control(), stream);
   return {};
 }
 

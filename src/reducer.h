@@ -13,11 +13,13 @@
 #include "collectives/collective.h"
 #include "collectives/survey.h"
 #include "core/status.h"
+#include "core/step_clock.h"
 #include "selectors/selection.h"
 #include "src/communicator.h"
 #include "src/density_schedule.h"
 #include "src/input_shape.h"
 #include "src/methods.h"
+#include "src/sum_check.h"
 
 namespace sparsecoll {
 
@@ -88,6 +90,7 @@ class Reducer {
 
   Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec);
   Status allocate();
+  Status allocateDense();
   SelectionRequest selectionRequest() const;
 
   Status runDense(const void* gradient, void* out, Stream stream);
@@ -95,13 +98,13 @@ class Reducer {
   Status stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream);
   Status finishDense(const Delivered& delivered, void* out, Stream stream);
   Status finishSparse(const Delivered& delivered, void* out, Stream stream);
-  bool metNonFinite() const;
-  void commit(const Delivered& delivered, Stream stream);
+  Status commit(const Operation& operation, const Delivered& delivered, Stream stream);
   void leaveResidual(int which, const Delivered& delivered, Stream stream);
   void prepareOut(void* out, Stream stream);
   Finish finishScale() const;
   void addDeviceStats(sparsecollStats_t& stats) const;
   void tellControl(const Control& control, sparsecollStats_t& stats) const;
+  void tellTimes(sparsecollStats_t& stats) const;
   void countStep(const Operation& operation, const Status& status);
   Status checkAgainstResidual(const void* vector, uint64_t bytes) const;
   Status checkSparseOut(const void* gradient, const sparsecollVector_t& out) const;
@@ -117,17 +120,19 @@ class Reducer {
   const std::shared_ptr<MemoryBudget> budget_;  // of this reducer, part of the communicator's
   uint64_t plan_ = 0;                           // hash of what the ranks agreed on
   uint64_t turn_ = 0;
+  std::unique_ptr<StepClock> clock_;
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<Selection> selection_;
   std::optional<Survey> survey_;
   DensitySchedule schedule_;
+  std::unique_ptr<SumCheck> sumCheck_;  // of a dense sum, where somebody wants to hear of NaN and Inf
   std::unique_ptr<Collective> collective_;
   Buffer acc_;           // residual, one or two of them, unless the caller owns it
   InputShape shape_;     // clipping, momentum, a fading residual
   Buffer touchedLines_;  // OUT_PRESERVED: where the last sum lies in out
   int current_ = 0;      // transactional: the buffer that holds the committed residual
   void* lastOut_ = nullptr;
-  bool outLeftResidual_ = false;  // what the last step delivered is not in the residual any more
+  bool outLeftResidual_ = false;  // what the last step delivered is not in the residual any more, if it took effect
   sparsecollStats_t step_{};      // the step being run
   mutable std::mutex mutex_;      // guards what follows
   sparsecollStats_t total_;

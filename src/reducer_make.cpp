@@ -61,7 +61,6 @@ Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
 Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec) {
   SC_TRY(chooseTeams(spec, comm->ranks()));
-  if (spec.transactional && !comm->onHost()) return unsupported("transactional reducers on devices");
   std::vector<Agreed> fields = agreedFieldsOf(spec);
   fields.reserve(fields.size() + 1);
   SC_TRY(const Agreement agreement, agree(*comm, call, fields));
@@ -100,9 +99,18 @@ SelectionRequest Reducer::selectionRequest() const {
   return request;
 }
 
-Status Reducer::allocate() {
-  if (spec_.dense()) return {};
+// Kernels that finish before they return tell the engine itself what they met.
+Status Reducer::allocateDense() {
+  if (comm_->onHost() || comm_->config().nonFinite != sparsecollNonFiniteError) return {};
   Kernels& kernels = comm_->kernels();
+  SC_TRY(sumCheck_, SumCheck::make(kernels, comm_->transport(), spec_.n, budget_));
+  return kernels.findings({}, Deadline::in(comm_->config().opTimeoutMs));
+}
+
+Status Reducer::allocate() {
+  Kernels& kernels = comm_->kernels();
+  SC_TRY(clock_, kernels.makeClock());
+  if (spec_.dense()) return allocateDense();
   SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
   SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
                                           spec_.params.k));

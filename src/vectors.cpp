@@ -5,6 +5,7 @@
 
 #include "collectives/full_round.h"
 #include "src/agreement.h"
+#include "src/device_vectors.h"
 #include "src/entries.h"
 #include "src/params.h"
 #include "src/reducer.h"
@@ -17,48 +18,107 @@ sparsecollDataType_t accumulateOf(const sparsecollVector_t& vector) {
   return accumulateTypeOf(static_cast<sparsecollDataType_t>(vector.dataType));
 }
 
+// A rank's entries: where the host reads vectors they are here, else with the kernels.
+struct Source {
+  Entries here;
+  LoadedVector there;
+  uint64_t count = 0;
+};
+
+Result<Source> readSource(Communicator& comm, const sparsecollVector_t& in, Order order, Stream stream) {
+  Source source;
+  if (comm.onHost()) {
+    SC_TRY(source.here, readEntries("in", in, order == Order::kAsGiven));
+    source.count = source.here.count();
+    return source;
+  }
+  SC_TRY(source.there, loadVector(comm, "in", in, order, stream));
+  source.count = countOf(comm, source.there, stream);
+  return source;
+}
+
 // What a one-shot call on sparse vectors needs for its exchange. Everything is made before any rank begins it.
 struct Exchange {
   FrameLayout layout;
   uint64_t plan = 0;
-  std::vector<uint64_t> cut;  // entries cut[p] to cut[p + 1] go to rank p; empty: all to everyone
+  std::vector<uint64_t> bounds;  // indices from bounds[p] to bounds[p + 1] go to rank p; empty: all to everyone
+  Stream stream;
+  DeviceMerge merge;  // on devices, as the call needs it
+  DeviceAppend append;
   std::unique_ptr<FrameWindow> window;
   FullRound round;
   std::vector<std::byte*> frames;
   std::vector<ListView> lists;
 };
 
-Result<Exchange> prepare(Communicator& comm, const char* call, const sparsecollVector_t& in, uint64_t count,
-                         std::initializer_list<Agreed> further, std::vector<uint64_t> cut) {
+// How a call's lists become out.
+enum class Joined { kSum, kRow };
+
+struct ExchangeRequest {
+  const char* call;
+  const sparsecollVector_t& in;
+  const sparsecollVector_t& out;
+  uint64_t count;  // of in
+  Joined joined = Joined::kSum;
+  std::vector<Agreed> further;
+  std::vector<uint64_t> bounds;
+  Stream stream;
+};
+
+Result<Exchange> prepare(Communicator& comm, ExchangeRequest request) {
+  const sparsecollVector_t& in = request.in;
   std::vector<Agreed> fields = {{"n", in.length}, {"type", static_cast<uint64_t>(in.dataType)}};
-  fields.insert(fields.end(), further);
+  fields.insert(fields.end(), request.further.begin(), request.further.end());
   const auto ranks = static_cast<size_t>(comm.ranks());
   Exchange exchange;
-  exchange.cut = std::move(cut);
+  exchange.bounds = std::move(request.bounds);
+  exchange.stream = request.stream;
   exchange.layout.indexBytes = indexBytesFor(in.length);
   exchange.layout.valueBytes = static_cast<uint32_t>(elementBytes(accumulateOf(in)));
-  exchange.plan = hashOf(call, fields);
-  SC_TRY(const Agreement agreement, agree(comm, call, fields, count));
+  exchange.plan = hashOf(request.call, fields);
+  SC_TRY(const Agreement agreement, agree(comm, request.call, fields, request.count));
   exchange.layout.capacity = *std::max_element(agreement.numbers.begin(), agreement.numbers.end());
   SC_TRY(makeTogether(comm, [&]() -> Status {
     const uint64_t frameBytes = exchange.layout.capacityBytes();
-    const size_t frameCount = exchange.cut.empty() ? 1 : ranks;
+    const size_t frameCount = exchange.bounds.empty() ? 1 : ranks;
     SC_TRY(const uint64_t bytes, checkedMul(frameBytes, frameCount));
     SC_TRY(exchange.window, comm.transport().makeWindow(bytes));
     SC_TRY(exchange.round, FullRound::make(comm.transport(), comm.kernels(), exchange.layout, comm.budget()));
     for (size_t f = 0; f < frameCount; ++f) exchange.frames.push_back(exchange.window->data() + f * frameBytes);
     exchange.lists.resize(ranks);
+    if (comm.onHost()) return {};
+    if (request.joined == Joined::kRow) {
+      SC_TRY(exchange.append, DeviceAppend::make(comm, ranks));
+      return {};
+    }
+    SC_TRY(exchange.merge,
+           DeviceMerge::make(comm, request.out, exchange.layout.indexBytes, ranks, exchange.layout.capacity));
     return {};
   }));
   return exchange;
 }
 
-void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& operation, const Entries& entries,
-               uint64_t from, uint64_t to, std::byte* frame) {
-  const auto count = static_cast<uint32_t>(to - from);
-  packEntries(entries, from, to, exchange.layout.indexBytes, frame + kFrameHeaderBytes);
-  std::memcpy(frame + offsetof(FrameHeader, count), &count, sizeof count);
-  comm.kernels().seal({frame, exchange.layout, operation.identity(), nullptr, comm.transport().checksumsPayload()}, {});
+void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& operation, const Source& source,
+               size_t f) {
+  std::byte* const frame = exchange.frames[f];
+  const bool all = exchange.bounds.empty();
+  const uint64_t low = all ? 0 : exchange.bounds[f];
+  const uint64_t high = all ? ~uint64_t{0} : exchange.bounds[f + 1];
+  if (comm.onHost()) {
+    const std::vector<uint64_t>& indices = source.here.indices;
+    const auto at = [&](uint64_t bound) {
+      return static_cast<uint64_t>(std::lower_bound(indices.begin(), indices.end(), bound) - indices.begin());
+    };
+    const uint64_t from = all ? 0 : at(low);
+    const uint64_t to = all ? source.count : at(high);
+    const auto count = static_cast<uint32_t>(to - from);
+    packEntries(source.here, from, to, exchange.layout.indexBytes, frame + kFrameHeaderBytes);
+    std::memcpy(frame + offsetof(FrameHeader, count), &count, sizeof count);
+  } else {
+    comm.kernels().vectors()->pack(source.there, low, high, exchange.layout, frame, exchange.stream);
+  }
+  comm.kernels().seal({frame, exchange.layout, operation.identity(), nullptr, comm.transport().checksumsPayload()},
+                      exchange.stream);
 }
 
 void viewFrames(std::span<const std::byte* const> frames, std::span<ListView> lists) {
@@ -69,49 +129,61 @@ void viewFrames(std::span<const std::byte* const> frames, std::span<ListView> li
 
 // finish gets every rank's list.
 template <class FinishLists>
-Status exchangeEntries(Communicator& comm, Exchange& exchange, const Entries& entries, FinishLists finish) {
-  const std::vector<uint64_t>& cut = exchange.cut;
+Status exchangeEntries(Communicator& comm, Exchange& exchange, const Source& source, FinishLists finish) {
   FullRound& round = exchange.round;
   Operation operation;
   operation.plan = exchange.plan;
-  const Status status = comm.operate(operation, [&](Operation& op) -> Status {
-    for (size_t f = 0; f < exchange.frames.size(); ++f)
-      fillFrame(comm, exchange, op, entries, cut.empty() ? 0 : cut[f], cut.empty() ? entries.count() : cut[f + 1],
-                exchange.frames[f]);
-    SC_TRY(cut.empty() ? round.sameToAll(op, exchange.frames[0], {}) : round.oneToEach(op, exchange.frames, {}));
+  operation.stream = exchange.stream;
+  Status status = comm.operate(operation, [&](Operation& op) -> Status {
+    for (size_t f = 0; f < exchange.frames.size(); ++f) fillFrame(comm, exchange, op, source, f);
+    SC_TRY(exchange.bounds.empty() ? round.sameToAll(op, exchange.frames[0], exchange.stream)
+                                   : round.oneToEach(op, exchange.frames, exchange.stream));
     const FrameExpectation identity = op.identity();
     const bool withPayload = comm.transport().checksumsPayload();
-    SC_TRY(
-        comm.kernels().open({round.frames(), round.bytes(), exchange.layout, identity, nullptr, {}, withPayload}, {}));
+    SC_TRY(comm.kernels().open({round.frames(), round.bytes(), exchange.layout, identity, nullptr, {}, withPayload},
+                               exchange.stream));
     viewFrames(round.frames(), exchange.lists);
     return finish(exchange.lists);
   });
+  if (!comm.onHost() && status.ok()) {
+    status = comm.settle(exchange.stream, 0);
+    // Peers may still be reading this rank's frames, on a device of their own.
+    Status allDone = agree(comm, "done", {}).takeStatusOrOk();
+    if (status.ok()) status = std::move(allDone);
+  }
   sparsecollStats_t step{};
   step.opsStarted = 1;
   step.opsCompleted = status.ok() ? 1 : 0;
   step.bytesSent = step.lastBytesSent = operation.sentBytes;
   step.bytesReceived = operation.receivedBytes;
   step.lastSequence = operation.sequence;
-  step.lastSelected = entries.count();
+  step.lastSelected = source.count;
   comm.addStats(step);
   return status;
 }
 
-Status mergeInto(Communicator& comm, std::span<const ListView> lists, uint32_t indexBytes, const Finish& finish,
-                 sparsecollVector_t& out) {
+Status mergeInto(Communicator& comm, Exchange& exchange, const Finish& finish, sparsecollVector_t& out) {
   MergeArgs args;
-  args.lists = lists;
+  args.lists = exchange.lists;
   args.accumulateType = accumulateOf(out);
   args.n = out.length;
   args.finish = finish;
-  args.indexBytes = indexBytes;
+  args.indexBytes = exchange.layout.indexBytes;
   args.outIndices = out.indices;
   args.outValues = out.values;
   args.outType = static_cast<sparsecollDataType_t>(out.dataType);
   args.outCount = out.count;
   args.outCapacity = out.capacity;
+  if (!comm.onHost()) return exchange.merge.run(comm, args, out, exchange.stream);
   SC_TRY(comm.kernels().merge(args, {}));
-  widenIndices(out, indexBytes, *out.count);
+  widenIndices(out, args.indexBytes, *out.count);
+  return {};
+}
+
+Status sumVectors(Communicator& comm, Exchange& exchange, const Source& source, const Finish& finish,
+                  sparsecollVector_t& out) {
+  SC_TRY(exchangeEntries(comm, exchange, source,
+                         [&](const std::vector<ListView>&) { return mergeInto(comm, exchange, finish, out); }));
   out.flags |= SPARSECOLL_SORTED;
   return {};
 }
@@ -134,82 +206,84 @@ Result<std::vector<uint64_t>> readBounds(const uint64_t* bounds, uint64_t length
   return cuts;
 }
 
+// The ranks' lists one behind the other; sorted: whether the whole is.
+Status appendHere(std::span<const ListView> lists, uint32_t indexBytes, sparsecollVector_t& out, bool& sorted) {
+  uint64_t total = 0;
+  for (const ListView& list : lists) total += *list.count;
+  *out.count = total;
+  if (total > out.capacity) return fail(sparsecollCapacity, "{} entries for {} slots", total, out.capacity);
+  uint64_t written = 0;
+  uint64_t previous = 0;
+  sorted = true;
+  for (const ListView& list : lists) {
+    const auto* const values =
+        static_cast<const std::byte*>(list.indices) + alignUp(uint64_t{*list.count} * indexBytes, 16);
+    for (uint32_t i = 0; i < *list.count; ++i, ++written) {
+      const uint64_t index = indexBytes == 8 ? static_cast<const uint64_t*>(list.indices)[i]
+                                             : static_cast<const uint32_t*>(list.indices)[i];
+      if (index >= out.length) return fail(sparsecollCorrupted, "index {} of {}", index, out.length);
+      sorted = sorted && (written == 0 || index > previous);
+      previous = index;
+      if (indexBytesOf(out) == 8)
+        static_cast<uint64_t*>(out.indices)[written] = index;
+      else
+        static_cast<uint32_t*>(out.indices)[written] = static_cast<uint32_t>(index);
+      withElement(static_cast<sparsecollDataType_t>(out.dataType), [&]<class T>(T) {
+        using A = typename Element<T>::Accumulate;
+        static_cast<T*>(out.values)[written] = Element<T>::store(reinterpret_cast<const A*>(values)[i]);
+      });
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status allReduceVector(Communicator& comm, const sparsecollVector_t* in, sparsecollVector_t* out,
-                       const sparsecollParams_t* userParams) {
+                       const sparsecollParams_t* userParams, Stream stream) {
   SC_TRY(checkInOut(in, out));
   sparsecollParams_t params{};
   if (userParams != nullptr) {
     SC_TRY(params, readParams(userParams));
   }
-  SC_TRY(const Entries entries, readEntries("in", *in));
+  SC_TRY(const Source source, readSource(comm, *in, Order::kSummed, stream));
   const Finish finish{params.op == sparsecollAvg ? static_cast<double>(comm.ranks()) : 1.0,
                       params.outputScale == 0 ? 1.0 : params.outputScale};
-  SC_TRY(Exchange exchange, prepare(comm, "AllReduceVector", *in, entries.count(),
-                                    {{"op", static_cast<uint64_t>(params.op)},
-                                     {"outputScale", std::bit_cast<uint64_t>(finish.scale)},
-                                     {"tag", params.tag}},
-                                    {}));
-  return exchangeEntries(comm, exchange, entries, [&](const std::vector<ListView>& lists) {
-    return mergeInto(comm, lists, exchange.layout.indexBytes, finish, *out);
-  });
+  const std::vector<Agreed> further = {{"op", static_cast<uint64_t>(params.op)},
+                                       {"outputScale", std::bit_cast<uint64_t>(finish.scale)},
+                                       {"tag", params.tag}};
+  SC_TRY(Exchange exchange,
+         prepare(comm, {"AllReduceVector", *in, *out, source.count, Joined::kSum, further, {}, stream}));
+  return sumVectors(comm, exchange, source, finish, *out);
 }
 
 Status reduceScatterVector(Communicator& comm, const sparsecollVector_t* in, sparsecollVector_t* out,
-                           const uint64_t* userBounds) {
+                           const uint64_t* userBounds, Stream stream) {
   SC_TRY(checkInOut(in, out));
-  SC_TRY(const std::vector<uint64_t> bounds, readBounds(userBounds, in->length, static_cast<size_t>(comm.ranks())));
-  SC_TRY(const Entries entries, readEntries("in", *in));
+  SC_TRY(std::vector<uint64_t> bounds, readBounds(userBounds, in->length, static_cast<size_t>(comm.ranks())));
+  SC_TRY(const Source source, readSource(comm, *in, Order::kSummed, stream));
   std::vector<Agreed> cuts;
-  std::vector<uint64_t> cut;
-  for (const uint64_t bound : bounds) {
-    cuts.push_back({"bound", bound});
-    const auto at = std::lower_bound(entries.indices.begin(), entries.indices.end(), bound);
-    cut.push_back(static_cast<uint64_t>(at - entries.indices.begin()));
-  }
-  SC_TRY(Exchange exchange, prepare(comm, "ReduceScatterVector", *in, entries.count(),
-                                    {{"bounds", hashOf("bounds", cuts)}}, std::move(cut)));
-  return exchangeEntries(comm, exchange, entries, [&](const std::vector<ListView>& lists) {
-    return mergeInto(comm, lists, exchange.layout.indexBytes, {}, *out);
-  });
+  for (const uint64_t bound : bounds) cuts.push_back({"bound", bound});
+  const std::vector<Agreed> further = {{"bounds", hashOf("bounds", cuts)}};
+  SC_TRY(Exchange exchange, prepare(comm, {"ReduceScatterVector", *in, *out, source.count, Joined::kSum, further,
+                                           std::move(bounds), stream}));
+  return sumVectors(comm, exchange, source, {}, *out);
 }
 
-Status allGatherVector(Communicator& comm, const sparsecollVector_t* in, sparsecollVector_t* out) {
+Status allGatherVector(Communicator& comm, const sparsecollVector_t* in, sparsecollVector_t* out, Stream stream) {
   SC_TRY(checkInOut(in, out));
-  SC_TRY(const Entries entries, readEntries("in", *in, true));
-  SC_TRY(Exchange exchange, prepare(comm, "AllGatherVector", *in, entries.count(), {}, {}));
-  return exchangeEntries(comm, exchange, entries, [&](const std::vector<ListView>& lists) -> Status {
-    uint64_t total = 0;
-    for (const ListView& list : lists) total += *list.count;
-    *out->count = total;
-    if (total > out->capacity) return fail(sparsecollCapacity, "{} entries for {} slots", total, out->capacity);
-    uint64_t written = 0;
-    uint64_t previous = 0;
-    bool sorted = true;
-    const uint32_t indexBytes = exchange.layout.indexBytes;
-    for (const ListView& list : lists) {
-      const auto* const values =
-          static_cast<const std::byte*>(list.indices) + alignUp(uint64_t{*list.count} * indexBytes, 16);
-      for (uint32_t i = 0; i < *list.count; ++i, ++written) {
-        const uint64_t index = indexBytes == 8 ? static_cast<const uint64_t*>(list.indices)[i]
-                                               : static_cast<const uint32_t*>(list.indices)[i];
-        if (index >= out->length) return fail(sparsecollCorrupted, "index {} of {}", index, out->length);
-        sorted = sorted && (written == 0 || index > previous);
-        previous = index;
-        if (indexBytesOf(*out) == 8)
-          static_cast<uint64_t*>(out->indices)[written] = index;
-        else
-          static_cast<uint32_t*>(out->indices)[written] = static_cast<uint32_t>(index);
-        withElement(static_cast<sparsecollDataType_t>(out->dataType), [&]<class T>(T) {
-          using A = typename Element<T>::Accumulate;
-          static_cast<T*>(out->values)[written] = Element<T>::store(reinterpret_cast<const A*>(values)[i]);
-        });
-      }
-    }
-    out->flags = sorted ? out->flags | SPARSECOLL_SORTED : out->flags & ~SPARSECOLL_SORTED;
+  SC_TRY(const Source source, readSource(comm, *in, Order::kAsGiven, stream));
+  SC_TRY(Exchange exchange, prepare(comm, {"AllGatherVector", *in, *out, source.count, Joined::kRow, {}, {}, stream}));
+  const uint32_t indexBytes = exchange.layout.indexBytes;
+  bool sorted = false;
+  SC_TRY(exchangeEntries(comm, exchange, source, [&](const std::vector<ListView>& lists) -> Status {
+    if (comm.onHost()) return appendHere(lists, indexBytes, *out, sorted);
+    exchange.append.run(comm, lists, indexBytes, *out, stream);
     return {};
-  });
+  }));
+  if (!comm.onHost()) sorted = exchange.append.isSorted(comm, stream);
+  out->flags = sorted ? out->flags | SPARSECOLL_SORTED : out->flags & ~SPARSECOLL_SORTED;
+  return {};
 }
 
 }  // namespace sparsecoll

@@ -172,14 +172,14 @@ class ThreadsTransport final : public Transport {
     return {};
   }
 
-  // The streams see to it that nobody writes to a vector before it is read, nor returns it before it is written. Nobody
-  // looks whether the sum is finite: the host would have to wait for that.
+  // The streams see to it that nobody writes to a vector before it is read, nor returns it before it is written.
+  // Whether the sum is finite the host would have to wait for: kernels note it where they are asked to.
   Status sumOnDevices(Operation& operation, const DenseArgs& args, Stream stream) {
     const Part part = ownPart(args);
     setSlabs(part.begin, args.type);
-    kernels_->denseSum(
-        {slabIn_, slabOut_, args.type, part.end - part.begin, args.inputScale, args.finish, args.accumulate, nullptr},
-        stream);
+    kernels_->denseSum({slabIn_, slabOut_, args.type, part.end - part.begin, args.inputScale, args.finish,
+                        args.accumulate, args.nonFiniteAt},
+                       stream);
     countDense(operation, args, part);
     return exchangeHeader(operation, group_->offer(rank_, operation.sequence).done, 0);
   }

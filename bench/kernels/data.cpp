@@ -166,7 +166,7 @@ void TopKLoop::step() {
   selection_->pass(input, {});
   selection_->cut(target, {});
   const sparsecoll::ListView selected{indices_.as<>(), values_.as<>(), &count_};
-  hostKernels().zeroAt(acc_.as<>(), sparsecoll::Element<float>::kType, data_.n(), selected, {});
+  hostKernels().zeroAt(acc_.as<>(), sparsecoll::Element<float>::kType, data_.n(), selected, nullptr, {});
 }
 
 }  // namespace bench

@@ -19,8 +19,8 @@
    GetStats, ReducerGetStats and GetLastError may be called from any thread at any moment.
    Streams. On host communicators the stream must be NULL and every call has finished when it returns. On devices calls
    of reducers only enqueue on the stream (NULL: the default one); every rank calls them from its own thread. What goes
-   wrong there CommWait tells. Vectors lie on the rank's device; sparse vectors, transactional reducers and
-   sparsecollNonFiniteError are Unsupported there.
+   wrong there CommWait tells: NonFinite, too, where that is an error. Vectors lie on the rank's device. Calls on sparse
+   vectors wait for the stream, also on devices, and return what went wrong, in work enqueued before them as well.
    Memory. Input and output are equal or disjoint; a partial overlap is InvalidArgument. Pointers need the alignment of
    their element type. Structs, strings and arrays passed in are copied before a call returns. */
 #ifndef SPARSECOLL_H_
@@ -326,7 +326,8 @@ typedef struct {
   uint64_t scheduleSteps;        /* > 0 with a schedule; counted are steps that got as far as their exchange */
 } sparsecollReducerConfig_t;
 
-/* Counters of a reducer or a communicator on this rank. Times are nanoseconds, sizes bytes, last*: the latest step. */
+/* Counters of a reducer or a communicator on this rank. Times are nanoseconds, sizes bytes, last*: the latest step. On
+   devices times are those of the latest step that the device has finished, and 0 before there is one. */
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   uint64_t opsStarted, opsCompleted;

@@ -87,7 +87,7 @@ TEST_CASE("what is given back and what is flushed has the host's bits") {
     ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
       A* const acc = outcome.copyOf(vectorOf<A>(off + n, fill == Fill::kHostile ? Fill::kSmooth : fill, 5)) + off;
       T* const x = outcome.copyOf(vectorOf<T>(off + n, fill, 6)) + off;
-      kernels.addFinite(acc, Element<A>::kType, x, Element<T>::kType, n, 0.3, stream);
+      kernels.addFinite(acc, Element<A>::kType, x, Element<T>::kType, n, 0.3, nullptr, stream);
       kernels.flush(acc, Element<A>::kType, x, Element<T>::kType, n, stream);
     });
   });
@@ -107,6 +107,40 @@ TEST_CASE("NaN and Inf leave the residual where some rank has met them, and only
     });
 }
 
+TEST_CASE("what a step changed is put back where it came to nothing, and only there") {
+  TwoBackEnds ends(someNeed());
+  for (const uint32_t met : {0u, 1u})
+    for (const bool undoes : {false, true})
+      forVectors([&]<class T>(uint64_t n, uint64_t off, Fill fill) {
+        if constexpr (std::is_floating_point_v<T>)
+          ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
+            Control control{};
+            control.anyNonFinite = met;
+            outcome.end(kernels.conclude({&control, {}, undoes, false}, stream));
+            *outcome.room<uint32_t>(1) = control.takesEffect;
+            const std::vector<T> before = vectorOf<T>(off + n, fill, 10);
+            T* const acc = outcome.copyOf(vectorOf<T>(off + n, fill, 11)) + off;
+            kernels.restore(acc, before.data() + off, Element<T>::kType, n, &control, stream);
+          });
+      });
+}
+
+TEST_CASE("NonFinite is told once and keeps no kernel from its work") {
+  TwoBackEnds ends(someNeed());
+  Kernels& device = ends.device();
+  Control control{};
+  control.anyNonFinite = 1;
+  REQUIRE(device.conclude({&control, {41, 0}, true, true}, ends.stream()).ok());
+  CHECK(control.takesEffect == 0);
+  std::vector<float> acc(100, HUGE_VALF);
+  device.clearNonFinite(acc.data(), sparsecollFloat32, acc.size(), &control, ends.stream());
+  CHECK(acc == std::vector<float>(100, 0.0f));
+  const Status told = device.findings(ends.stream(), Deadline::in(600000));
+  CHECK(told.result() == sparsecollNonFinite);
+  CHECK(std::string(told.failure().text.c_str()).find("operation 41") != std::string::npos);
+  CHECK(device.findings(ends.stream(), Deadline::in(600000)).ok());
+}
+
 TEST_CASE("once something is wrong the residual stays as it is") {
   TwoBackEnds ends(someNeed());
   Kernels& device = ends.device();
@@ -121,7 +155,7 @@ TEST_CASE("once something is wrong the residual stays as it is") {
   control.anyNonFinite = 1;
   REQUIRE(device.checkOrder(wrong.views()[0], 1000, stream).ok());
   device.clearNonFinite(acc.data(), sparsecollFloat32, 1000, &control, stream);
-  device.addFinite(acc.data(), sparsecollFloat32, x.data(), sparsecollFloat32, 1000, 1, stream);
+  device.addFinite(acc.data(), sparsecollFloat32, x.data(), sparsecollFloat32, 1000, 1, nullptr, stream);
   device.flush(acc.data(), sparsecollFloat32, x.data(), sparsecollFloat32, 1000, stream);
   CHECK(difference(acc, accBefore) == "");
   CHECK(difference(x, xBefore) == "");

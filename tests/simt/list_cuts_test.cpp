@@ -280,7 +280,7 @@ TEST_CASE("gather, sumValues, zeroAt and settle") {
       A* const acc = outcome.copyOf(all.values);
       List to = listIn<A>(outcome, kN, List::Values::kApart);
       outcome.end(kernels.gather(acc, type, all.values.size(), lists.views()[0], to, stream));
-      kernels.zeroAt(acc, type, all.values.size(), lists.views()[1], stream);
+      kernels.zeroAt(acc, type, all.values.size(), lists.views()[1], nullptr, stream);
       std::vector<const void*> from(20, all.values.data());
       const uint32_t count = 5000;
       for (const size_t ranks : {1, 3, 20})
@@ -320,12 +320,12 @@ TEST_CASE("while something is wrong acc stays as it is") {
   to.count = &count;
   Kernels& device = both.device();
   (void)device.gather(acc.data(), sparsecollFloat32, kN, spoiled.views()[0], to, both.stream());
-  device.zeroAt(acc.data(), sparsecollFloat32, kN, lists.views()[0], both.stream());
+  device.zeroAt(acc.data(), sparsecollFloat32, kN, lists.views()[0], nullptr, both.stream());
   const SettleArgs args{acc.data(), sparsecollFloat32, kN, lists.views()[0], lists.views(), lists.views()};
   device.settle(args, both.stream());
   CHECK(std::count(acc.begin(), acc.end(), 3.0f) == static_cast<long>(kN));
   CHECK(device.findings(both.stream(), Deadline::in(600000)).result() == sparsecollCorrupted);
-  device.zeroAt(acc.data(), sparsecollFloat32, kN, lists.views()[0], both.stream());
+  device.zeroAt(acc.data(), sparsecollFloat32, kN, lists.views()[0], nullptr, both.stream());
   CHECK(std::count(acc.begin(), acc.end(), 0.0f) == static_cast<long>(*lists.views()[0].count));
 }
 

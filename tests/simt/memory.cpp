@@ -41,6 +41,12 @@ const std::pair<const uintptr_t, Allocation>* find(const void* pointer) {
   return numberOf(pointer) - next->first < next->second.bytes ? &*next : nullptr;
 }
 
+bool onDevice(const void* pointer) {
+  const std::scoped_lock lock(registry().mutex);
+  const auto* const found = find(pointer);
+  return found && found->second.type == cudaMemoryTypeDevice;
+}
+
 cudaError_t allocate(void** pointer, size_t bytes, cudaMemoryType type) {
   if (!pointer) return cudaErrorInvalidValue;
   *pointer = nullptr;
@@ -188,6 +194,10 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   SIMT_ENTER();
+  if (!simt::onDevice(to) || !simt::onDevice(from)) {
+    static ::simt::Counter ofTheHost("cudaMemcpyAsync of host memory");
+    (void)ofTheHost.enter();
+  }
   return finish(simt::copy(to, from, bytes, kind, stream));
 }
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {

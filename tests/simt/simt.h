@@ -36,7 +36,8 @@ void clearErrors();
 // How long a block may do nothing but poll.
 void patience(unsigned milliseconds);
 
-// Calls of the runtime so far, by name.
+// Calls of the runtime so far, by name; "cudaMemcpyAsync of host memory" counts those of them that do not stay on
+// devices.
 uint64_t calls(const std::string& name);
 std::map<std::string, uint64_t> calls();
 void resetCalls();

@@ -1,8 +1,8 @@
 // The host kernels that are one loop each, and frames from seal to open.
 #include "host/host_kernels.h"
 
-#include "tests/support/catch.h"
 #include <vector>
+#include "tests/support/catch.h"
 
 #include "core/memory.h"
 #include "tests/unit/data.h"
@@ -208,7 +208,8 @@ TEMPLATE_TEST_CASE("zeroAt clears what the list names and nothing outside the ve
   const std::vector<uint32_t> indices = {0, 500, 999, 1000, 0xffffffff};
   for (const size_t i : {0, 500, 999}) wanted[i] = 0;
   const uint32_t count = 5;
-  host::makeHostKernels()->zeroAt(acc.data(), Element<TestType>::kType, kLength, {indices.data(), nullptr, &count}, {});
+  host::makeHostKernels()->zeroAt(acc.data(), Element<TestType>::kType, kLength, {indices.data(), nullptr, &count},
+                                  nullptr, {});
   CHECK(difference(acc.values(), wanted) == "");
   CHECK(acc.intact());
 }

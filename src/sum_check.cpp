@@ -1,0 +1,58 @@
+#include "src/sum_check.h"
+
+#include "core/checked.h"
+#include "selectors/rules.h"
+
+namespace sparsecoll {
+
+namespace {
+
+// No entries, but what names NaN and Inf.
+constexpr FrameLayout kLayout{0, sizeof(uint32_t), 0};
+
+}  // namespace
+
+Result<std::unique_ptr<SumCheck>> SumCheck::make(Kernels& kernels, Transport& transport, uint64_t n,
+                                                 const std::shared_ptr<MemoryBudget>& budget) {
+  const auto ranks = static_cast<uint64_t>(transport.ranks());
+  const uint64_t factsAt = alignUp(sizeof(Control), 64);
+  const uint64_t poisonAt = factsAt + alignUp(ranks * sizeof(RankFacts), 64);
+  std::unique_ptr<SumCheck> check(new SumCheck(kernels));
+  check->withPayload_ = transport.checksumsPayload();
+  SC_TRY(check->control_, kernels.allocate(poisonAt + ranks * kMaxNonFiniteIndices * sizeof(uint32_t), budget));
+  SC_TRY(check->window_, transport.makeWindow(2 * kLayout.capacityBytes(), budget));
+  SC_TRY(check->round_, FullRound::make(transport, kernels, kLayout, budget));
+  Control control{};
+  control.n = n;
+  control.rank = static_cast<uint32_t>(transport.rank());
+  control.ranks = static_cast<uint32_t>(ranks);
+  control.facts = reinterpret_cast<RankFacts*>(check->control_.as<>() + factsAt);
+  control.poison = reinterpret_cast<uint32_t*>(check->control_.as<>() + poisonAt);
+  kernels.copy(check->control(), &control, sizeof control, {});
+  return check;
+}
+
+uint32_t* SumCheck::begin(Stream stream) {
+  uint32_t* const count = &control()->nonFinite.count;
+  kernels_.fillZero(count, sizeof *count, stream);
+  return count;
+}
+
+Status SumCheck::tell(Operation& operation, Stream stream) {
+  std::byte* const own = window_->data() + (operation.turn % 2) * kLayout.capacityBytes();
+  kernels_.fillZero(own, kFrameHeaderBytes, stream);
+  kernels_.seal({own, kLayout, operation.identity(), control(), withPayload_}, stream);
+  SC_TRY(round_.sameToAll(operation, own, stream));
+  SC_TRY(kernels_.open({round_.frames(), round_.bytes(), kLayout, operation.identity(), control(), {}, withPayload_},
+                       stream));
+  kernels_.apply(kAdvance, control(), stream);
+  return kernels_.conclude({control(), operation.identity(), true, true}, stream);
+}
+
+uint64_t SumCheck::stepsMet(Stream stream) const {
+  Control control{};
+  kernels_.copy(&control, control_.as<>(), sizeof control, stream);
+  return control.totals.nonFinite;
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,152 @@
+// What a step on a device asks of the runtime, what it tells of its time, and what it and its reducer hold.
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "tests/simt/include/nvtx3/nvToolsExt.h"
+#include "tests/simt/simt.h"
+#include "tests/support/catch.h"
+#include "tests/support/group.h"
+
+using namespace sparsecoll::test;
+
+namespace {
+
+constexpr int kDevice = 0;
+
+// All that a step may call: nothing that allocates, waits, or copies to or from the host.
+const std::set<std::string> kOfAStep = {"cudaLaunchKernelEx", "cudaLaunchKernelExC",   "cudaEventRecord",
+                                        "cudaEventQuery",     "cudaEventElapsedTime",  "cudaStreamWaitEvent",
+                                        "cudaMemsetAsync",    "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo",
+                                        "cudaGetLastError",   "cudaMemcpyAsync"};  // on the device; one of host memory
+                                                                                   // is counted as another call, too
+
+std::vector<std::string> allPresets() {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
+  return names;
+}
+
+sparsecollParams_t paramsOf(const std::string& name, double density) {
+  return preset(name.c_str(), name == "dense" ? 0 : density);
+}
+
+void checkCalls(const std::string& name, bool transactional, bool isError) {
+  CAPTURE(name, transactional, isError);
+  sparsecollReducerConfig_t reducerConfig = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  reducerConfig.transactional = transactional ? 1 : 0;
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  if (isError) config.nonFinite = sparsecollNonFiniteError;
+  Group group(2, 5003, sparsecollFloat32, paramsOf(name, 0.02), &reducerConfig, &config, kDevice);
+  if (group.created()[0] == sparsecollInvalidArgument && transactional) return;  // dense has no residual
+  REQUIRE(group.created() == all(2, sparsecollSuccess));
+  group.fillRandom(1);
+  REQUIRE(group.step() == all(2, sparsecollSuccess));
+  const simt::Memory before = simt::liveMemory();
+  const uint64_t objects = simt::liveObjects();
+  simt::resetCalls();
+  for (uint64_t step = 2; step < 5; ++step) {
+    group.fillRandom(step);
+    if (step == 3) group.gradients[1].set(100, HUGE_VAL);
+    REQUIRE(group.step() == all(2, sparsecollSuccess));
+  }
+  uint64_t launches = 0;
+  for (const auto& [call, count] : simt::calls()) {
+    if (count == 0) continue;
+    CAPTURE(call, count);
+    CHECK(kOfAStep.count(call) == 1);
+    if (call.starts_with("cudaLaunchKernel")) launches += count;
+  }
+  CHECK(launches > 0);
+  CHECK(simt::liveMemory().allocations == before.allocations);
+  CHECK(simt::liveObjects() == objects);
+}
+
+}  // namespace
+
+TEST_CASE("after the first one a step allocates nothing, waits for nothing and copies nothing to the host") {
+  for (const std::string& name : allPresets())
+    for (const bool transactional : {false, true})
+      for (const bool isError : {false, true}) checkCalls(name, transactional, isError);
+  simt::clearErrors();
+}
+
+TEST_CASE("on devices, too, a reducer holds what it says and no more than its method declares") {
+#ifdef SPARSECOLL_TEST_SANITIZED
+  constexpr uint64_t kLengths[] = {3001};
+#else
+  constexpr uint64_t kLengths[] = {1000, 1u << 20};
+#endif
+  for (const std::string& name : allPresets())
+    for (const uint64_t n : kLengths)
+      for (const int ranks : {1, 4, 8}) {
+        CAPTURE(name, n, ranks);
+        Group group(ranks, n, sparsecollFloat32, paramsOf(name, 0.01), nullptr, nullptr, kDevice);
+        REQUIRE(group.created() == all(ranks, sparsecollSuccess));
+        const sparsecollReducerInfo_t info = group.info();
+        if (name != "dense") CHECK(info.workspaceBytes <= info.memoryBoundBytes);
+        uint64_t held = 0;
+        for (int rank = 0; rank < ranks; ++rank) held += infoOf(group.reducer(rank)).workspaceBytes;
+        if (name != "dense") CHECK(held >= static_cast<uint64_t>(ranks) * n * 4);
+        CHECK(group.stats(0).workspacePeakBytes <= std::max(info.memoryBoundBytes, info.workspaceBytes));
+      }
+}
+
+TEST_CASE("what a reducer took from a device it gives back") {
+  const simt::Memory before = simt::liveMemory();
+  const uint64_t objects = simt::liveObjects();
+  {
+    Group group(3, 5003, sparsecollFloat32, paramsOf("spardl", 0.02), nullptr, nullptr, kDevice);
+    group.fillRandom(1);
+    CHECK(group.step() == all(3, sparsecollSuccess));
+    CHECK(simt::liveMemory().bytes > before.bytes);
+  }
+  CHECK(simt::liveMemory().bytes == before.bytes);
+  CHECK(simt::liveObjects() == objects);
+}
+
+TEST_CASE("the phases of a step are ranges of tracing tools") {
+  Group group(1, 5003, sparsecollFloat32, paramsOf("topka", 0.02), nullptr, nullptr, kDevice);
+  group.fillRandom(1);
+  simt::resetRanges();
+  REQUIRE(group.step() == all(1, sparsecollSuccess));
+  CHECK(simt::ranges() == std::vector<std::string>{"+select", "-", "+exchange", "-", "+scatter", "-"});
+}
+
+TEST_CASE("times of the last finished step are in the stats, and asking for them waits for nothing") {
+  for (const char* const name : {"topka", "dense"}) {
+    CAPTURE(name);
+    Group group(2, 200003, sparsecollFloat32, paramsOf(name, 0.02), nullptr, nullptr, kDevice);
+    CHECK(group.stats(0).lastTotalNs == 0);
+    group.fillRandom(1);
+    REQUIRE(group.step() == all(2, sparsecollSuccess));
+    const sparsecollStats_t stats = group.stats(0);
+    CHECK(stats.lastTotalNs > 0);
+    CHECK(stats.lastTotalNs == stats.lastSelectNs + stats.lastExchangeNs + stats.lastScatterNs);
+    if (std::string(name) == "topka") {
+      CHECK(stats.lastSelectNs > 0);
+      CHECK(stats.lastExchangeNs > 0);
+      CHECK(stats.lastScatterNs > 0);
+    }
+    simt::resetCalls();
+    (void)group.stats(0);
+    CHECK(simt::calls("cudaStreamSynchronize") == 0);
+    CHECK(simt::calls("cudaEventSynchronize") == 0);
+    CHECK(simt::calls("cudaDeviceSynchronize") == 0);
+  }
+}
+
+TEST_CASE("a failed launch is told with the kernel's name and size") {
+  Group group(1, 5003, sparsecollFloat32, paramsOf("topka", 0.02), nullptr, nullptr, kDevice);
+  group.fillRandom(1);
+  REQUIRE(group.step() == all(1, sparsecollSuccess));
+  simt::failCall("cudaLaunchKernelEx", 1, cudaErrorLaunchOutOfResources);
+  const sparsecollResult_t stepped = group.step()[0];
+  const sparsecollResult_t waited = sparsecollCommWait(group.ranks()[0], nullptr, 0);
+  simt::forgetFailures();
+  CHECK((stepped == sparsecollCudaError || waited == sparsecollCudaError));
+  const std::string text = failureOf(group.ranks()[0]).text;
+  CAPTURE(text);
+  CHECK(text.find("passTiles over 5003 elements on device 0") != std::string::npos);
+}
