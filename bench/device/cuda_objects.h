@@ -23,6 +23,10 @@ inline void checkCuda(cudaError_t error, const char* call) {
   throw EnvironmentError(text);
 }
 
+// Waits for everything. Streams here do not wait for the default one, on which memory is cleared and loaded; and
+// loading from ordinary memory may return while the device still has to write.
+inline void waitForDevice() { checkCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
 // Device memory for `count` of T; zeroed.
 template <class T>
 class DeviceArray {
@@ -34,6 +38,7 @@ class DeviceArray {
     checkCuda(cudaMalloc(&data, count * sizeof(T)), "cudaMalloc");
     data_ = static_cast<T*>(data);
     checkCuda(cudaMemset(data_, 0, count * sizeof(T)), "cudaMemset");
+    waitForDevice();
   }
   DeviceArray(DeviceArray&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
@@ -50,6 +55,7 @@ class DeviceArray {
   uint64_t count() const { return count_; }
   void load(const T* from, uint64_t count) const {
     checkCuda(cudaMemcpy(data_, from, count * sizeof(T), cudaMemcpyDefault), "cudaMemcpy");
+    waitForDevice();
   }
 
  private:

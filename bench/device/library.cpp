@@ -24,13 +24,17 @@ constexpr uint64_t kMostWaitMs = 600000;
 
 Device::Device(int ordinal, const sparsecoll::WorkspaceNeed& need)
     : kernels_(take(sparsecoll::cuda::makeCudaKernels(ordinal))),
-      workspace_(take(kernels_->makeWorkspace(need, nullptr))) {}
+      workspace_(take(kernels_->makeWorkspace(need, nullptr))) {
+  waitForDevice();
+}
 
 void Device::finish() const { check(kernels_->findings(stream(), sparsecoll::Deadline::in(kMostWaitMs))); }
 
 std::unique_ptr<sparsecoll::Selection> Device::select(sparsecoll::PlanFunction plan,
                                                       const sparsecoll::SelectionRequest& request) const {
-  return take(sparsecoll::Selection::make(plan, request, *kernels_, nullptr));
+  auto selection = take(sparsecoll::Selection::make(plan, request, *kernels_, nullptr));
+  waitForDevice();
+  return selection;
 }
 
 DeviceList::DeviceList(const std::vector<uint32_t>& indices, float value) : DeviceList(indices.size()) {

@@ -51,6 +51,7 @@ Outcome deftShare(const Vectors& vectors, double density) {
   for (uint64_t i = 0; i < norms.size(); ++i) norms[i] = unit(mixBits(i));
   checkCuda(cudaMemcpy(selection->tables().survey, norms.data(), norms.size() * sizeof(double), cudaMemcpyDefault),
             "cudaMemcpy");
+  waitForDevice();
   Outcome outcome = timed(vectors, *selection, sparsecoll::kDeftShare);
   std::vector<uint64_t> entries(selection->surveyLength());
   checkCuda(cudaMemcpy(entries.data(), selection->tables().fragments.entries, entries.size() * sizeof(uint64_t),

@@ -30,12 +30,14 @@ DeviceMemory::DeviceMemory(uint64_t bytes) {
   checkCuda(cudaMalloc(&data, std::max<uint64_t>(bytes, 1)), "cudaMalloc");
   data_.reset(data);
   checkCuda(cudaMemset(data, 0, bytes), "cudaMemset");
+  waitForDevice();
 }
 
 void DeviceMemory::Free::operator()(void* data) const { (void)cudaFree(data); }
 
 void DeviceMemory::load(const void* from, uint64_t bytes) const {
   checkCuda(cudaMemcpy(data_.get(), from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  waitForDevice();
 }
 
 void copyToHost(void* to, const void* from, uint64_t bytes) {
