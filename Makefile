@@ -47,7 +47,11 @@ summary: ## what the latest tests said
 	  sed -n '/tests passed/,$$p' build/$$preset/ctest.log 2> /dev/null || echo "no finished test run"; \
 	done
 
-demo: setup build ## train a network with dense and sparse gradients, side by side
+demo: setup ## train a network with dense and sparse gradients, side by side
+	@echo "== release: configure"
+	cmake --preset release
+	@echo "== release: build what the demo runs, $(JOBS) at once"
+	cmake --build --preset release -j $(JOBS) --target demo
 	@scripts/demo
 
 bench: setup build ## speed of this machine: sparse against dense all-reduce

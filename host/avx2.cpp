@@ -56,7 +56,29 @@ struct Marks {
   }
 };
 
+// Sums of squares in kSquareLanes lanes, held in registers as far as there are any. add(j, x): x is a block's j-th
+// vector.
+struct Squares {
+  static constexpr uint64_t kVectors = kSquareLanes / 4;
+  __m256d sums[kVectors];
+  explicit Squares(const double* lanes) {
+    for (uint64_t v = 0; v < kVectors; ++v) sums[v] = _mm256_loadu_pd(lanes + 4 * v);
+  }
+  void store(double* lanes) const {
+    for (uint64_t v = 0; v < kVectors; ++v) _mm256_storeu_pd(lanes + 4 * v, sums[v]);
+  }
+  void add(uint64_t j, __m256 x) {
+    square(2 * j, _mm256_cvtps_pd(_mm256_castps256_ps128(x)));
+    square(2 * j + 1, _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)));
+  }
+  void add(uint64_t j, __m256d x) { square(j, x); }
+
+ private:
+  void square(uint64_t v, __m256d x) { sums[v % kVectors] = _mm256_fmadd_pd(x, x, sums[v % kVectors]); }
+};
+
 struct Float8Lanes : Marks {
+  using Sums = Squares;
   using A = float;
   using Vector = __m256;
   static constexpr uint64_t kLanes = 8;
@@ -98,6 +120,7 @@ struct Float8Lanes : Marks {
 };
 
 struct Double4Lanes : Marks {
+  using Sums = Squares;
   using A = double;
   using Vector = __m256d;
   static constexpr uint64_t kLanes = 4;
@@ -191,6 +214,10 @@ const Isa kAvx2 = {
     passVector<Float8Lanes, Half>,
     passVector<Float8Lanes, Bfloat>,
     passVector<Double4Lanes, double>,
+    passSquaresVector<Float8Lanes, float>,
+    passSquaresVector<Float8Lanes, Half>,
+    passSquaresVector<Float8Lanes, Bfloat>,
+    passSquaresVector<Double4Lanes, double>,
     finishVector<Float8Lanes>,
     finishVector<Double4Lanes>,
     denseSumVector<Float8Lanes>,

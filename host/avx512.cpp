@@ -18,7 +18,28 @@ struct Marks {
   }
 };
 
+// Sums of squares in kSquareLanes lanes, held in registers. add(j, x): x is a block's j-th vector.
+struct Squares {
+  static constexpr uint64_t kVectors = kSquareLanes / 8;
+  __m512d sums[kVectors];
+  explicit Squares(const double* lanes) {
+    for (uint64_t v = 0; v < kVectors; ++v) sums[v] = _mm512_loadu_pd(lanes + 8 * v);
+  }
+  void store(double* lanes) const {
+    for (uint64_t v = 0; v < kVectors; ++v) _mm512_storeu_pd(lanes + 8 * v, sums[v]);
+  }
+  void add(uint64_t j, __m512 x) {
+    square(2 * j, _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
+    square(2 * j + 1, _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)));
+  }
+  void add(uint64_t j, __m512d x) { square(j, x); }
+
+ private:
+  void square(uint64_t v, __m512d x) { sums[v % kVectors] = _mm512_fmadd_pd(x, x, sums[v % kVectors]); }
+};
+
 struct Float16Lanes : Marks {
+  using Sums = Squares;
   using A = float;
   using Vector = __m512;
   static constexpr uint64_t kLanes = 16;
@@ -60,6 +81,7 @@ struct Float16Lanes : Marks {
 };
 
 struct Double8Lanes : Marks {
+  using Sums = Squares;
   using A = double;
   using Vector = __m512d;
   static constexpr uint64_t kLanes = 8;
@@ -151,6 +173,10 @@ const Isa kAvx512 = {
     passVector<Float16Lanes, Half>,
     passVector<Float16Lanes, Bfloat>,
     passVector<Double8Lanes, double>,
+    passSquaresVector<Float16Lanes, float>,
+    passSquaresVector<Float16Lanes, Half>,
+    passSquaresVector<Float16Lanes, Bfloat>,
+    passSquaresVector<Double8Lanes, double>,
     finishVector<Float16Lanes>,
     finishVector<Double8Lanes>,
     denseSumVector<Float16Lanes>,

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/random.h"
 #include "core/list_span.h"
+#include "core/random.h"
 
 namespace sparsecoll::host {
 

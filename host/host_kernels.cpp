@@ -62,16 +62,17 @@ class Pass {
   }
 
  private:
-  // The windows' norms of acc. A tile is still in the cache when it is squared.
+  // The windows' norms of acc.
   void measure(Control& control) {
     double* const row = control.survey + uint64_t{control.rank} * control.surveyLength;
     for (uint32_t w = 0; w < control.windowCount; ++w) {
       Window& window = control.windows[w];
       double squares = 0;
       for (uint64_t at = window.begin; at < window.end; at += kTile) {
-        const uint64_t end = std::min(window.end, at + kTile);
-        between(at, end);
-        squares += tileSquares(span_.out + at, end - at, isa_);
+        double lanes[kSquareLanes] = {};
+        lanes_ = lanes;
+        between(at, std::min(window.end, at + kTile));
+        squares += foldLanes(lanes);
       }
       row[w] = isFinite(squares) ? std::sqrt(squares) : 0;  // else the fragment gets the least
       window.found = 0;
@@ -96,12 +97,17 @@ class Pass {
   }
 
   uint64_t runSpan() const {
-    return args_.momentum.none() ? passFor<T>(isa_)(span_) : passTiles<T>(args_, span_, isa_);
+    if (args_.momentum.none())
+      return lanes_ != nullptr ? passSquaresFor<T>(isa_)(span_, lanes_) : passFor<T>(isa_)(span_);
+    const uint64_t found = passTiles<T>(args_, span_, isa_);
+    if (lanes_ != nullptr) squareLanes(span_.out + span_.begin, span_.end - span_.begin, lanes_, isa_);
+    return found;
   }
 
   const PassArgs& args_;
   const Isa& isa_;
   PassSpan<A> span_;
+  double* lanes_ = nullptr;  // not nullptr: of the squares of acc
 };
 
 Status outOfRange(uint64_t index, uint64_t n) {

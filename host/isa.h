@@ -99,6 +99,11 @@ struct DenseSpan {
 template <class A>
 using PassFunction = uint64_t (*)(const PassSpan<A>& span);
 
+// The same, and the squares of acc added to kSquareLanes sums: element begin + i to lane i mod kSquareLanes.
+inline constexpr uint64_t kSquareLanes = 32;
+template <class A>
+using PassSquaresFunction = uint64_t (*)(const PassSpan<A>& span, double* lanes);
+
 template <class A>
 using MomentumFunction = void (*)(const MomentumSpan<A>& span);
 
@@ -121,6 +126,10 @@ struct Isa {
   PassFunction<float> passHalf;
   PassFunction<float> passBfloat;
   PassFunction<double> passDouble;
+  PassSquaresFunction<float> squaresFloat;  // need an out
+  PassSquaresFunction<float> squaresHalf;
+  PassSquaresFunction<float> squaresBfloat;
+  PassSquaresFunction<double> squaresDouble;
   void (*finishFloat)(const FinishTile<float>& args);
   void (*finishDouble)(const FinishTile<double>& args);
   bool (*denseSumFloat)(const DenseSpan<float>& args);  // returns whether some sum is NaN or Inf
@@ -152,6 +161,18 @@ PassFunction<typename Element<T>::Accumulate> passFor(const Isa& isa) {
     return isa.passBfloat;
   else
     return isa.passFloat;
+}
+
+template <class T>
+PassSquaresFunction<typename Element<T>::Accumulate> passSquaresFor(const Isa& isa) {
+  if constexpr (std::is_same_v<T, double>)
+    return isa.squaresDouble;
+  else if constexpr (std::is_same_v<T, Half>)
+    return isa.squaresHalf;
+  else if constexpr (std::is_same_v<T, Bfloat>)
+    return isa.squaresBfloat;
+  else
+    return isa.squaresFloat;
 }
 
 template <class T>

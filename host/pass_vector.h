@@ -75,8 +75,13 @@ inline uint64_t writeBlock(const PassSpan<A>& span, const A* acc, uint64_t block
   return found + (mask != 0 ? 1u : 0u) + (second != 0 ? 1u : 0u);
 }
 
-template <class V, class T, bool kHasIn, bool kHasOut>
-inline uint64_t passBlocks(const PassSpan<typename V::A>& caller, const typename V::A* acc) {
+struct NoSquares {
+  template <class Vector>
+  void add(uint64_t, Vector) {}
+};
+
+template <class V, class T, bool kHasIn, bool kHasOut, class Squares>
+inline uint64_t passBlocks(const PassSpan<typename V::A>& caller, const typename V::A* acc, Squares& squares) {
   const PassSpan<typename V::A> span = caller;  // a copy: stores to the vectors cannot change it
   const auto* gradient = static_cast<const T*>(span.gradient);
   const auto scale = V::broadcast(span.scale);
@@ -93,6 +98,7 @@ inline uint64_t passBlocks(const PassSpan<typename V::A>& caller, const typename
       if (kHasOut) {
         sum = V::fma(scale, sum, kHasIn ? V::load(span.in + at) : V::zero());
         V::store(span.out + at, sum);
+        squares.add(j, sum);
       }
       mask |= uint64_t{V::atLeast(sum, key)} << (j * V::kLanes);
     }
@@ -103,14 +109,27 @@ inline uint64_t passBlocks(const PassSpan<typename V::A>& caller, const typename
 
 template <class V, class T>
 uint64_t passVector(const PassSpan<typename V::A>& span) {
+  NoSquares none;
   if (span.out == nullptr) {
     // Without an out the gradient itself is acc: the same type, and a scale of 1.
     if constexpr (std::is_same_v<T, typename V::A>)
-      return passBlocks<V, T, false, false>(span, static_cast<const T*>(span.gradient));
+      return passBlocks<V, T, false, false>(span, static_cast<const T*>(span.gradient), none);
     return passScalar<T>(span, span.begin, span.end, 0);
   }
-  if (span.in == nullptr) return passBlocks<V, T, false, true>(span, span.out);
-  return passBlocks<V, T, true, true>(span, span.out);
+  if (span.in == nullptr) return passBlocks<V, T, false, true>(span, span.out, none);
+  return passBlocks<V, T, true, true>(span, span.out, none);
+}
+
+// Squared while the next lines are on their way: a walk over the tile afterwards would have to wait for nothing, and
+// cost its whole time.
+template <class V, class T>
+uint64_t passSquaresVector(const PassSpan<typename V::A>& span, double* lanes) {
+  typename V::Sums squares(lanes);
+  const uint64_t found = span.in == nullptr ? passBlocks<V, T, false, true>(span, span.out, squares)
+                                            : passBlocks<V, T, true, true>(span, span.out, squares);
+  squares.store(lanes);
+  addSquares(span, span.begin + (span.end - span.begin) / kBlock * kBlock, lanes);
+  return found;
 }
 
 }  // namespace

@@ -13,6 +13,13 @@ uint64_t pass(const PassSpan<typename Element<T>::Accumulate>& span) {
   return passScalar<T>(span, span.begin, span.end, 0);
 }
 
+template <class T>
+uint64_t passSquares(const PassSpan<typename Element<T>::Accumulate>& span, double* lanes) {
+  const uint64_t found = pass<T>(span);
+  addSquares(span, span.begin, lanes);
+  return found;
+}
+
 template <class A>
 void finish(const FinishTile<A>& args) {
   finishScalar(args, 0);
@@ -68,6 +75,10 @@ const Isa kScalar = {
     pass<Half>,
     pass<Bfloat>,
     pass<double>,
+    passSquares<float>,
+    passSquares<Half>,
+    passSquares<Bfloat>,
+    passSquares<double>,
     finish<float>,
     finish<double>,
     denseSum<float>,

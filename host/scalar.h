@@ -52,6 +52,16 @@ template <class A>
   return nonFinite;
 }
 
+// From element i on.
+template <class A>
+[[maybe_unused]] inline void addSquares(const PassSpan<A>& span, uint64_t i, double* lanes) {
+  for (; i < span.end; ++i) {
+    const auto v = static_cast<double>(span.out[i]);
+    double& lane = lanes[(i - span.begin) % kSquareLanes];
+    lane = fusedMultiplyAdd(v, v, lane);
+  }
+}
+
 // Compilers vectorise this for every instruction set. Comparing signed is cheaper.
 template <class Key>
 [[maybe_unused]] uint64_t countScalar(const Key* keys, uint64_t count, Key least) {

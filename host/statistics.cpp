@@ -83,27 +83,34 @@ class Sampler {
 
 }  // namespace
 
-constexpr uint64_t kLanes = 32;
-
-template <class A>
-double tileSquares(const A* x, uint64_t n, const Isa& isa) {
-  double lanes[kLanes] = {};
-  const uint64_t rows = n / kLanes;
-  if constexpr (std::is_same_v<A, double>)
-    isa.squareLanesDouble(x, rows, lanes);
-  else
-    isa.squareLanesFloat(x, rows, lanes);
-  for (uint64_t i = rows * kLanes; i < n; ++i) {
-    const auto v = static_cast<double>(x[i]);
-    lanes[i % kLanes] = fusedMultiplyAdd(v, v, lanes[i % kLanes]);
-  }
-  for (uint64_t half = kLanes / 2; half != 0; half /= 2)
+double foldLanes(double* lanes) {
+  for (uint64_t half = kSquareLanes / 2; half != 0; half /= 2)
     for (uint64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
   return lanes[0];
 }
 
-template double tileSquares(const float* x, uint64_t n, const Isa& isa);
-template double tileSquares(const double* x, uint64_t n, const Isa& isa);
+template <class A>
+void squareLanes(const A* x, uint64_t n, double* lanes, const Isa& isa) {
+  const uint64_t rows = n / kSquareLanes;
+  if constexpr (std::is_same_v<A, double>)
+    isa.squareLanesDouble(x, rows, lanes);
+  else
+    isa.squareLanesFloat(x, rows, lanes);
+  for (uint64_t i = rows * kSquareLanes; i < n; ++i) {
+    const auto v = static_cast<double>(x[i]);
+    lanes[i % kSquareLanes] = fusedMultiplyAdd(v, v, lanes[i % kSquareLanes]);
+  }
+}
+
+template void squareLanes(const float* x, uint64_t n, double* lanes, const Isa& isa);
+template void squareLanes(const double* x, uint64_t n, double* lanes, const Isa& isa);
+
+template <class A>
+static double tileSquares(const A* x, uint64_t n, const Isa& isa) {
+  double lanes[kSquareLanes] = {};
+  squareLanes(x, n, lanes, isa);
+  return foldLanes(lanes);
+}
 
 void sample(const PassArgs& args, const Isa& isa) {
   Control& control = *args.control;

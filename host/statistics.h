@@ -7,9 +7,12 @@
 
 namespace sparsecoll::host {
 
-// Sum of squares of at most kTile elements.
+// The sum of kSquareLanes lanes in a fixed tree.
+double foldLanes(double* lanes);
+
+// Adds the squares of at most kTile elements to their lanes.
 template <class A>
-double tileSquares(const A* x, uint64_t n, const Isa& isa);
+void squareLanes(const A* x, uint64_t n, double* lanes, const Isa& isa);
 
 void sample(const PassArgs& args, const Isa& isa);
 void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const uint64_t> bounds, double* squares,

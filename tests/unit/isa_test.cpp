@@ -1,10 +1,10 @@
 // Every instruction set gives the bits of the scalar reference, and the reference is the formula.
 #include "host/isa.h"
 
-#include "tests/support/catch.h"
 #include <set>
 #include <string>
 #include <vector>
+#include "tests/support/catch.h"
 
 #include "tests/unit/data.h"
 #include "tests/unit/isas.h"
@@ -243,6 +243,45 @@ TEST_CASE("square lanes of every instruction set are the formula") {
     checkSquareLanes<float>(isa->squareLanesFloat, *isa);
     checkSquareLanes<double>(isa->squareLanesDouble, *isa);
   }
+}
+
+TEMPLATE_TEST_CASE("the pass that squares is the pass, and adds acc's squares to their lanes", "", float, Half, Bfloat,
+                   double) {
+  using A = Acc<TestType>;
+  constexpr uint64_t kBegin = 3;
+  for (const uint64_t length : {0, 1, 31, 32, 63, 64, 65, 500, 1024})
+    for (const bool hasIn : {true, false})
+      for (const Isa* isa : test::availableIsas()) {
+        CAPTURE(isa->name, length, hasIn);
+        const uint64_t n = kBegin + length;
+        const auto input = makeInput<TestType>(Fill::kSmooth, n, 15);
+        const Span<A> span{hasIn ? Mode::kInOut : Mode::kNoIn, kBegin, n, A{0.5}, Magnitude<A>::of(A{1}), n};
+        const auto wanted = expected(input, span);
+        std::vector<A> out = wanted.out;
+        std::fill(out.begin() + kBegin, out.end(), A{9});
+        std::vector<A> values(n + 64);
+        std::vector<uint32_t> indices(n + 64);
+        std::vector<double> lanes = makeVector<double>(Fill::kSmooth, host::kSquareLanes, 6);
+        std::vector<double> wantedLanes = lanes;
+        for (uint64_t i = 0; i < length; ++i) {
+          const auto v = static_cast<double>(wanted.out[kBegin + i]);
+          wantedLanes[i % host::kSquareLanes] = std::fma(v, v, wantedLanes[i % host::kSquareLanes]);
+        }
+        const PassSpan<A> pass{input.gradient.data(),
+                               hasIn ? input.in.data() : nullptr,
+                               out.data(),
+                               kBegin,
+                               n,
+                               span.scale,
+                               span.key,
+                               indices.data(),
+                               values.data(),
+                               n};
+        CHECK(host::passSquaresFor<TestType>(*isa)(pass, lanes.data()) == wanted.found);
+        CHECK(difference(out, wanted.out) == "");
+        CHECK(difference(lanes, wantedLanes) == "");
+        CHECK(difference(indices.data(), wanted.indices.data(), wanted.found) == "");
+      }
 }
 
 TEST_CASE("every half widens alike on every instruction set") {
