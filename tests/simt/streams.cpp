@@ -41,12 +41,14 @@ bool knownHandle(const void* handle) {
   return handles().all.contains(handle);
 }
 
-// The answer of a call that waits for what a stream did.
-cudaError_t settle(cudaStream_t handle) {
+// The answer of a call that waits for what a stream did, or asks whether it is done.
+cudaError_t settle(cudaStream_t handle, bool waits) {
   if (!known(handle)) return cudaErrorInvalidResourceHandle;
   CUstream_st& stream = resolve(handle);
   const std::scoped_lock lock(stream.mutex);
   if (stream.capture) return forbiddenInCapture(handle);
+  if (waits) stream.drain();
+  if (stream.busy()) return cudaErrorNotReady;
   return broken() ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
@@ -67,6 +69,7 @@ cudaError_t recordEvent(cudaEvent_t event, cudaStream_t handle, unsigned flags) 
     event->tail.clear();
   };
   const std::scoped_lock lock(stream.mutex);
+  if (!stream.capture) stream.drain();  // events know of nothing that is still to come
   if (!stream.capture || flags == cudaEventRecordExternal) return submit(handle, now);
   if (!stream.capture->valid) return cudaErrorStreamCaptureInvalidated;
   const std::scoped_lock eventLock(event->mutex);
@@ -153,11 +156,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   SIMT_ENTER();
-  return finish(simt::settle(stream));
+  return finish(simt::settle(stream, true));
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   SIMT_ENTER();
-  return finish(simt::settle(stream));
+  return finish(simt::settle(stream, false));
 }
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
   SIMT_ENTER();
@@ -189,6 +192,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 cudaError_t cudaDeviceSynchronize() {
   SIMT_ENTER();
   if (simt::captureForbids()) return finish(cudaErrorStreamCaptureUnsupported);
+  simt::Worker::drainAll();
   return finish(simt::broken() ? cudaErrorLaunchFailure : cudaSuccess);
 }
 

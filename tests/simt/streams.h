@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/simt/state.h"
+#include "tests/simt/worker.h"
 
 struct CUgraphNode_st {
   std::function<void()> run;
@@ -42,6 +43,12 @@ struct CUstream_st {
   std::recursive_mutex mutex;  // work of several OS threads in one stream is serialised, as on a device
   std::shared_ptr<simt::Capture> capture;
   std::vector<cudaGraphNode_t> tail;
+  std::unique_ptr<simt::Worker> worker;  // made for the first graph that has to wait
+
+  bool busy() { return worker && !worker->idle(); }
+  void drain() {
+    if (worker) worker->drain();
+  }
 };
 
 struct CUevent_st {
@@ -70,15 +77,21 @@ bool captureForbids();
 void record(CUstream_st& stream, std::function<void()> run, std::function<bool()> ready = {});
 // Polls until it holds; false if patience ended before.
 bool await(const std::function<bool()>& ready);
-// Work for a stream: done at once, or kept for later if the stream is captured.
+// Work for a stream: done at once, or kept for later if the stream is captured or has not got there. apart: it may have
+// to wait for other streams, so that the caller does not do it itself.
 template <class F>
-cudaError_t submit(cudaStream_t handle, F&& work) {
+cudaError_t submit(cudaStream_t handle, F&& work, bool apart = false) {
   if (broken()) return cudaErrorLaunchFailure;
   if (!known(handle)) return cudaErrorInvalidResourceHandle;
   CUstream_st& stream = resolve(handle);
   const std::scoped_lock lock(stream.mutex);
   if (!stream.capture) {
-    work();
+    if (apart && !stream.worker && &stream == handle) stream.worker = std::make_unique<Worker>();
+    if (stream.worker && (apart || stream.busy())) {
+      stream.worker->add(std::forward<F>(work));
+    } else {
+      work();
+    }
     return cudaSuccess;
   }
   if (!stream.capture->valid) return cudaErrorStreamCaptureInvalidated;
