@@ -75,7 +75,7 @@ Status Reducer::run(const void* gradient, void* out, Stream stream) {
   SC_TRY(checkAgainstResidual(gradient, bytes));
   SC_TRY(checkAgainstResidual(out, bytes));
   if (spec_.dense()) return runDense(gradient, out, stream);
-  prepareOut(out, stream);
+  SC_TRY(prepareOut(out, stream));
   return step(gradient, &Reducer::finishDense, out, stream);
 }
 
@@ -83,7 +83,7 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   step_ = {};
   Operation operation;
   operation.plan = plan_;
-  operation.stream = stream;
+  prepare(operation, comm_->kernels().captures(stream), stream);
   const uint64_t start = nowNs();
   bool nonFinite = false;
   const Status status = comm_->operate(operation, [&](Operation& op) -> Status {
@@ -105,11 +105,15 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
 }
 
 // The first sum written to an out that is to be preserved finds it in an unknown state.
-void Reducer::prepareOut(void* out, Stream stream) {
-  if (!spec_.has(SPARSECOLL_OUT_PRESERVED) || out == lastOut_) return;
+Status Reducer::prepareOut(void* out, Stream stream) {
+  if (!spec_.has(SPARSECOLL_OUT_PRESERVED) || out == lastOut_) return {};
+  if (captured_) return fail(sparsecollInvalidUsage, "captured steps preserve another out");
+  if (comm_->kernels().captures(stream))
+    return fail(sparsecollInvalidUsage, "the out that steps preserve has not been used before the capture");
   comm_->kernels().fillZero(out, spec_.n * elementBytes(spec_.type), stream);
   comm_->kernels().fillZero(touchedLines_.as<>(), touchedLines_.bytes(), stream);
   lastOut_ = out;
+  return {};
 }
 
 Status Reducer::checkSparseOut(const void* gradient, const sparsecollVector_t& out) const {
@@ -154,26 +158,51 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   step_ = {};
   outLeftResidual_ = false;
-  {
-    const std::lock_guard lock(mutex_);
-    lastStream_ = stream;
-  }
+  const bool captured = comm_->kernels().captures(stream);
   selection_->use(stream);
-  schedule_.follow(*selection_);
+  if (!captured) schedule_.follow(*selection_);
   const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};
   Operation operation;
   operation.plan = hashOf("step", parts);
   operation.turn = ++turn_;
-  operation.stream = stream;
+  prepare(operation, captured, stream);
   const uint64_t start = nowNs();
   Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
   step_.lastTotalNs = nowNs() - start;
   countStep(operation, status);
-  if (!status.ok()) selection_->startSharesAnew();  // not every rank got equally far
+  if (!status.ok() && !captured) selection_->startSharesAnew();  // not every rank got equally far
   return status;
 }
 
+void Reducer::prepare(Operation& operation, bool captured, Stream stream) {
+  operation.stream = stream;
+  operation.replays = replays_.as<uint64_t>();
+  captured_ = captured_ || captured;
+  const std::lock_guard lock(mutex_);
+  lastStream_ = stream;
+}
+
+// What a replay could not do right. All ranks find the same, and after they have met, so nobody waits for another one.
+Status Reducer::checkCapture(bool captured) const {
+  if (!captured || spec_.dense()) return {};
+  if (!schedule_.ended())
+    return unsupported("capture before a step was run with the density that the schedule ends with");
+  return {};
+}
+
+// What replays do is not followed by a schedule on the host.
+Status Reducer::keepsSchedule() const {
+  if (!captured_ || spec_.densitySchedule.empty()) return {};
+  return fail(sparsecollInvalidUsage, "steps were captured, so the density schedule cannot begin anew");
+}
+
+Status Reducer::notCaptured(Stream stream) const {
+  if (!comm_->kernels().captures(stream)) return {};
+  return fail(sparsecollInvalidUsage, "the stream is captured, and this call cannot be");
+}
+
 Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream) {
+  SC_TRY(checkCapture(operation.sequenceAt != nullptr));
   const uint64_t start = nowNs();
   void* const acc = accBuffer(spec_.transactional ? 1 - current_ : 0);
   SelectionInput input;
@@ -315,8 +344,26 @@ void Reducer::countStep(const Operation& operation, const Status& status) {
   step_.workspaceBytes = budget_->inUse();
   step_.workspacePeakBytes = budget_->peak();
   const std::lock_guard lock(mutex_);
+  if (operation.sequenceAt != nullptr) {  // what was captured counts once it is replayed
+    if (status.ok()) replay_ = step_;
+    step_.opsStarted = step_.opsCompleted = step_.opsDense = 0;
+    step_.bytesSent = step_.bytesReceived = step_.bytesDense = 0;
+  }
   accumulateStats(total_, step_);
   comm_->addStats(step_);
+}
+
+// Replayed steps are counted on the device.
+void Reducer::addReplays(sparsecollStats_t& stats) const {
+  if (!captured_) return;
+  uint64_t replays = 0;
+  comm_->kernels().copy(&replays, replays_.as<>(), sizeof replays, lastStream_);
+  stats.opsStarted += replays;
+  stats.opsCompleted += replays;
+  stats.opsDense += replays * replay_.opsDense;
+  stats.bytesSent += replays * replay_.bytesSent;
+  stats.bytesReceived += replays * replay_.bytesReceived;
+  stats.bytesDense += replays * replay_.bytesDense;
 }
 
 // Steps on a device are counted there, and known to the host once they are over.
@@ -334,7 +381,10 @@ void Reducer::addDeviceStats(sparsecollStats_t& stats) const {
 sparsecollStats_t Reducer::stats() const {
   const std::lock_guard lock(mutex_);
   sparsecollStats_t now = total_;
-  addDeviceStats(now);
+  if (!comm_->kernels().captures(lastStream_)) {
+    addReplays(now);
+    addDeviceStats(now);
+  }
   now.workspaceBytes = budget_->inUse();
   now.workspacePeakBytes = budget_->peak();
   return now;
@@ -347,6 +397,7 @@ Status Reducer::setDensity(double density) {
     return invalid("density is 0 (SPARSECOLL_SELECT_NOTHING allows it)");
   if (const uint64_t steps = schedule_.stepsLeft(*selection_); steps != 0)
     return fail(sparsecollInvalidUsage, "the schedule sets the density of {} more steps", steps);
+  SC_TRY(notCaptured(lastStream_));
   schedule_.follow(*selection_);  // else the next step would still take what comes after the schedule
   return selection_->setDensity(density);
 }
@@ -356,7 +407,7 @@ Status Reducer::giveBack(const void* out, Stream stream) {
   if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
   if (spec_.countsContributors()) return unsupported("giving back what was averaged over contributors");
   SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
-  if (!outLeftResidual_) return {};
+  if (!outLeftResidual_ && !captured_) return {};  // of replayed steps only the caller knows
   outLeftResidual_ = false;
   const double share = spec_.params.op == sparsecollAvg ? 1.0 : 1.0 / comm_->ranks();
   comm_->kernels().addFinite(residual(), spec_.accumulateType, out, spec_.type, spec_.n,
@@ -365,6 +416,8 @@ Status Reducer::giveBack(const void* out, Stream stream) {
 }
 
 Status Reducer::reset(Stream stream) {
+  SC_TRY(notCaptured(stream));
+  SC_TRY(keepsSchedule());
   if (selection_ != nullptr) {
     selection_->use(stream);
     selection_->reset();
@@ -372,7 +425,7 @@ Status Reducer::reset(Stream stream) {
   }
   if (spec_.keepsResidual()) comm_->kernels().fillZero(residual(), accBytes(), stream);
   shape_.reset(stream);
-  lastOut_ = nullptr;
+  if (!captured_) lastOut_ = nullptr;
   outLeftResidual_ = false;
   return {};
 }

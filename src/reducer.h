@@ -98,7 +98,12 @@ class Reducer {
   bool metNonFinite() const;
   void commit(const Delivered& delivered, Stream stream);
   void leaveResidual(int which, const Delivered& delivered, Stream stream);
-  void prepareOut(void* out, Stream stream);
+  Status prepareOut(void* out, Stream stream);
+  Status checkCapture(bool captured) const;
+  Status notCaptured(Stream stream) const;
+  Status keepsSchedule() const;
+  void prepare(Operation& operation, bool captured, Stream stream);
+  void addReplays(sparsecollStats_t& stats) const;
   Finish finishScale() const;
   void addDeviceStats(sparsecollStats_t& stats) const;
   void tellControl(const Control& control, sparsecollStats_t& stats) const;
@@ -128,10 +133,13 @@ class Reducer {
   int current_ = 0;      // transactional: the buffer that holds the committed residual
   void* lastOut_ = nullptr;
   bool outLeftResidual_ = false;  // what the last step delivered is not in the residual any more
+  Buffer replays_;                // on devices: how many captured steps were replayed
+  bool captured_ = false;         // some step was: the host does not know all steps any more
   sparsecollStats_t step_{};      // the step being run
   mutable std::mutex mutex_;      // guards what follows
   sparsecollStats_t total_;
-  Stream lastStream_;  // of the latest step
+  Stream lastStream_;           // of the latest step
+  sparsecollStats_t replay_{};  // what a captured step counts for
 };
 
 // Element-aligned, and equal or disjoint.

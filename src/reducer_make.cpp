@@ -101,8 +101,12 @@ SelectionRequest Reducer::selectionRequest() const {
 }
 
 Status Reducer::allocate() {
-  if (spec_.dense()) return {};
   Kernels& kernels = comm_->kernels();
+  if (!comm_->onHost()) {
+    SC_TRY(replays_, kernels.allocate(sizeof(uint64_t), budget_));
+  }
+  const Deadline deadline = Deadline::in(comm_->config().opTimeoutMs);
+  if (spec_.dense()) return kernels.findings({}, deadline);
   SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
   SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
                                           spec_.params.k));
@@ -141,7 +145,7 @@ Status Reducer::allocate() {
     SC_TRY(touchedLines_, kernels.allocate(touchedBytes(spec_.n), budget_));
   }
   // What was zeroed and copied here must be there before a step on any stream.
-  return kernels.findings({}, Deadline::in(comm_->config().opTimeoutMs));
+  return kernels.findings({}, deadline);
 }
 
 sparsecollReducerInfo_t Reducer::info() const {
