@@ -24,13 +24,14 @@ bool Group::waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Dea
 Result<bool> Group::begin(int rank, const Operation& operation, Mode mode) {
   std::unique_lock lock(mutex_);
   at(rank).begun = operation.sequence;
-  at(rank).modes[operation.sequence % 2] = {operation.sequence, mode, operation.stream.handle};
-  if (mode == Mode::kCaptured) flaggedFrom_ = std::min(flaggedFrom_, operation.sequence);
   const uint64_t needed = operation.sequence > 2 ? operation.sequence - 2 : 0;
   // An operation needs every rank, so none begins without one of them.
   const bool done = waitForPeers(lock, rank, operation.deadline, [&] { return anyDown() || allCompleted(needed); });
   if (anyDown()) return failureFor(rank, {}, 0);
   if (!done) return fail(sparsecollTimeout, "a rank has not ended operation {} in time", needed);
+  // Not before: until now a peer may still look at what was there two operations ago.
+  at(rank).modes[operation.sequence % 2] = {operation.sequence, mode, operation.stream.handle};
+  if (mode == Mode::kCaptured) flaggedFrom_ = std::min(flaggedFrom_, operation.sequence);
   if (operation.sequence < flaggedFrom_) return false;
   SC_TRY(meetInModes(lock, rank, operation, mode));
   return mode != Mode::kOnHost;
@@ -58,7 +59,8 @@ Status Group::meetInModes(std::unique_lock<std::mutex>& lock, int rank, const Op
 }
 
 bool Group::allBegun(uint64_t sequence) const {
-  return std::all_of(members_.begin(), members_.end(), [&](const Member& member) { return member.begun >= sequence; });
+  return std::all_of(members_.begin(), members_.end(),
+                     [&](const Member& member) { return member.modes[sequence % 2].sequence >= sequence; });
 }
 
 int Group::inOtherMode(int rank, const Operation& operation, Mode mode) {

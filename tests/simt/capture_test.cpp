@@ -62,12 +62,16 @@ class Twins {
       });
     });
   }
+  // The same gradients for both.
+  void loadGradients(size_t vectors, uint64_t seed) {
+    host.fillRandom(seed);
+    copyInto(gradients[vectors], host.gradients);
+  }
   // New gradients for the steps; the host runs them.
   void advance(size_t first, size_t steps) {
     expected.resize(gradients.size());
     for (size_t s = first; s < first + steps; ++s) {
-      host.fillRandom(seed_++);
-      copyInto(gradients[s], host.gradients);
+      loadGradients(s, seed_++);
       REQUIRE(host.step() == good_);
       expected[s] = host.outs;
     }
@@ -244,6 +248,45 @@ TEST_CASE("other densities, resets and checkpoints between replays") {
     return sparsecollReducerImport(reducer, blob.data(), blob.size(), nullptr);
   });
   twins.checkReplay(graphs, 0, 1);
+  checkEmulation();
+}
+
+TEST_CASE("sparse sums") {
+  constexpr uint64_t n = 501;
+  Twins twins(3, n, preset("micro", 0.04));
+  REQUIRE(twins.made());
+  twins.makeVectors(1);
+  RankGraphs graphs(3);
+  std::vector<std::unique_ptr<SparseVector>> expected, sums;
+  for (int rank = 0; rank < 3; ++rank) {
+    expected.push_back(std::make_unique<SparseVector>(sparsecollFloat32, n, n));
+    sums.push_back(std::make_unique<SparseVector>(sparsecollFloat32, n, n));
+  }
+  const auto captured = [&](int rank, sparsecollComm_t) {
+    const auto r = static_cast<size_t>(rank);
+    return captureGraph(twins.streams[rank], &graphs[rank], [&] {
+      return sparsecollReducerRunSparse(twins.device.reducer(rank), twins.gradients[0][r].data(), sums[r]->view(),
+                                        twins.streams[rank]);
+    });
+  };
+  REQUIRE(onEach(twins.device.ranks(), captured) == twins.good());
+  for (uint64_t replay = 0; replay < 4; ++replay) {
+    CAPTURE(replay);
+    twins.loadGradients(0, replay);
+    REQUIRE(twins.host.each([&](int rank, sparsecollReducer_t reducer) {
+      const auto r = static_cast<size_t>(rank);
+      return sparsecollReducerRunSparse(reducer, twins.host.gradients[r].data(), expected[r]->view(), nullptr);
+    }) == twins.good());
+    REQUIRE(twins.replay(graphs) == twins.good());
+    for (size_t r = 0; r < sums.size(); ++r) {
+      REQUIRE(sums[r]->count() == expected[r]->count());
+      REQUIRE(sums[r]->count() > 0);
+      for (size_t i = 0; i < sums[r]->count(); ++i) {
+        REQUIRE(sums[r]->index(i) == expected[r]->index(i));
+        REQUIRE(sums[r]->value(i) == expected[r]->value(i));
+      }
+    }
+  }
   checkEmulation();
 }
 
