@@ -117,6 +117,10 @@ bool mayRun(const Replayed& exec, const CUgraphNode_st& node) {
   return !node.ready || node.ready();
 }
 
+// Under a random schedule, graphs that meet others are ahead of them at times, and behind at others.
+constexpr uint64_t kPauseEvery = 16;
+constexpr auto kPause = std::chrono::milliseconds(2);
+
 // Any order that the edges allow: an edge that the capture lacks shows under a random schedule. Waits for values go
 // last, since what they wait for may come from another branch.
 void replay(Replayed& exec) {
@@ -140,6 +144,7 @@ void replay(Replayed& exec) {
       return next != nullptr;
     };
     if (!pick() && !await(pick)) return;
+    if (exec.waits && random != 0 && (random >> 40) % kPauseEvery == 0) std::this_thread::sleep_for(kPause);
     next->run();
     if (broken()) return;
     exec.done[next->number] = 1;
