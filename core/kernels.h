@@ -41,6 +41,18 @@ class Marker {
   virtual ~Marker() = default;
 };
 
+// Words that streams raise, lower and wait for, also while a graph they were captured in is replayed. All are down at
+// first. They lie where the kernels of all ranks reach them.
+class Flags {
+ public:
+  virtual ~Flags() = default;
+  virtual uint32_t* at(uint64_t flag) const = 0;
+  // A stream that nobody else uses, so it is never captured.
+  virtual Stream stream() const = 0;
+  // Nobody waits for them from now on, whatever streams and graphs are still to do. Any thread.
+  virtual void letPass() = 0;
+};
+
 // The largest things a workspace is to serve.
 struct WorkspaceNeed {
   uint64_t n = 0;
@@ -330,6 +342,16 @@ class Kernels {
   virtual void mark(Marker& marker, Stream stream) = 0;  // here
   // What comes now runs after what was enqueued before the marker's latest mark.
   virtual void await(const Marker& marker, Stream stream) = 0;
+  // Whether what is enqueued on the stream is captured in a graph instead of being run. Does not disturb the capture.
+  virtual bool captures(Stream) const { return false; }
+  // nullptr where streams cannot wait for words in memory.
+  virtual Result<std::unique_ptr<Flags>> makeFlags(uint64_t) { return std::unique_ptr<Flags>(); }
+  // Raises flags, which may be other ranks', behind all work before it on the stream. The first argument are flags of
+  // who raises: once they let everything pass, so do those. Every one of the counts rises by one.
+  virtual void raise(const Flags&, std::span<uint32_t* const>, std::span<uint64_t* const>, Stream) {}
+  // What comes now runs once all of them, flags of its own, are up.
+  virtual void awaitRaised(const Flags&, std::span<uint32_t* const>, Stream) {}
+  virtual void lower(const Flags&, std::span<uint32_t* const>, Stream) {}
   // The control block as the host may read it now; nullptr where kernels may still be at work on it.
   virtual const Control* look(const Control* control) const = 0;
   // The first thing that kernels found wrong since the last call, once all of the stream's work is done. Errors

@@ -36,7 +36,8 @@ struct Operation {
   FrameExpectation identity() const { return {sequence, plan, sequenceAt}; }
 
   uint64_t sequence = 0;
-  const uint64_t* sequenceAt = nullptr;  // see FrameExpectation
+  const uint64_t* sequenceAt = nullptr;  // see FrameExpectation; set by begin() where the operation is captured
+  uint64_t* replays = nullptr;  // in the kernels' memory: its owner's count of captured operations that were replayed
   uint64_t plan = 0;
   uint64_t turn = 0;   // counts the operations of one owner of windows; its frames alternate with it
   uint32_t round = 0;  // advanced by round()
@@ -44,7 +45,8 @@ struct Operation {
   uint64_t receivedBytes = 0;
   uint64_t sentMessages = 0;
   Deadline deadline = Deadline::in(0);
-  Stream stream;  // that its frames are written and read on
+  Stream stream;        // that its frames are written and read on
+  bool onHost = false;  // its frames are the host's, wherever the kernels' memory is
 };
 
 // Memory that frames are sent from. Dropping it is safe at once: the engine keeps it alive while a peer may read it.
@@ -85,7 +87,8 @@ class Transport {
                                                           Kernels* memory = nullptr) = 0;
 
   // Waits until this rank's frames of the operation before the previous one may be overwritten by what comes next on
-  // the operation's stream.
+  // the operation's stream. Where that stream is captured, all ranks' have to be: Mismatch. Errors besides: Unsupported
+  // (this engine cannot be captured).
   virtual Status begin(Operation& operation) = 0;
   virtual Status round(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream stream) = 0;
   // A round of all ranks in which each sends one frame to all others, and all frames have one capacity. Landings, where
@@ -109,6 +112,11 @@ class Transport {
   virtual void abort() = 0;
   // The communicator is destroyed in good order: what is under way may end first, until the deadline.
   virtual void close(const Deadline&) {}
+  // What abort() does, for a rank that goes once its work is done; what streams of others still have to do goes on.
+  virtual void leave() { abort(); }
+  // Whether what streams did can be trusted. Errors: Aborted or PeerFailed, where replays of captured operations were
+  // let pass because of that.
+  virtual Status replaysSound() { return {}; }
 };
 
 }  // namespace sparsecoll

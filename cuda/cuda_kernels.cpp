@@ -8,6 +8,7 @@
 #include "cuda/device_clock.h"
 #include "cuda/device_vectors.h"
 #include "cuda/device_workspace.h"
+#include "cuda/flags.h"
 #include "cuda/frames.h"
 #include "cuda/lists.h"
 #include "cuda/selection.h"
@@ -84,9 +85,31 @@ class CudaKernels final : public Kernels {
         "await", 1,
         cudaStreamWaitEvent(static_cast<cudaStream_t>(stream.handle), static_cast<const Event&>(marker).get(), 0));
   }
+  bool captures(Stream stream) const override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle), &status) == cudaSuccess)
+      return status != cudaStreamCaptureStatusNone;
+    (void)cudaGetLastError();  // the call that needs the stream tells
+    return false;
+  }
+  Result<std::unique_ptr<Flags>> makeFlags(uint64_t count) override {
+    SC_TRY(Buffer memory, allocate(flagBytes(count), nullptr));
+    return cuda::makeFlags(std::move(memory), device_);
+  }
+  void raise(const Flags& own, std::span<uint32_t* const> flags, std::span<uint64_t* const> counts,
+             Stream stream) override {
+    cuda::raise(own, flags, counts, device_, stream);
+  }
+  void awaitRaised(const Flags& own, std::span<uint32_t* const> flags, Stream stream) override {
+    cuda::awaitRaised(own, flags, device_, stream);
+  }
+  void lower(const Flags& own, std::span<uint32_t* const> flags, Stream stream) override {
+    cuda::lower(own, flags, device_, stream);
+  }
   const Control* look(const Control*) const override { return nullptr; }
 
   Status findings(Stream stream, const Deadline& deadline) override {
+    if (captures(stream)) return fail(sparsecollInvalidUsage, "waiting for a stream that is captured");
     const auto handle = static_cast<cudaStream_t>(stream.handle);
     cudaError_t state = cudaStreamQuery(handle);
     for (; state == cudaErrorNotReady && !deadline.expired(); state = cudaStreamQuery(handle)) pause(deadline);

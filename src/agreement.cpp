@@ -81,6 +81,7 @@ Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Ag
   Operation operation;
   operation.plan = hashOf("agreement", {});
   operation.turn = ++room.turn;
+  operation.onHost = true;
   SC_TRY(comm.operate(operation, [&](Operation& op) -> Status {
     std::byte* const frame = room.window->data() + (op.turn % 2) * kLayout.capacityBytes();
     const auto words = static_cast<uint32_t>((3 + fields.size()) * 2);

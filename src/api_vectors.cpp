@@ -25,9 +25,13 @@ Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, 
   return reducer->run(in, out, work);
 }
 
-Result<Stream> streamOf(const Communicator& comm, sparsecollStream_t stream) {
+// These calls allocate and wait, which a graph cannot hold.
+Result<Stream> streamOf(Communicator& comm, sparsecollStream_t stream) {
   if (comm.onHost()) SC_TRY(checkStream(stream));
-  return Stream{stream, nullptr};
+  const Stream work{stream, nullptr};
+  if (comm.kernels().captures(work))
+    return fail(sparsecollInvalidUsage, "the stream is captured, and this call cannot be");
+  return work;
 }
 
 }  // namespace
@@ -37,7 +41,7 @@ sparsecollResult_t sparsecollAllReduce(const void* in, void* out, uint64_t n, sp
                                        sparsecollStream_t stream) {
   return guard("AllReduce", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
-    if (live->onHost()) SC_TRY(checkStream(stream));
+    SC_TRY(streamOf(*live, stream).takeStatusOrOk());
     if (n != 0 && (in == nullptr || out == nullptr)) return invalid("in or out is NULL");
     return allReduceOnce(live, in, out, n, type, params, stream);
   });

@@ -120,13 +120,14 @@ Status Communicator::settle(Stream stream, uint64_t timeoutMs) {
     return alive();  // by now it tells the first reason
   }
   Status status = kernels_->findings(stream, deadline);
+  if (Status sound = transport_->replaysSound(); !sound.ok()) status = std::move(sound);
   if (!status.ok() && status.result() != sparsecollTimeout) record(status, sequence_);
   return status;
 }
 
 void Communicator::close() {
   if (state() == sparsecollSuccess) transport_->close(Deadline::in(config_.opTimeoutMs));
-  record(fail(sparsecollInvalidUsage, "the communicator was destroyed"), 0, true);
+  record(fail(sparsecollInvalidUsage, "the communicator was destroyed"), 0, true, &Transport::leave);
 }
 
 Status Communicator::alive() const {
@@ -137,7 +138,7 @@ Status Communicator::alive() const {
 
 void Communicator::abort() { record(fail(sparsecollAborted, "the communicator was aborted"), 0, true); }
 
-void Communicator::record(const Status& status, uint64_t sequence, bool ends) {
+void Communicator::record(const Status& status, uint64_t sequence, bool ends, void (Transport::*tell)()) {
   const Failure& failure = status.failure();
   const bool fatal = ends || isFatal(failure.result);
   {
@@ -150,7 +151,7 @@ void Communicator::record(const Status& status, uint64_t sequence, bool ends) {
     copyText(failure_.text, failure.text);
     if (fatal) state_.store(failure.result, std::memory_order_release);
   }
-  if (fatal) transport_->abort();  // peers must not wait for this rank
+  if (fatal) (*transport_.*tell)();  // peers must not wait for this rank
   log_.write(fatal && !ends ? sparsecollLogError : sparsecollLogInfo, "comm", "operation {}: {}", sequence,
              failure.text);
 }

@@ -94,8 +94,9 @@ class Communicator {
  private:
   Status alive() const;
   Status makeAgreementRoom();
-  // ends: the communicator is dead whatever the result.
-  void record(const Status& status, uint64_t sequence, bool ends = false);
+  // tell: how the peers learn of a failure that ends the communicator. ends: this one does, whatever the result.
+  void record(const Status& status, uint64_t sequence, bool ends = false,
+              void (Transport::*tell)() = &Transport::abort);
 
   const CommunicatorConfig config_;
   const int device_;

@@ -20,6 +20,8 @@ class DensitySchedule {
 
   // Gives the selection the density of its next step.
   void follow(Selection& selection);
+  // The selection has the density that stays.
+  bool ended() const { return plans_.empty() || current_ + 1 == plans_.size(); }
   // Steps until it has ended.
   uint64_t stepsLeft(const Selection& selection) const;
 

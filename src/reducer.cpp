@@ -65,20 +65,16 @@ Status Reducer::run(const void* gradient, void* out, Stream stream) {
   SC_TRY(checkAgainstResidual(gradient, bytes));
   SC_TRY(checkAgainstResidual(out, bytes));
   if (spec_.dense()) return runDense(gradient, out, stream);
-  prepareOut(out, stream);
+  SC_TRY(prepareOut(out, stream));
   return step(gradient, &Reducer::finishDense, out, stream);
 }
 
 Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   step_ = {};
-  {
-    const std::lock_guard lock(mutex_);
-    lastStream_ = stream;
-  }
   Operation operation;
   operation.plan = plan_;
   operation.turn = ++turn_;
-  operation.stream = stream;
+  prepare(operation, stream);
   bool nonFinite = false;
   clock_->start(Phase::kExchange, stream);
   const Status status = comm_->operate(operation, [&](Operation& op) -> Status {
@@ -103,11 +99,15 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
 }
 
 // The first sum written to an out that is to be preserved finds it in an unknown state.
-void Reducer::prepareOut(void* out, Stream stream) {
-  if (!spec_.has(SPARSECOLL_OUT_PRESERVED) || out == lastOut_) return;
+Status Reducer::prepareOut(void* out, Stream stream) {
+  if (!spec_.has(SPARSECOLL_OUT_PRESERVED) || out == lastOut_) return {};
+  if (captured_) return fail(sparsecollInvalidUsage, "captured steps preserve another out");
+  if (comm_->kernels().captures(stream))
+    return fail(sparsecollInvalidUsage, "the out that steps preserve has not been used before the capture");
   comm_->kernels().fillZero(out, spec_.n * elementBytes(spec_.type), stream);
   comm_->kernels().fillZero(touchedLines_.as<>(), touchedLines_.bytes(), stream);
   lastOut_ = out;
+  return {};
 }
 
 Status Reducer::checkSparseOut(const void* gradient, const sparsecollVector_t& out) const {
@@ -152,27 +152,53 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   step_ = {};
   outLeftResidual_ = false;
-  {
-    const std::lock_guard lock(mutex_);
-    lastStream_ = stream;
-  }
+  const bool captured = comm_->kernels().captures(stream);
   selection_->use(stream);
-  schedule_.follow(*selection_);
+  if (!captured) schedule_.follow(*selection_);
   const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};
   Operation operation;
   operation.plan = hashOf("step", parts);
   operation.turn = ++turn_;
-  operation.stream = stream;
+  prepare(operation, stream);
   clock_->start(Phase::kSelect, stream);
   Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
   clock_->stop();
   countStep(operation, status);
   // Not every rank got equally far, unless all of them met NaN or Inf at the end.
-  if (!status.ok() && status.result() != sparsecollNonFinite) selection_->startSharesAnew();
+  if (!status.ok() && !captured && status.result() != sparsecollNonFinite) selection_->startSharesAnew();
   return status;
 }
 
+void Reducer::prepare(Operation& operation, Stream stream) {
+  operation.stream = stream;
+  operation.replays = replays_.as<uint64_t>();
+  const std::lock_guard lock(mutex_);
+  lastStream_ = stream;
+}
+
+// What a replay could not do right. All ranks find the same, and after they have met, so nobody waits for another one.
+Status Reducer::checkCapture(bool captured) const {
+  if (!captured || spec_.dense()) return {};
+  if (spec_.transactional)
+    return unsupported("capture of transactional steps: the host turns from one residual to the other in each");
+  if (!schedule_.ended())
+    return unsupported("capture before a step was run with the density that the schedule ends with");
+  return {};
+}
+
+// What replays do is not followed by a schedule on the host.
+Status Reducer::keepsSchedule() const {
+  if (!captured_ || spec_.densitySchedule.empty()) return {};
+  return fail(sparsecollInvalidUsage, "steps were captured, so the density schedule cannot begin anew");
+}
+
+Status Reducer::notCaptured(Stream stream) const {
+  if (!comm_->kernels().captures(stream)) return {};
+  return fail(sparsecollInvalidUsage, "the stream is captured, and this call cannot be");
+}
+
 Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream) {
+  SC_TRY(checkCapture(operation.sequenceAt != nullptr));
   void* const acc = accBuffer(spec_.transactional ? 1 - current_ : 0);
   SelectionInput input;
   input.gradient = gradient;
@@ -321,8 +347,29 @@ void Reducer::countStep(const Operation& operation, const Status& status) {
   step_.workspaceBytes = budget_->inUse();
   step_.workspacePeakBytes = budget_->peak();
   const std::lock_guard lock(mutex_);
+  if (operation.sequenceAt != nullptr) {  // what was captured counts once it is replayed
+    if (status.ok()) {
+      replay_ = step_;
+      captured_ = true;
+    }
+    step_.opsStarted = step_.opsCompleted = step_.opsDense = 0;
+    step_.bytesSent = step_.bytesReceived = step_.bytesDense = 0;
+  }
   accumulateStats(total_, step_);
   comm_->addStats(step_);
+}
+
+// Replayed steps are counted on the device.
+void Reducer::addReplays(sparsecollStats_t& stats) const {
+  if (!captured_) return;
+  uint64_t replays = 0;
+  comm_->kernels().copy(&replays, replays_.as<>(), sizeof replays, lastStream_);
+  stats.opsStarted += replays;
+  stats.opsCompleted += replays;
+  stats.opsDense += replays * replay_.opsDense;
+  stats.bytesSent += replays * replay_.bytesSent;
+  stats.bytesReceived += replays * replay_.bytesReceived;
+  stats.bytesDense += replays * replay_.bytesDense;
 }
 
 // Steps on a device are counted there, and known to the host once they are over.
@@ -346,8 +393,11 @@ void Reducer::addDeviceStats(sparsecollStats_t& stats) const {
 sparsecollStats_t Reducer::stats() const {
   const std::lock_guard lock(mutex_);
   sparsecollStats_t now = total_;
-  if (now.opsStarted != 0) tellTimes(now);
-  addDeviceStats(now);
+  if (!comm_->kernels().captures(lastStream_)) {
+    if (now.opsStarted != 0 || captured_) tellTimes(now);
+    addReplays(now);
+    addDeviceStats(now);
+  }
   now.workspaceBytes = budget_->inUse();
   now.workspacePeakBytes = budget_->peak();
   return now;
@@ -360,6 +410,7 @@ Status Reducer::setDensity(double density) {
     return invalid("density is 0 (SPARSECOLL_SELECT_NOTHING allows it)");
   if (const uint64_t steps = schedule_.stepsLeft(*selection_); steps != 0)
     return fail(sparsecollInvalidUsage, "the schedule sets the density of {} more steps", steps);
+  SC_TRY(notCaptured(lastStream_));
   schedule_.follow(*selection_);  // else the next step would still take what comes after the schedule
   return selection_->setDensity(density);
 }
@@ -369,7 +420,7 @@ Status Reducer::giveBack(const void* out, Stream stream) {
   if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
   if (spec_.countsContributors()) return unsupported("giving back what was averaged over contributors");
   SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
-  if (!outLeftResidual_) return {};
+  if (!outLeftResidual_ && !captured_) return {};  // of replayed steps only the caller knows
   outLeftResidual_ = false;
   const double share = spec_.params.op == sparsecollAvg ? 1.0 : 1.0 / comm_->ranks();
   comm_->kernels().addFinite(residual(), spec_.accumulateType, out, spec_.type, spec_.n,
@@ -378,6 +429,8 @@ Status Reducer::giveBack(const void* out, Stream stream) {
 }
 
 Status Reducer::reset(Stream stream) {
+  SC_TRY(notCaptured(stream));
+  SC_TRY(keepsSchedule());
   if (selection_ != nullptr) {
     selection_->use(stream);
     selection_->reset();
@@ -385,7 +438,7 @@ Status Reducer::reset(Stream stream) {
   }
   if (spec_.keepsResidual()) comm_->kernels().fillZero(residual(), accBytes(), stream);
   shape_.reset(stream);
-  lastOut_ = nullptr;
+  if (!captured_) lastOut_ = nullptr;
   outLeftResidual_ = false;
   return {};
 }

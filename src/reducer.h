@@ -100,7 +100,12 @@ class Reducer {
   Status finishSparse(const Delivered& delivered, void* out, Stream stream);
   Status commit(const Operation& operation, const Delivered& delivered, Stream stream);
   void leaveResidual(int which, const Delivered& delivered, Stream stream);
-  void prepareOut(void* out, Stream stream);
+  Status prepareOut(void* out, Stream stream);
+  Status checkCapture(bool captured) const;
+  Status notCaptured(Stream stream) const;
+  Status keepsSchedule() const;
+  void prepare(Operation& operation, Stream stream);
+  void addReplays(sparsecollStats_t& stats) const;
   Finish finishScale() const;
   void addDeviceStats(sparsecollStats_t& stats) const;
   void tellControl(const Control& control, sparsecollStats_t& stats) const;
@@ -133,10 +138,13 @@ class Reducer {
   int current_ = 0;      // transactional: the buffer that holds the committed residual
   void* lastOut_ = nullptr;
   bool outLeftResidual_ = false;  // what the last step delivered is not in the residual any more, if it took effect
+  Buffer replays_;                // on devices: how many captured steps were replayed
+  bool captured_ = false;         // some step was: the host does not know all steps any more
   sparsecollStats_t step_{};      // the step being run
   mutable std::mutex mutex_;      // guards what follows
   sparsecollStats_t total_;
-  Stream lastStream_;  // of the latest step
+  Stream lastStream_;           // of the latest step
+  sparsecollStats_t replay_{};  // what a captured step counts for
 };
 
 // Element-aligned, and equal or disjoint.

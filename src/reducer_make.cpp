@@ -101,15 +101,20 @@ SelectionRequest Reducer::selectionRequest() const {
 
 // Kernels that finish before they return tell the engine itself what they met.
 Status Reducer::allocateDense() {
-  if (comm_->onHost() || comm_->config().nonFinite != sparsecollNonFiniteError) return {};
+  if (comm_->onHost()) return {};
   Kernels& kernels = comm_->kernels();
-  SC_TRY(sumCheck_, SumCheck::make(kernels, comm_->transport(), spec_.n, budget_));
+  if (comm_->config().nonFinite == sparsecollNonFiniteError) {
+    SC_TRY(sumCheck_, SumCheck::make(kernels, comm_->transport(), spec_.n, budget_));
+  }
   return kernels.findings({}, Deadline::in(comm_->config().opTimeoutMs));
 }
 
 Status Reducer::allocate() {
   Kernels& kernels = comm_->kernels();
   SC_TRY(clock_, kernels.makeClock());
+  if (!comm_->onHost()) {
+    SC_TRY(replays_, kernels.allocate(sizeof(uint64_t), budget_));
+  }
   if (spec_.dense()) return allocateDense();
   SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
   SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,

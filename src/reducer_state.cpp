@@ -91,6 +91,7 @@ Status checkFinite(std::span<const std::byte> residual, sparsecollDataType_t typ
 }  // namespace
 
 Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) {
+  SC_TRY(notCaptured(stream));
   Writer writer;
   writeHead(writer, headOf(spec_, comm_->ranks(), comm_->rank()));
   if (selection_ != nullptr) {
@@ -125,6 +126,8 @@ Status Reducer::importStateFrom(std::span<const std::byte> blob, bool sumMerge, 
 }
 
 Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge, Stream stream) {
+  SC_TRY(notCaptured(stream));
+  SC_TRY(keepsSchedule());
   SC_TRY(const auto body, checkSum(blob));
   Reader reader(body);
   SC_TRY(const BlobHead head, readHead(reader));

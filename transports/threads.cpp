@@ -12,6 +12,9 @@ namespace threads {
 
 namespace {
 
+// Sequence of the first captured operation that is replayed: none that ranks run has it.
+constexpr uint64_t kFirstReplay = uint64_t{1} << 63;
+constexpr uint64_t kCopyMs = 60000;           // for a few bytes to get to a device
 constexpr uint64_t kSlabElements = 1u << 20;  // of a dense sum, formed between two looks at the group's state
 
 class Window final : public FrameWindow {
@@ -49,12 +52,13 @@ class ThreadsTransport final : public Transport {
     }
     bytes_.resize(size);
     written_.resize(size);
+    pointers_.reserve(size);
     in_.resize(size);
     out_.resize(size);
     slabIn_.resize(size);
     slabOut_.resize(size);
   }
-  ~ThreadsTransport() override { group_->takeDown(rank_, true); }
+  ~ThreadsTransport() override { group_->takeDown(rank_, Group::Down::kGone); }
 
   sparsecollTransport_t kind() const override { return sparsecollTransportThreads; }
   int rank() const override { return rank_; }
@@ -85,11 +89,34 @@ class ThreadsTransport final : public Transport {
     return {};
   }
 
-  Status begin(Operation& operation) override {
-    SC_TRY(group_->begin(rank_, operation));
+  // Flags, too: for captured operations, and all that come after one.
+  Status makeFlags() {
     if (!ordersStreams()) return {};
-    for (const Incoming& message : incoming_)
+    SC_TRY(auto flags, kernels_->makeFlags((1 + kMostRounds) * static_cast<uint64_t>(group_->ranks())));
+    group_->setFlags(rank_, std::move(flags));
+    SC_TRY(sequence_, kernels_->allocate(sizeof kFirstReplay, nullptr));
+    kernels_->copy(sequence_.as<>(), &kFirstReplay, sizeof kFirstReplay, {});
+    return kernels_->findings({}, Deadline::in(kCopyMs));
+  }
+
+  Status begin(Operation& operation) override {
+    const bool onStream = ordersStreams() && !operation.onHost;
+    flagged_ = false;
+    captured_ = onStream && kernels_->captures(operation.stream);
+    if (captured_ && group_->flagsOf(rank_) == nullptr)
+      return unsupported("capture where streams cannot wait for values in memory");
+    const Mode mode = captured_ ? Mode::kCaptured : onStream || !ordersStreams() ? Mode::kRun : Mode::kOnHost;
+    SC_TRY(flagged_, group_->begin(rank_, operation, mode));
+    if (flagged_) awaitEnds(operation);
+    if (captured_) operation.sequenceAt = sequence_.as<uint64_t>();
+    if (operation.onHost) lastOnHost_ = operation.sequence;
+    if (captured_ || !onStream) return {};
+    for (const Incoming& message : incoming_) {
       kernels_->await(*group_->readOf(message.peer, operation.sequence), operation.stream);
+      // The operation before the previous one left no mark, so what was before that has to be over.
+      if (operation.sequence == lastOnHost_ + 2)
+        kernels_->await(*group_->readOf(message.peer, operation.sequence + 1), operation.stream);
+    }
     return {};
   }
 
@@ -107,32 +134,84 @@ class ThreadsTransport final : public Transport {
     if (offered.result() == sparsecollMismatch) return offered;
     const Status summed = offered.ok() ? sumTogether(operation, args, stream) : offered;
     if (summed.ok()) return {};
-    group_->takeDown(rank_, false);
+    group_->takeDown(rank_, Group::Down::kAborted);
     group_->settle(rank_);
     return summed;
   }
 
   void refuse(const Operation& operation, const Failure& why) override { group_->refuse(rank_, operation, why); }
   void end(const Operation& operation) override {
-    if (ordersStreams())
+    if (ordersStreams() && !operation.onHost && !captured_)
       kernels_->mark(*const_cast<Marker*>(group_->readOf(rank_, operation.sequence)), operation.stream);
+    uint64_t* const counts[] = {sequence_.as<uint64_t>(), operation.replays};
+    if (flagged_)
+      kernels_->raise(*group_->flagsOf(rank_), endsHere(), std::span(counts, captured_ ? 2 : 0), operation.stream);
     group_->end(rank_, operation);
   }
-  void abort() override { group_->takeDown(rank_, false); }
+  void abort() override { group_->takeDown(rank_, Group::Down::kAborted); }
+  void leave() override { group_->takeDown(rank_, Group::Down::kLeft); }
+  Status replaysSound() override { return group_->replaysSound(rank_); }
 
  private:
   bool ordersStreams() const { return kernels_->backend() != sparsecollBackendHost; }
 
+  // A flag that `raiser` raises and `waiter` waits for: at the end of an operation, or once the raiser's frame of a
+  // round is whole.
+  uint32_t* flag(int waiter, int raiser, uint64_t place) {
+    const auto ranks = static_cast<uint64_t>(group_->ranks());
+    return group_->flagsOf(waiter)->at(place * ranks + static_cast<uint64_t>(raiser));
+  }
+  static constexpr uint64_t kEnd = 0;
+  static uint64_t placeOf(const Operation& operation) { return 1 + operation.round; }
+
+  // Of every peer: this rank has read all there is to read of an operation.
+  std::span<uint32_t* const> endsHere() {
+    pointers_.clear();
+    for (const Incoming& message : incoming_) pointers_.push_back(flag(message.peer, rank_, kEnd));
+    return pointers_;
+  }
+
+  // Behind this all peers have read what they read in the operation before.
+  void awaitEnds(const Operation& operation) {
+    const Flags& own = *group_->flagsOf(rank_);
+    if (!std::exchange(armed_, true)) {  // the operations before left marks and no flags
+      for (uint64_t parity = 0; parity < 2; ++parity) kernels_->await(*group_->readOf(rank_, parity), own.stream());
+      kernels_->raise(own, endsHere(), {}, own.stream());
+    }
+    pointers_.clear();
+    for (const Incoming& message : incoming_) pointers_.push_back(flag(rank_, message.peer, kEnd));
+    kernels_->awaitRaised(own, pointers_, operation.stream);
+    kernels_->lower(own, pointers_, operation.stream);
+  }
+
+  // A round of a captured operation: addresses are learned now, flags say in every replay when there is a frame.
+  Status exchangeCaptured(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+    if (operation.round >= kMostRounds) return unsupported("capture of more than {} rounds", kMostRounds);
+    const Flags& own = *group_->flagsOf(rank_);
+    pointers_.clear();
+    for (const Outgoing& message : out) pointers_.push_back(flag(message.peer, rank_, placeOf(operation)));
+    kernels_->raise(own, pointers_, {}, operation.stream);
+    SC_TRY(group_->post(rank_, operation, out, bytes_, nullptr));
+    SC_TRY(group_->collect(rank_, operation, in, written_));
+    pointers_.clear();
+    for (const Incoming& message : in) pointers_.push_back(flag(rank_, message.peer, placeOf(operation)));
+    kernels_->awaitRaised(own, pointers_, operation.stream);
+    kernels_->lower(own, pointers_, operation.stream);
+    ++operation.round;
+    return {};
+  }
+
   // Frames on a device are not looked at: all of them counts as sent.
   Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+    for (size_t m = 0; m < out.size(); ++m)
+      bytes_[m] = ordersStreams() ? out[m].layout.capacityBytes() : out[m].layout.usedBytes(readHeader(out[m].frame));
+    if (captured_) return exchangeCaptured(operation, out, in);
     const Marker* written = nullptr;
-    if (ordersStreams()) {
+    if (ordersStreams() && !operation.onHost) {
       std::unique_ptr<Marker>& marker = frames_[operation.sequence % 2][operation.round % kMostRounds];
       kernels_->mark(*marker, operation.stream);
       written = marker.get();
     }
-    for (size_t m = 0; m < out.size(); ++m)
-      bytes_[m] = ordersStreams() ? out[m].layout.capacityBytes() : out[m].layout.usedBytes(readHeader(out[m].frame));
     SC_TRY(group_->post(rank_, operation, out, bytes_, written));
     SC_TRY(group_->collect(rank_, operation, in, written_));
     for (size_t m = 0; m < in.size(); ++m)
@@ -219,7 +298,7 @@ class ThreadsTransport final : public Transport {
     for (Outgoing& message : outgoing_) message.frame = frame;
     SC_TRY(exchange(operation, outgoing_, incoming_));
     for (const Incoming& message : incoming_) {
-      const FrameExpectation expected = operation.identity();
+      const FrameExpectation expected{operation.sequence, operation.plan};
       auto checked = checkFrame(message.frame, message.bytes, {}, expected, false);
       if (checked.ok()) continue;
       Failure failure = checked.takeStatus().failure();
@@ -254,6 +333,12 @@ class ThreadsTransport final : public Transport {
   std::vector<Incoming> incoming_;
   std::vector<uint64_t> bytes_;         // of the messages of the round under way
   std::vector<const Marker*> written_;  // behind them they are whole
+  std::vector<uint32_t*> pointers_;     // flags of one call
+  Buffer sequence_;                     // of replayed operations, advanced by each one's last kernel
+  uint64_t lastOnHost_ = 0;             // the latest operation whose frames were the host's
+  bool captured_ = false;               // the operation under way,
+  bool flagged_ = false;                // and whether flags order it
+  bool armed_ = false;                  // peers know that this rank has ended all operations without flags
   static constexpr size_t kMostRounds = 64;
   std::array<std::unique_ptr<Marker>, kMostRounds> frames_[2];  // by parity and round; empty on the host
   std::vector<const void*> in_;
@@ -275,6 +360,7 @@ Result<std::vector<std::unique_ptr<Transport>>> makeThreadsTransports(
     auto transport = std::make_unique<threads::ThreadsTransport>(group, static_cast<int>(rank), kernels[rank],
                                                                  std::move(budgets[rank]));
     SC_TRY(transport->makeMarkers());
+    SC_TRY(transport->makeFlags());
     transports.push_back(std::move(transport));
   }
   return transports;

@@ -21,7 +21,7 @@ bool Group::waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Dea
   return met;
 }
 
-Status Group::begin(int rank, const Operation& operation) {
+Result<bool> Group::begin(int rank, const Operation& operation, Mode mode) {
   std::unique_lock lock(mutex_);
   at(rank).begun = operation.sequence;
   const uint64_t needed = operation.sequence > 2 ? operation.sequence - 2 : 0;
@@ -29,7 +29,46 @@ Status Group::begin(int rank, const Operation& operation) {
   const bool done = waitForPeers(lock, rank, operation.deadline, [&] { return anyDown() || allCompleted(needed); });
   if (anyDown()) return failureFor(rank, {}, 0);
   if (!done) return fail(sparsecollTimeout, "a rank has not ended operation {} in time", needed);
+  // Not before: until now a peer may still look at what was there two operations ago.
+  at(rank).modes[operation.sequence % 2] = {operation.sequence, mode, operation.stream.handle};
+  if (mode == Mode::kCaptured) flaggedFrom_ = std::min(flaggedFrom_, operation.sequence);
+  if (operation.sequence < flaggedFrom_) return false;
+  SC_TRY(meetInModes(lock, rank, operation, mode));
+  return mode != Mode::kOnHost;
+}
+
+// What is captured runs whenever the caller likes, so streams wait for flags only in operations that all ranks capture,
+// or all run: else a flag would be lowered that nobody raises again.
+Status Group::meetInModes(std::unique_lock<std::mutex>& lock, int rank, const Operation& operation, Mode mode) {
+  wakeWaiters();
+  const bool done = waitForPeers(lock, rank, operation.deadline, [&] {
+    return anyDown() || isRefused(operation) || inOtherMode(rank, operation, mode) >= 0 || allBegun(operation.sequence);
+  });
+  if (anyDown()) return failureFor(rank, {}, 0);
+  if (isRefused(operation)) return Status(refusals_[operation.sequence % 2].why);
+  if (const int peer = inOtherMode(rank, operation, mode); peer >= 0)
+    return disagree(peer, "capture", "the operation is captured on some ranks, and not on others");
+  if (!done) return fail(sparsecollTimeout, "a rank has not begun operation {} in time", operation.sequence);
+  if (mode == Mode::kOnHost) return {};
+  const size_t parity = operation.sequence % 2;
+  for (const Member& one : members_)
+    for (const Member& other : members_)
+      if (&one != &other && one.modes[parity].stream == other.modes[parity].stream)
+        return fail(sparsecollInvalidUsage, "ranks share a stream: once steps were captured, each needs its own");
   return {};
+}
+
+bool Group::allBegun(uint64_t sequence) const {
+  return std::all_of(members_.begin(), members_.end(),
+                     [&](const Member& member) { return member.modes[sequence % 2].sequence >= sequence; });
+}
+
+int Group::inOtherMode(int rank, const Operation& operation, Mode mode) {
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const Begun& begun = at(peer).modes[operation.sequence % 2];
+    if (peer != rank && begun.sequence == operation.sequence && begun.mode != mode) return peer;
+  }
+  return -1;
 }
 
 Status Group::post(int rank, const Operation& operation, std::span<const Outgoing> out, std::span<const uint64_t> bytes,
@@ -149,13 +188,30 @@ void Group::end(int rank, const Operation& operation) {
   wakeWaiters();
 }
 
-void Group::takeDown(int rank, bool gone) {
+void Group::takeDown(int rank, Down how) {
+  {
+    const std::lock_guard lock(mutex_);
+    at(rank).down = true;
+    at(rank).left = at(rank).left || (how != Down::kAborted && !at(rank).aborted);
+    at(rank).aborted = at(rank).aborted || (how == Down::kAborted && !at(rank).left);
+    at(rank).gone = at(rank).gone || how == Down::kGone;
+    anyDown_.store(true, std::memory_order_release);
+    freeRetired();
+    wakeAll();
+    if (flaggedFrom_ == UINT64_MAX) return;
+  }
+  // Nobody raises what others wait for any more; or nothing is left to do that this rank's own streams could wait for.
+  for (int other = 0; other < ranks(); ++other)
+    if (other == rank || how == Down::kAborted) at(other).flags->letPass();
+}
+
+Status Group::replaysSound(int rank) {
   const std::lock_guard lock(mutex_);
-  at(rank).down = true;
-  at(rank).gone = at(rank).gone || gone;
-  anyDown_.store(true, std::memory_order_release);
-  freeRetired();
-  wakeAll();
+  if (flaggedFrom_ == UINT64_MAX) return {};
+  if (at(rank).aborted) return fail(sparsecollAborted, "the communicator was aborted");
+  for (int peer = 0; peer < ranks(); ++peer)
+    if (at(peer).aborted) return peerFailed(peer);
+  return {};
 }
 
 bool Group::enter() {

@@ -35,6 +35,15 @@ struct DenseOffer {
   FrameHeader done;  // sent when this rank's part is summed; carries kFrameNonFinite
 };
 
+// What a rank's operation is: run, made of frames in the host's memory, or captured in a graph.
+enum class Mode : uint8_t { kRun, kOnHost, kCaptured };
+
+struct Begun {
+  uint64_t sequence = 0;
+  Mode mode = Mode::kRun;
+  const void* stream = nullptr;
+};
+
 struct Member {
   WaitPoint wakeUp;
   std::vector<Mail> inbox;  // by sender
@@ -43,10 +52,14 @@ struct Member {
   int behind = -1;                  // a peer that sent a message of a round this rank has been through without it
   bool ahead = false;               // a peer's message shows that it has left the operation for a later one
   uint64_t begun = 0;               // the last operation this rank has begun
+  Begun modes[2];                   // by parity of the sequence
   uint64_t completed = 0;           // and ended
   bool waitsForPeers = false;       // sleeps for something other than a message
   bool down = false;                // aborted or gone
   bool gone = false;                // destroyed: reads nothing any more
+  bool left = false;                // went once its work was done,
+  bool aborted = false;             // or before
+  std::unique_ptr<Flags> flags;     // on devices; they live as long as somebody may raise them
   DenseOffer offers[2];             // by parity of the sequence
   std::shared_ptr<Marker> read[2];  // behind it the rank reads nothing of the operation any more; by parity
 };
@@ -62,7 +75,9 @@ class Group {
   // Once a rank is down: Aborted if it is this one, else PeerFailed.
   Status whoIsDown(int rank);
 
-  Status begin(int rank, const Operation& operation);
+  // Whether flags order the operation on the ranks' streams: from the first captured one on. Then, and while one is
+  // captured, all ranks meet here.
+  Result<bool> begin(int rank, const Operation& operation, Mode mode);
   // bytes: of every message. written: see Mail.
   Status post(int rank, const Operation& operation, std::span<const Outgoing> out, std::span<const uint64_t> bytes,
               const Marker* written);
@@ -70,10 +85,15 @@ class Group {
   Status collect(int rank, const Operation& operation, std::span<Incoming> in, std::span<const Marker*> written);
   void refuse(int rank, const Operation& operation, const Failure& why);
   void end(int rank, const Operation& operation);
-  void takeDown(int rank, bool gone);
+  enum class Down { kAborted, kLeft, kGone };
+  void takeDown(int rank, Down how);
+  // Errors: Aborted or PeerFailed once a rank has failed in a group whose operations are ordered by flags.
+  Status replaysSound(int rank);
 
   DenseOffer& offer(int rank, uint64_t sequence) { return at(rank).offers[sequence % 2]; }
   void setRead(int rank, size_t parity, std::shared_ptr<Marker> marker) { at(rank).read[parity] = std::move(marker); }
+  void setFlags(int rank, std::unique_ptr<Flags> flags) { at(rank).flags = std::move(flags); }
+  Flags* flagsOf(int rank) { return at(rank).flags.get(); }
   const Marker* readOf(int rank, uint64_t sequence) { return at(rank).read[sequence % 2].get(); }
 
   // Memory of callers is read and written by peers only between enter and leave, and nobody enters once a rank is down.
@@ -96,6 +116,9 @@ class Group {
 
   Member& at(int rank) { return members_[static_cast<size_t>(rank)]; }
   bool allCompleted(uint64_t sequence) const;
+  bool allBegun(uint64_t sequence) const;
+  int inOtherMode(int rank, const Operation& operation, Mode mode);
+  Status meetInModes(std::unique_lock<std::mutex>& lock, int rank, const Operation& operation, Mode mode);
   bool isRefused(const Operation& operation) const {
     return refusals_[operation.sequence % 2].sequence == operation.sequence;
   }
@@ -118,7 +141,8 @@ class Group {
   };
   Refusal refusals_[2];
   std::vector<Retired> retired_;
-  size_t windows_ = 0;  // alive or retired
+  size_t windows_ = 0;                 // alive or retired
+  uint64_t flaggedFrom_ = UINT64_MAX;  // the first operation that flags order
   uint32_t accessing_ = 0;
   std::atomic<bool> anyDown_{false};
 };

@@ -522,7 +522,10 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetInfo(sparsecollReducer_t r
 
 /* One step: gradient and out are n elements of the reducer's type; out may equal gradient. After an error the content of
    out is unspecified; the residual holds at most this step's gradient in addition (transactional: is unchanged).
-   Errors: InvalidArgument, InvalidUsage, Mismatch, NonFinite, Timeout, PeerFailed, Aborted, Corrupted. */
+   On devices the stream may be captured in a CUDA graph, on all ranks for the same step (else Mismatch); replays then go
+   on from step to step like runs, until the reducer is destroyed. docs/guide/devices.md has the conditions.
+   Errors: InvalidArgument, InvalidUsage, Mismatch, NonFinite, Timeout, PeerFailed, Aborted, Corrupted; Unsupported (what
+   cannot be captured). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void* gradient, void* out,
                                                        sparsecollStream_t stream);
 
@@ -537,8 +540,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
 /* The trainer does not apply the last step's sum: adds this rank's share of out (what Run wrote) back, its non-finite
-   entries left out; velocity is left alone. Nothing to do after a step that failed or was rolled back. Call it on every
-   rank. Errors: InvalidArgument, Unsupported (no residual, or out was averaged over contributors). */
+   entries left out; velocity is left alone. Nothing to do after a step that failed or was rolled back, nor a second time
+   (once steps were captured in a CUDA graph every call gives back). Call it on every rank. Errors: InvalidArgument,
+   Unsupported (no residual, or out was averaged over contributors). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out,
                                                             sparsecollStream_t stream);
 

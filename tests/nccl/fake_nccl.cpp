@@ -111,9 +111,12 @@ thread_local Group group;
 // What one group puts on a stream.
 class Batch {
  public:
-  Batch(Comm comm, std::vector<Call> calls) : comm_(comm), world_(comm->world), calls_(std::move(calls)) {
-    for (const Call& call : calls_)
-      numbers_.push_back(call.kind == Kind::kSend || call.kind == Kind::kRecv ? kNone : comm_->collectives++);
+  Batch(Comm comm, std::vector<Call> calls, bool captured)
+      : comm_(comm), world_(comm->world), calls_(std::move(calls)), captured_(captured) {
+    for (const Call& call : calls_) {
+      const bool collective = call.kind != Kind::kSend && call.kind != Kind::kRecv;
+      numbers_.push_back(!collective ? kNone : captured ? 0 : comm_->collectives++);
+    }
   }
 
   bool ready() {
@@ -134,7 +137,6 @@ class Batch {
     if (comm_->aborted) return;
     for (size_t c = 0; c < calls_.size(); ++c) finish(calls_[c], numbers_[c]);
     posted_ = false;
-    replayed_ = true;
   }
 
  private:
@@ -147,7 +149,7 @@ class Batch {
     ++comm_->open;
     for (size_t c = 0; c < calls_.size(); ++c) {
       const Call& call = calls_[c];
-      if (replayed_ && numbers_[c] != kNone) numbers_[c] = comm_->collectives++;
+      if (captured_ && numbers_[c] != kNone) numbers_[c] = comm_->collectives++;
       if (call.kind == Kind::kSend) mail(comm_->rank, call.peer).push_back(copyOf(call.in, call.bytes()));
       if (call.kind == Kind::kGather || call.kind == Kind::kReduce) join(call, numbers_[c]);
     }
@@ -217,9 +219,9 @@ class Batch {
   const Comm comm_;
   const std::shared_ptr<World> world_;
   const std::vector<Call> calls_;
+  const bool captured_;  // every replay is another collective
   std::vector<size_t> numbers_;
   bool posted_ = false;
-  bool replayed_ = false;  // by a graph: every time is another collective
   bool counted_ = false;
   bool accused_ = false;
 };
@@ -437,9 +439,10 @@ Code ncclGroupEnd() {
     calls.swap(group.calls);
     if (calls.empty()) return kSuccess;
   }
+  const bool captured = simt::capturing(static_cast<cudaStream_t>(group.stream));
   const auto batch = [&] {
     const std::lock_guard lock(state().mutex);
-    return std::make_shared<Batch>(comm, std::move(calls));
+    return std::make_shared<Batch>(comm, std::move(calls), captured);
   }();
   const cudaError_t error = simt::submitWhen(
       static_cast<cudaStream_t>(group.stream), [batch] { return batch->ready(); }, [batch] { batch->run(); });

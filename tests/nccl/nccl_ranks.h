@@ -64,13 +64,14 @@ class NcclRanks {
 // One reducer a rank and its vectors.
 class NcclGroup {
  public:
-  NcclGroup(const NcclRanks& ranks, uint64_t n, sparsecollDataType_t type, const sparsecollParams_t& params)
+  NcclGroup(const NcclRanks& ranks, uint64_t n, sparsecollDataType_t type, const sparsecollParams_t& params,
+            const sparsecollReducerConfig_t* config = nullptr)
       : gradients(static_cast<size_t>(ranks.count()), Elements(type, n)),
         outs(gradients.size(), Elements(type, n)),
         ranks_(ranks),
         reducers_(gradients.size()) {
     created_ = ranks.each([&](int rank) {
-      return sparsecollReducerCreate(&reducers_[static_cast<size_t>(rank)], n, type, &params, nullptr, ranks[rank]);
+      return sparsecollReducerCreate(&reducers_[static_cast<size_t>(rank)], n, type, &params, config, ranks[rank]);
     });
   }
   ~NcclGroup() {

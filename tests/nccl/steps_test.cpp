@@ -1,8 +1,12 @@
 // Whole steps over NCCL: the bits of the threads engine in host memory, with calls that wait for nobody.
+#include <cmath>
+#include <cstring>
+#include <functional>
 #include <string>
 
 #include "tests/nccl/nccl_ranks.h"
 #include "tests/support/catch.h"
+#include "tests/support/replays.h"
 
 using namespace sparsecoll::test;
 
@@ -59,6 +63,25 @@ void checkSteps(const NcclRanks& ranks, const std::string& name, uint64_t n, spa
     }
   }
   checkNoMisuse();
+}
+
+sparsecollConfig_t strict() {
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.nonFinite = sparsecollNonFiniteError;
+  return config;
+}
+
+sparsecollResult_t capture(const NcclRanks& ranks, NcclGroup& group, RankGraphs& graphs, int rank, int steps) {
+  return captureGraph(ranks.stream(rank), &graphs[rank], [&] {
+    sparsecollResult_t result = sparsecollSuccess;
+    for (int step = 0; step < steps && result == sparsecollSuccess; ++step) result = group.run(rank);
+    return result;
+  });
+}
+
+sparsecollResult_t replay(const NcclRanks& ranks, RankGraphs& graphs, int rank) {
+  if (cudaGraphLaunch(graphs[rank], ranks.stream(rank)) != cudaSuccess) return sparsecollCudaError;
+  return sparsecollCommWait(ranks[rank], ranks.stream(rank), 60000);
 }
 
 }  // namespace
@@ -181,34 +204,113 @@ TEST_CASE("reducers take turns, on streams of their own") {
   checkNoMisuse();
 }
 
+// NaN and Inf in one rank's gradient, in the last of several slabs as well.
+TEST_CASE("a dense sum with NaN or Inf is told to all ranks") {
+  const sparsecollConfig_t config = strict();
+  for (const int count : {1, 3}) {
+    const NcclRanks ranks(count, &config);
+    for (const uint32_t flags : {0u, SPARSECOLL_ACCUMULATE}) {
+      for (const sparsecollRedOp_t op : {sparsecollSum, sparsecollAvg}) {
+        CAPTURE(count, flags, int{op});
+        constexpr uint64_t n = 1100003;
+        sparsecollParams_t params = preset("dense", 0);
+        params.op = op;
+        params.flags = flags;
+        NcclGroup group(ranks, n, sparsecollFloat64, params);
+        REQUIRE(group.created() == all(count, sparsecollSuccess));
+        CHECK(group.step() == all(count, sparsecollSuccess));
+        const auto last = static_cast<size_t>(count - 1);
+        group.gradients[last].set(n - 1, HUGE_VAL);
+        CHECK(ranks.each([&](int rank) { return group.run(rank); }) == all(count, sparsecollSuccess));
+        CHECK(ranks.wait() == all(count, sparsecollNonFinite));
+        CHECK(ranks.wait() == all(count, sparsecollSuccess));
+        group.gradients[last].set(n - 1, 1);
+        for (Elements& out : group.outs) out.set(n - 1, 0);
+        CHECK(group.step() == all(count, sparsecollSuccess));
+        for (int rank = 0; rank < count; ++rank) {
+          const sparsecollStats_t stats = statsOf(group.reducer(rank));
+          CHECK(stats.opsStarted == 3);
+          CHECK(stats.opsNonFinite == 1);
+          CHECK(stats.opsCompleted == 2);
+        }
+      }
+    }
+  }
+  checkNoMisuse();
+}
+
 // What is on the stream is all there is to a step, so a graph can hold it.
-TEST_CASE("a step can be captured and replayed") {
-  for (const char* const name : {"topka", "spardl"}) {
+TEST_CASE("steps of every preset can be captured and replayed") {
+  for (const std::string& name : presets()) {
     CAPTURE(name);
     const NcclRanks ranks(3);
-    const sparsecollParams_t params = preset(name, 0.02);
+    const sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : 0.02);
     NcclGroup group(ranks, kLength, sparsecollFloat32, params);
     Group host(3, kLength, sparsecollFloat32, params);
-    host.fillRandom(7);
-    group.gradients = host.gradients;
-    REQUIRE(group.step() == all(3, sparsecollSuccess));
-    const Results replayed = ranks.each([&](int rank) {
-      const cudaStream_t stream = ranks.stream(rank);
-      cudaGraph_t graph = nullptr;
-      cudaGraphExec_t exec = nullptr;
-      bool good = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
-      const sparsecollResult_t ran = group.run(rank);
-      good = good && cudaStreamEndCapture(stream, &graph) == cudaSuccess;
-      good = good && cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess;
-      for (int i = 0; i < 2; ++i) good = good && cudaGraphLaunch(exec, stream) == cudaSuccess;
-      good = good && cudaGraphExecDestroy(exec) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess;
-      if (ran != sparsecollSuccess) return ran;
-      return good ? sparsecollCommWait(ranks[rank], stream, 60000) : sparsecollCudaError;
-    });
-    CHECK(replayed == all(3, sparsecollSuccess));
-    for (int step = 0; step < 3; ++step) REQUIRE(host.step() == all(3, sparsecollSuccess));
-    for (size_t r = 0; r < 3; ++r) CHECK(group.outs[r] == host.outs[r]);
-    for (int rank = 0; rank < 3; ++rank) CHECK(group.residual(rank) == host.residual(rank));
+    RankGraphs graphs(3);
+    const auto check = [&](uint64_t seed, int steps, const std::function<Results()>& run) {
+      CAPTURE(seed);
+      host.fillRandom(seed);
+      for (size_t r = 0; r < 3; ++r)
+        std::memcpy(group.gradients[r].data(), host.gradients[r].data(), host.gradients[r].byteCount());
+      for (int step = 0; step < steps; ++step) REQUIRE(host.step() == all(3, sparsecollSuccess));
+      REQUIRE(run() == all(3, sparsecollSuccess));
+      for (size_t r = 0; r < 3; ++r) REQUIRE(group.outs[r] == host.outs[r]);
+      for (int rank = 0; rank < 3; ++rank) REQUIRE(group.residual(rank) == host.residual(rank));
+    };
+    const auto replays = [&] { return ranks.each([&](int rank) { return replay(ranks, graphs, rank); }); };
+    check(1, 1, [&] { return group.step(); });
+    REQUIRE(ranks.each([&](int rank) { return capture(ranks, group, graphs, rank, 2); }) == all(3, sparsecollSuccess));
+    check(2, 2, replays);
+    check(3, 2, replays);
+    check(4, 1, [&] { return group.step(); });
+    check(5, 2, replays);
+    const sparsecollStats_t stats = statsOf(group.reducer(2));
+    CHECK(stats.opsStarted == 8);
+    CHECK(stats.opsCompleted == 8);
+    CHECK(stats.bytesDense == host.stats(2).bytesDense);
   }
+  checkNoMisuse();
+}
+
+TEST_CASE("replays that meet NaN or Inf, and replays of different steps, are told") {
+  const sparsecollConfig_t config = strict();
+  for (const char* const name : {"dense", "topka"}) {
+    CAPTURE(name);
+    const NcclRanks ranks(2, &config);
+    const sparsecollParams_t params = preset(name, std::string(name) == "dense" ? 0 : 0.02);
+    NcclGroup group(ranks, kLength, sparsecollFloat32, params), other(ranks, kLength, sparsecollFloat32, params);
+    RankGraphs graphs(2), others(2);
+    const auto replays = [&] { return ranks.each([&](int rank) { return replay(ranks, graphs, rank); }); };
+    REQUIRE(group.step() == all(2, sparsecollSuccess));
+    REQUIRE(ranks.each([&](int rank) { return capture(ranks, group, graphs, rank, 1); }) == all(2, sparsecollSuccess));
+    REQUIRE(ranks.each([&](int rank) { return capture(ranks, other, others, rank, 1); }) == all(2, sparsecollSuccess));
+    CHECK(replays() == all(2, sparsecollSuccess));
+    group.gradients[1].set(5, HUGE_VAL);
+    CHECK(replays() == all(2, sparsecollNonFinite));
+    group.gradients[1].set(5, 0);
+    CHECK(replays() == all(2, sparsecollSuccess));
+    CHECK(statsOf(group.reducer(0)).opsNonFinite == 1);
+    CHECK(ranks.each([&](int rank) { return replay(ranks, rank == 0 ? graphs : others, rank); }) ==
+          all(2, sparsecollMismatch));
+    CHECK(ranks.wait() == all(2, sparsecollSuccess));
+  }
+  checkNoMisuse();
+}
+
+TEST_CASE("what replays could not do right is not captured, over NCCL either") {
+  const NcclRanks ranks(2);
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.transactional = 1;
+  NcclGroup group(ranks, kLength, sparsecollFloat32, preset("topka", 0.02), &config);
+  RankGraphs graphs(2);
+  REQUIRE(group.step() == all(2, sparsecollSuccess));
+  CHECK(ranks.each([&](int rank) { return capture(ranks, group, graphs, rank, 1); }) == all(2, sparsecollUnsupported));
+  CHECK(group.step() == all(2, sparsecollSuccess));
+  CHECK(ranks.each([&](int rank) {
+    return captureGraph(ranks.stream(rank), &graphs[rank],
+                        [&] { return sparsecollCommWait(ranks[rank], ranks.stream(rank), 10); });
+  }) == all(2, sparsecollInvalidUsage));
+  CHECK(group.step() == all(2, sparsecollSuccess));
   checkNoMisuse();
 }

@@ -186,6 +186,29 @@ TEST_CASE("streams of two OS threads meet at values in memory, captured or not")
   CHECK(errors().empty());
 }
 
+TEST_CASE("a graph that waits does not hold up the caller, and what follows it on its stream waits with it") {
+  const Value32 wait = entryPoint("cuStreamWaitValue32");
+  const Device<uint32_t> flag(std::vector<uint32_t>{0});
+  const Device<int> value(std::vector<int>{1});
+  const Streams streams;
+  REQUIRE(cudaStreamBeginCapture(streams.first, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  CHECK(wait(streams.first, reinterpret_cast<CUdeviceptr>(flag + 0), 1, CU_STREAM_WAIT_VALUE_EQ) == CUDA_SUCCESS);
+  CHECK(launchIn(streams.first, addTo, value, 2) == cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  REQUIRE(cudaStreamEndCapture(streams.first, &graph) == cudaSuccess);
+  const cudaGraphExec_t exec = instantiate(graph);
+  REQUIRE(cudaGraphLaunch(exec, streams.first) == cudaSuccess);
+  CHECK(launchIn(streams.first, times, value, 5) == cudaSuccess);
+  CHECK(cudaStreamQuery(streams.first) == cudaErrorNotReady);
+  CHECK(cudaStreamQuery(streams.second) == cudaSuccess);
+  CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);  // the launch under way goes on
+  CHECK(cuStreamWriteValue32(streams.second, reinterpret_cast<CUdeviceptr>(flag + 0), 1, 0) == CUDA_SUCCESS);
+  CHECK(cudaStreamSynchronize(streams.first) == cudaSuccess);
+  CHECK(value[0] == 15);
+  CHECK(cudaStreamQuery(streams.first) == cudaSuccess);
+  CHECK(errors().empty());
+}
+
 TEST_CASE("a value that never comes ends the wait") {
   patience(30);
   const Device<uint32_t> flag(std::vector<uint32_t>(1));

@@ -6,10 +6,16 @@
 struct CUgraph_st {
   std::shared_ptr<simt::Nodes> nodes;
 };
-struct CUgraphExec_st {
-  std::shared_ptr<simt::Nodes> nodes;
+namespace simt {
+struct Replayed {
+  std::shared_ptr<Nodes> nodes;
+  bool waits = false;  // for values in memory
   std::mutex mutex;
   std::vector<char> done;
+};
+}  // namespace simt
+struct CUgraphExec_st {
+  std::shared_ptr<simt::Replayed> replayed;  // outlives the handle while a launch is under way
 };
 
 namespace simt {
@@ -103,7 +109,7 @@ cudaError_t end(cudaStream_t handle, cudaGraph_t* graph) {
   return cudaSuccess;
 }
 
-bool mayRun(const CUgraphExec_st& exec, const CUgraphNode_st& node) {
+bool mayRun(const Replayed& exec, const CUgraphNode_st& node) {
   if (exec.done[node.number]) return false;
   for (cudaGraphNode_t before : node.after) {
     if (!exec.done[before->number]) return false;
@@ -111,32 +117,38 @@ bool mayRun(const CUgraphExec_st& exec, const CUgraphNode_st& node) {
   return !node.ready || node.ready();
 }
 
+// Under a random schedule, graphs that meet others are ahead of them at times, and behind at others.
+constexpr uint64_t kPauseEvery = 16;
+constexpr auto kPause = std::chrono::milliseconds(2);
+
 // Any order that the edges allow: an edge that the capture lacks shows under a random schedule. Waits for values go
 // last, since what they wait for may come from another branch.
-cudaError_t replay(CUgraphExec_st& exec) {
+void replay(Replayed& exec) {
   const std::scoped_lock lock(exec.mutex);
   const Nodes& nodes = *exec.nodes;
   std::fill(exec.done.begin(), exec.done.end(), char{0});
   uint64_t random = seedOfNextLaunch();
+  size_t first = 0;  // all nodes before it are done
   for (size_t left = nodes.size(); left != 0; --left) {
+    while (exec.done[first]) ++first;
     CUgraphNode_st* next = nullptr;
     const auto pick = [&] {
       uint64_t candidates = 0;
       next = nullptr;
-      for (const auto& node : nodes) {
-        if (!mayRun(exec, *node)) continue;
+      for (size_t n = first; n < nodes.size() && !(next && random == 0); ++n) {
+        if (!mayRun(exec, *nodes[n])) continue;
         ++candidates;
         random = random * 6364136223846793005u + 2 * (random != 0);
-        if (!next || (random != 0 && (random >> 33) % candidates == 0)) next = node.get();
+        if (!next || (random != 0 && (random >> 33) % candidates == 0)) next = nodes[n].get();
       }
       return next != nullptr;
     };
-    if (!pick() && !await(pick)) return cudaSuccess;
+    if (!pick() && !await(pick)) return;
+    if (exec.waits && random != 0 && (random >> 40) % kPauseEvery == 0) std::this_thread::sleep_for(kPause);
     next->run();
-    if (broken()) return cudaSuccess;
+    if (broken()) return;
     exec.done[next->number] = 1;
   }
-  return cudaSuccess;
 }
 
 }  // namespace
@@ -203,9 +215,11 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   SIMT_ENTER();
   if (!exec || !graph) return finish(cudaErrorInvalidValue);
-  *exec = new CUgraphExec_st;
-  (*exec)->nodes = graph->nodes;
-  (*exec)->done.resize(graph->nodes->size());
+  auto replayed = std::make_shared<simt::Replayed>();
+  replayed->nodes = graph->nodes;
+  replayed->done.resize(graph->nodes->size());
+  for (const auto& node : *graph->nodes) replayed->waits = replayed->waits || node->ready;
+  *exec = new CUgraphExec_st{std::move(replayed)};
   simt::countObject(1);
   return cudaSuccess;
 }
@@ -227,7 +241,8 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   SIMT_ENTER();
   if (!exec) return finish(cudaErrorInvalidValue);
-  return finish(simt::submit(stream, [exec] { simt::replay(*exec); }));
+  return finish(simt::submit(
+      stream, [replayed = exec->replayed] { simt::replay(*replayed); }, exec->replayed->waits));
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   SIMT_ENTER();

@@ -70,8 +70,9 @@ CUresult waitValue(CUstream handle, CUdeviceptr address, T value, unsigned flags
     if (!stream.capture->valid) return resultOf(cudaErrorStreamCaptureInvalidated);
     record(
         stream, [] {}, ready);
-  } else if (!ready()) {
-    await(ready);
+  } else {
+    stream.drain();
+    if (!ready()) await(ready);
   }
   return CUDA_SUCCESS;
 }
@@ -100,7 +101,9 @@ cudaError_t launch(const cudaLaunchConfig_t* config, const Call& call) {
                   .run = call.run,
                   .arguments = call.arguments};
   if (!known(config->stream)) return finish(cudaErrorInvalidResourceHandle);
-  if (!keeps(config->stream)) return finish(submit(config->stream, [&grid] { runGrid(grid); }));
+  CUstream_st& stream = resolve(config->stream);
+  const std::scoped_lock lock(stream.mutex);
+  if (!stream.capture && !stream.busy()) return finish(submit(config->stream, [&grid] { runGrid(grid); }));
   return finish(submit(config->stream, [grid, kept = call.keep(call.arguments)] {
     Grid own = grid;
     own.arguments = kept.get();

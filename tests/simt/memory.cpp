@@ -95,6 +95,9 @@ cudaError_t checkCopy(void* to, const void* from, size_t bytes, cudaMemcpyKind k
 
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (const cudaError_t error = checkCopy(to, from, bytes, kind)) return error;
+  // Memory that the runtime does not know is read and written before the call returns.
+  if (known(stream) && !resolve(stream).capture && !(reachable(to, bytes) && reachable(from, bytes)))
+    resolve(stream).drain();
   return submit(stream, [=] { std::memmove(to, from, bytes); });
 }
 
@@ -122,6 +125,7 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) {
 cudaError_t cudaFree(void* pointer) {
   SIMT_ENTER();
   if (simt::captureForbids()) return finish(cudaErrorStreamCaptureUnsupported);
+  simt::Worker::drainAll();
   return finish(simt::release(pointer, cudaMemoryTypeDevice, true));
 }
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {

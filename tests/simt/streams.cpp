@@ -41,22 +41,22 @@ bool knownHandle(const void* handle) {
   return handles().all.contains(handle);
 }
 
-// The answer of a call that waits for what a stream did.
-cudaError_t settle(cudaStream_t handle) {
+// The answer of a call that waits for what a stream did, or asks whether it is done.
+cudaError_t settle(cudaStream_t handle, bool waits) {
   if (!known(handle)) return cudaErrorInvalidResourceHandle;
   CUstream_st& stream = resolve(handle);
   const std::scoped_lock lock(stream.mutex);
   if (stream.capture) return forbiddenInCapture(handle);
-  const bool done = progress(stream);
-  if (broken()) return cudaErrorLaunchFailure;
-  return done ? cudaSuccess : cudaErrorNotReady;
+  if (waits && !stream.drain()) return cudaErrorLaunchFailure;
+  if (stream.busy()) return cudaErrorNotReady;
+  return broken() ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
 cudaError_t settle(CUevent_st& event) {
   const std::scoped_lock lock(event.mutex);
   if (event.capture) return cudaErrorCapturedEvent;
   if (broken()) return cudaErrorLaunchFailure;
-  return *event.reached >= event.asked ? cudaSuccess : cudaErrorNotReady;
+  return event.happened->times >= event.asked ? cudaSuccess : cudaErrorNotReady;
 }
 
 // The same, as often as it takes.
@@ -73,20 +73,17 @@ cudaError_t recordEvent(cudaEvent_t event, cudaStream_t handle, unsigned flags) 
   const auto now = [event] {
     const std::scoped_lock lock(event->mutex);
     event->recorded = true;
-    *event->reached = ++event->asked;
-    event->when = std::chrono::steady_clock::now();
+    event->happened->reach(++event->asked);
     event->capture.reset();
     event->tail.clear();
   };
   const std::scoped_lock lock(stream.mutex);
-  if (!stream.capture && keeps(handle)) {
+  if (!stream.capture && stream.busy()) {
     const std::scoped_lock eventLock(event->mutex);
     event->capture.reset();
     event->tail.clear();
     event->recorded = true;
-    stream.pending.push_back({{}, [reached = event->reached, asked = ++event->asked] {
-                                if (*reached < asked) *reached = asked;
-                              }});
+    stream.add([happened = event->happened, asked = ++event->asked] { happened->reach(asked); });
     return cudaSuccess;
   }
   if (!stream.capture || flags == cudaEventRecordExternal) return submit(handle, now);
@@ -105,8 +102,8 @@ cudaError_t waitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
   if (!event->capture) {
     // A graph could not wait again for what was recorded outside.
     if (stream.capture) return flags != cudaEventWaitExternal ? cudaErrorStreamCaptureIsolation : cudaSuccess;
-    if (*event->reached >= event->asked) return cudaSuccess;
-    const auto ready = [reached = event->reached, asked = event->asked] { return *reached >= asked; };
+    if (event->happened->times >= event->asked) return cudaSuccess;
+    const auto ready = [happened = event->happened, asked = event->asked] { return happened->times >= asked; };
     return submitWhen(handle, ready, [] {});
   }
   if (!event->capture->valid) return cudaErrorStreamCaptureInvalidated;
@@ -141,23 +138,6 @@ cudaError_t forbiddenInCapture(cudaStream_t stream) {
   return cudaErrorStreamCaptureUnsupported;
 }
 
-bool progress(CUstream_st& stream) {
-  while (!stream.pending.empty()) {
-    Pending& first = stream.pending.front();
-    if (first.ready && !first.ready()) return false;
-    const std::function<void()> run = std::move(first.run);
-    stream.pending.pop_front();
-    run();
-  }
-  return true;
-}
-
-bool keeps(cudaStream_t handle) {
-  CUstream_st& stream = resolve(handle);
-  const std::scoped_lock lock(stream.mutex);
-  return stream.capture || !progress(stream);
-}
-
 cudaError_t submitWhen(cudaStream_t handle, std::function<bool()> ready, std::function<void()> run) {
   if (broken()) return cudaErrorLaunchFailure;
   if (!known(handle)) return cudaErrorInvalidResourceHandle;
@@ -168,8 +148,11 @@ cudaError_t submitWhen(cudaStream_t handle, std::function<bool()> ready, std::fu
     record(stream, std::move(run), std::move(ready));
     return cudaSuccess;
   }
-  stream.pending.push_back({std::move(ready), std::move(run)});
-  progress(stream);
+  if (!stream.busy() && ready()) {
+    run();
+  } else {
+    stream.add(std::move(run), std::move(ready));
+  }
   return cudaSuccess;
 }
 
@@ -210,11 +193,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   SIMT_ENTER();
-  return finish(simt::untilDone([=] { return simt::settle(stream); }));
+  return finish(simt::settle(stream, true));
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   SIMT_ENTER();
-  return finish(simt::settle(stream));
+  return finish(simt::settle(stream, false));
 }
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
   SIMT_ENTER();
@@ -246,6 +229,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 cudaError_t cudaDeviceSynchronize() {
   SIMT_ENTER();
   if (simt::captureForbids()) return finish(cudaErrorStreamCaptureUnsupported);
+  simt::Worker::drainAll();
   return finish(simt::broken() ? cudaErrorLaunchFailure : cudaSuccess);
 }
 
@@ -289,6 +273,9 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
       return finish(cudaErrorInvalidResourceHandle);
     }
   }
-  *milliseconds = std::chrono::duration<float, std::milli>(end->when - begin->when).count();
+  for (cudaEvent_t event : {begin, end})
+    if (const cudaError_t state = simt::settle(*event)) return finish(state);
+  const std::chrono::nanoseconds passed(end->happened->when - begin->happened->when);
+  *milliseconds = std::chrono::duration<float, std::milli>(passed).count();
   return cudaSuccess;
 }

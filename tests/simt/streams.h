@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "tests/simt/state.h"
+#include "tests/simt/worker.h"
 
 struct CUgraphNode_st {
   std::function<void()> run;
@@ -35,10 +35,15 @@ struct Capture {
   std::vector<cudaStream_t> streams;
 };
 
-// Work of a stream that is not captured and has to wait.
-struct Pending {
-  std::function<bool()> ready;  // empty: always
-  std::function<void()> run;
+// How often an event was recorded and the stream got there, and when it did so last.
+struct Happened {
+  std::atomic<uint64_t> times{0};
+  std::atomic<int64_t> when{0};  // ns
+
+  void reach(uint64_t asked) {
+    when = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+    if (times < asked) times = asked;
+  }
 };
 
 }  // namespace simt
@@ -50,16 +55,23 @@ struct CUstream_st {
   std::recursive_mutex mutex;  // work of several OS threads in one stream is serialised, as on a device
   std::shared_ptr<simt::Capture> capture;
   std::vector<cudaGraphNode_t> tail;
-  std::deque<simt::Pending> pending;
+  std::unique_ptr<simt::Worker> worker;  // made for the first thing that has to wait
+
+  bool busy() { return worker && !worker->idle(); }
+  // False if patience ended before.
+  bool drain() { return !worker || worker->drain(); }
+  void add(std::function<void()> run, std::function<bool()> ready = {}) {
+    if (!worker) worker = std::make_unique<simt::Worker>();
+    worker->add(std::move(run), std::move(ready));
+  }
 };
 
 struct CUevent_st {
   unsigned flags = 0;
   std::mutex mutex;
   bool recorded = false;
-  std::shared_ptr<std::atomic<uint64_t>> reached = std::make_shared<std::atomic<uint64_t>>(0);
-  uint64_t asked = 0;  // records so far; they have happened when `reached` is as much
-  std::chrono::steady_clock::time_point when;
+  std::shared_ptr<simt::Happened> happened = std::make_shared<simt::Happened>();
+  uint64_t asked = 0;  // records so far
   std::shared_ptr<simt::Capture> capture;
   std::vector<cudaGraphNode_t> tail;
 };
@@ -81,26 +93,23 @@ bool captureForbids();
 void record(CUstream_st& stream, std::function<void()> run, std::function<bool()> ready = {});
 // Polls until it holds; false if patience ended before.
 bool await(const std::function<bool()>& ready);
-// Runs what is first in a stream as far as it is ready, and says whether nothing is left. Its mutex is held.
-bool progress(CUstream_st& stream);
-// Whether what comes now into the stream has to be kept.
-bool keeps(cudaStream_t stream);
-// Work that comes when `ready` holds, which is asked now and then; all that is put on the stream later waits for it,
-// too.
+// Work that comes when `ready` holds, which is asked now and then, by any thread; all that is put on the stream later
+// waits for it, too.
 cudaError_t submitWhen(cudaStream_t stream, std::function<bool()> ready, std::function<void()> run);
 
-// Work for a stream: done at once, or kept for later if the stream is captured or waits for something.
+// Work for a stream: done at once, or kept for later if the stream is captured or has not got there. apart: it may have
+// to wait for other streams, so that the caller does not do it itself.
 template <class F>
-cudaError_t submit(cudaStream_t handle, F&& work) {
+cudaError_t submit(cudaStream_t handle, F&& work, bool apart = false) {
   if (broken()) return cudaErrorLaunchFailure;
   if (!known(handle)) return cudaErrorInvalidResourceHandle;
   CUstream_st& stream = resolve(handle);
   const std::scoped_lock lock(stream.mutex);
   if (!stream.capture) {
-    if (progress(stream)) {
-      work();
+    if (stream.busy() || (apart && &stream == handle)) {
+      stream.add(std::forward<F>(work));
     } else {
-      stream.pending.push_back({{}, std::forward<F>(work)});
+      work();
     }
     return cudaSuccess;
   }

@@ -20,6 +20,8 @@ namespace sparsecoll::nccl {
 namespace {
 
 constexpr uint64_t kSlabBytes = 8u << 20;  // of a dense sum that is added to what out holds
+// Sequence of the first captured operation that is replayed: none that ranks run has it.
+constexpr uint64_t kFirstReplay = uint64_t{1} << 63;
 
 // One frame's header and nothing else: what ranks compare in a dense sum.
 const uint64_t kHeaderBytes = alignUp(FrameLayout{}.capacityBytes(), 64);
@@ -64,6 +66,9 @@ class NcclTransport final : public Transport {
     SC_TRY(slab_, kernels_->allocate(kSlabBytes, budget_));
     SC_TRY(lastDense_, kernels_->makeMarker());
     SC_TRY(ended_.make());
+    SC_TRY(flags_, kernels_->makeFlags(0));
+    SC_TRY(replaySequence_, kernels_->allocate(sizeof kFirstReplay, nullptr));
+    kernels_->copy(replaySequence_.as<>(), &kFirstReplay, sizeof kFirstReplay, {});
     for (uint64_t r = 0; r < size; ++r) headerFrames_.push_back(headers_.as<>() + (1 + r) * kHeaderBytes);
     headerBytes_.assign(size, kFrameHeaderBytes);
     return kernels_->findings({}, deadline);  // what was zeroed here is so before another stream writes to it
@@ -82,10 +87,14 @@ class NcclTransport final : public Transport {
     return staging_->makeWindow(std::move(buffer), owner.backend() == sparsecollBackendHost);
   }
 
-  // A stream runs what is on it in order, so frames are as they were when they are sent.
+  // A stream runs what is on it in order, so frames are as they were when they are sent, in a graph as well. What a
+  // graph lacks is a number that grows from replay to replay, which is the device's then.
   Status begin(Operation& operation) override {
     deadline_ = operation.deadline;
     enqueued_ = false;
+    captured_ = !operation.onHost && capturing(operation.stream);
+    if (captured_ && flags_ == nullptr) return unsupported("capture with a driver without stream memory operations");
+    if (captured_) operation.sequenceAt = replaySequence_.as<uint64_t>();
     return connection_->health();
   }
 
@@ -114,7 +123,8 @@ class NcclTransport final : public Transport {
     const std::array<const void*, 1> in = {args.in};
     const std::array<void*, 1> out = {args.out};
     if (ranks() == 1) {
-      kernels_->denseSum({in, out, args.type, args.n, args.inputScale, args.finish, args.accumulate, nullptr}, stream);
+      kernels_->denseSum({in, out, args.type, args.n, args.inputScale, args.finish, args.accumulate, args.nonFiniteAt},
+                         stream);
       return {};
     }
     SC_TRY(orderDense(stream));
@@ -128,10 +138,13 @@ class NcclTransport final : public Transport {
   // All ranks learn of a mismatch from the frames themselves, whose number and sizes do not depend on it.
   void refuse(const Operation&, const Failure&) override {}
   void end(const Operation& operation) override {
-    if (enqueued_ && !capturing(operation.stream)) ended_.record(static_cast<cudaStream_t>(operation.stream.handle));
+    uint64_t* const counts[] = {replaySequence_.as<uint64_t>(), operation.replays};
+    if (captured_ && operation.sequenceAt != nullptr) kernels_->raise(*flags_, {}, counts, operation.stream);
+    if (enqueued_ && !captured_) ended_.record(static_cast<cudaStream_t>(operation.stream.handle));
   }
 
   Result<bool> await(Stream stream, const Deadline& deadline) override {
+    if (capturing(stream)) return true;  // asking would spoil the capture; the kernels tell
     return awaitHandle(static_cast<cudaStream_t>(stream.handle), deadline);
   }
 
@@ -252,12 +265,12 @@ class NcclTransport final : public Transport {
     const DataType type = dataTypeOf(args.type);
     const void* source = args.in;
     if (args.inputScale != 1) {
-      reshape(args.in, args.out, args, args.n, args.inputScale, {}, false, stream);
+      reshape(args.in, args.out, args, args.n, args.inputScale, {}, false, nullptr, stream);
       source = args.out;
     }
     SC_TRY(reduce(operation, source, args.out, args.n, type, true, stream));
-    if (args.finish.divisor != 1 || args.finish.scale != 1)
-      reshape(args.out, args.out, args, args.n, 1, args.finish, false, stream);
+    if (args.finish.divisor != 1 || args.finish.scale != 1 || args.nonFiniteAt != nullptr)
+      reshape(args.out, args.out, args, args.n, 1, args.finish, false, args.nonFiniteAt, stream);
     return {};
   }
 
@@ -269,18 +282,18 @@ class NcclTransport final : public Transport {
       const uint64_t n = std::min(most, args.n - at);
       const auto* const in = static_cast<const std::byte*>(args.in) + at * elementBytes(args.type);
       auto* const out = static_cast<std::byte*>(args.out) + at * elementBytes(args.type);
-      reshape(in, slab_.as<>(), args, n, args.inputScale, {}, false, stream);
+      reshape(in, slab_.as<>(), args, n, args.inputScale, {}, false, nullptr, stream);
       SC_TRY(reduce(operation, slab_.as<>(), slab_.as<>(), n, type, at == 0, stream));
-      reshape(slab_.as<>(), out, args, n, 1, args.finish, true, stream);
+      reshape(slab_.as<>(), out, args, n, 1, args.finish, true, args.nonFiniteAt, stream);
     }
     return {};
   }
 
   void reshape(const void* from, void* to, const DenseArgs& args, uint64_t n, double scale, const Finish& finish,
-               bool accumulate, Stream stream) {
+               bool accumulate, uint32_t* nonFiniteAt, Stream stream) {
     const std::array<const void*, 1> in = {from};
     const std::array<void*, 1> out = {to};
-    kernels_->denseSum({in, out, args.type, n, scale, finish, accumulate, nullptr}, stream);
+    kernels_->denseSum({in, out, args.type, n, scale, finish, accumulate, nonFiniteAt}, stream);
   }
 
   Result<bool> awaitHandle(cudaStream_t stream, const Deadline& deadline) {
@@ -308,8 +321,11 @@ class NcclTransport final : public Transport {
   std::unique_ptr<Marker> lastDense_;  // behind the latest dense sum
   void* denseStream_ = nullptr;
   bool denseMarked_ = false;
-  Event ended_;                                              // behind the latest operation
-  bool enqueued_ = false;                                    // it has put something on the caller's stream
+  std::unique_ptr<Flags> flags_;  // none, but what counting replays takes; nullptr: the driver has none
+  Buffer replaySequence_;         // of the next captured operation that is replayed
+  bool captured_ = false;         // the operation under way is
+  Event ended_;                   // behind the latest operation
+  bool enqueued_ = false;         // it has put something on the caller's stream
   Deadline deadline_ = Deadline::in(SPARSECOLL_NO_TIMEOUT);  // of the latest operation
 };
 

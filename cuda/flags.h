@@ -1,0 +1,21 @@
+// Words in device memory that streams wait for: the driver's stream memory operations, which captured graphs keep.
+#pragma once
+
+#include "cuda/device_context.h"
+
+namespace sparsecoll::cuda {
+
+// nullptr where the driver has no such operations. memory: flagBytes(count) of them, zero.
+uint64_t flagBytes(uint64_t count);
+Result<std::unique_ptr<Flags>> makeFlags(Buffer memory, const DeviceContext& device);
+
+void raise(const Flags& own, std::span<uint32_t* const> flags, std::span<uint64_t* const> counts, DeviceContext& device,
+           Stream stream);
+void lower(const Flags& own, std::span<uint32_t* const> flags, DeviceContext& device, Stream stream);
+void awaitRaised(const Flags& own, std::span<uint32_t* const> flags, DeviceContext& device, Stream stream);
+
+// flags.cu: every one becomes value, or passes for ever where *passing is not 0.
+void setFlags(std::span<uint32_t* const> flags, uint32_t value, const uint32_t* passing,
+              std::span<uint64_t* const> counts, DeviceContext& device, Stream stream);
+
+}  // namespace sparsecoll::cuda
