@@ -121,7 +121,8 @@ class FeedbackLoop {
     selection_->pass(input, device.stream());
     selection_->afterSurvey(device.stream());
     selection_->cut(selected_.target(), device.stream());
-    device.kernels().zeroAt(residual_.get(), sparsecollFloat32, vectors_.n(), selected_.view(), device.stream());
+    device.kernels().zeroAt(residual_.get(), sparsecollFloat32, vectors_.n(), selected_.view(), nullptr,
+                            device.stream());
   }
 
   const Vectors& vectors_;
