@@ -85,7 +85,7 @@ struct Float8Lanes : Marks {
   static Vector zero() { return _mm256_setzero_ps(); }
   static Vector broadcast(float x) { return _mm256_set1_ps(x); }
   // Magnitudes are below 2^31, so a signed compare with key - 1 is the unsigned >=; a key of 0 becomes -1.
-  static __m256i broadcastKey(uint32_t key) { return _mm256_set1_epi32(static_cast<int>(key) - 1); }
+  static __m256i broadcastKey(uint32_t key) { return _mm256_set1_epi32(static_cast<int>(key - 1)); }
   static Vector load(const float* x) { return _mm256_loadu_ps(x); }
   static Vector load(const Half* x) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))); }
   static Vector load(const Bfloat* x) {
@@ -126,7 +126,7 @@ struct Double4Lanes : Marks {
   static constexpr uint64_t kLanes = 4;
   static Vector zero() { return _mm256_setzero_pd(); }
   static Vector broadcast(double x) { return _mm256_set1_pd(x); }
-  static __m256i broadcastKey(uint64_t key) { return _mm256_set1_epi64x(static_cast<long long>(key) - 1); }
+  static __m256i broadcastKey(uint64_t key) { return _mm256_set1_epi64x(static_cast<long long>(key - 1)); }
   static Vector load(const double* x) { return _mm256_loadu_pd(x); }
   static void store(double* to, Vector x) { _mm256_storeu_pd(to, x); }
   static void stream(double* to, Vector x) { _mm256_stream_pd(to, x); }

@@ -41,7 +41,13 @@ Fibers::~Fibers() {
 #if SIMT_TSAN
   for (auto& fiber : fibers_) __tsan_destroy_fiber(fiber->race);
 #endif
-  for (void* mapping : mappings_) munmap(mapping, kStacksPerMapping * (kStackBytes + kPage));
+  for (void* mapping : mappings_) {
+    constexpr size_t kBytes = kStacksPerMapping * (kStackBytes + kPage);
+#if SIMT_ASAN
+    __asan_unpoison_memory_region(mapping, kBytes);  // a thread's variables may come to lie there
+#endif
+    munmap(mapping, kBytes);
+  }
 }
 
 void Fibers::grow(unsigned size, Body body, void* argument) {
