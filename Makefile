@@ -10,7 +10,7 @@ endif
 TEST_JOBS ?= $(JOBS)
 PRESETS := release asan tsan
 
-.PHONY: help setup build test $(PRESETS:%=test-%) summary demo bench clean
+.PHONY: help setup build test $(PRESETS:%=test-%) summary demo bench hosts fuzz stress convergence clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -56,6 +56,29 @@ demo: setup ## train a network with dense and sparse gradients, side by side
 
 bench: setup build ## speed of this machine: sparse against dense all-reduce
 	build/release/bin/sparsecoll-perf --ranks threads:4 -n 1000000 --density 0.01 --preset all --against dense
+
+stress: setup ## kill, abort and shrink ranks in processes many times: about 10 minutes
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target ucx_failures_test ucx_regroup_test
+	@SPARSECOLL_TEST_TRIALS=200 SPARSECOLL_TEST_ABORTS=1000 build/release/bin/ucx_failures_test
+	@SPARSECOLL_TEST_SHRINKS=200 build/release/bin/ucx_regroup_test
+
+convergence: setup ## train every example with dense and sparse exchange, hours; writes docs/convergence.md
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target cnn lstm sentiment ncf
+	@scripts/convergence
+
+hosts: setup ## dense against sparse between 4 hosts made of namespaces; RATE=1gbit DENSITIES=0.1,0.01,0.001 PRESETS=all STEPS=5
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target hosts
+	@tests/hosts/hosts.sh build/release/bin table
+
+FUZZ_SECONDS ?= 60
+fuzz: ## look for inputs that break a parser, FUZZ_SECONDS (60) for each; with clang's libFuzzer, or at random
+	@scripts/setup --fuzz
+	@if echo 'int main() {}' | clang++ -x c++ -fsanitize=fuzzer-no-link - -o /dev/null 2> /dev/null; then preset=fuzz; else preset=asan; fi; \
+	cmake --preset $$preset && cmake --build --preset $$preset -j $(JOBS) --target fuzz && \
+	tests/fuzz/run.sh build/$$preset $(FUZZ_SECONDS)
 
 clean: ## remove everything that was built
 	rm -rf build

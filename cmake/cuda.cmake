@@ -45,4 +45,7 @@ set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 # device code.
 add_library(sparsecoll_cuda_flags INTERFACE)
 target_compile_options(sparsecoll_cuda_flags INTERFACE
-  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-fmad=false;-Werror=all-warnings>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-fmad=false>")
+if(SPARSECOLL_WERROR)
+  target_compile_options(sparsecoll_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
+endif()

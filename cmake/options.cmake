@@ -3,7 +3,9 @@ option(SPARSECOLL_BUILD_TESTS "Build the tests" ON)
 option(SPARSECOLL_BUILD_BENCH "Build sparsecoll-perf, sparsecoll-kernels and sparsecoll-fit" ON)
 option(SPARSECOLL_BUILD_EXAMPLES "Build the examples" ON)
 option(SPARSECOLL_WITH_TORCH "Build the LibTorch trainers where LibTorch is found" ON)
+option(SPARSECOLL_WITH_MPI "Test and measure over MPI, where Open MPI or MPICH is found" ON)
 set(SPARSECOLL_WITH_CUDA AUTO CACHE STRING "CUDA back end: ON (required), OFF or AUTO (if a toolkit is found)")
+option(SPARSECOLL_WERROR "Warnings are errors" ON)
 set(SPARSECOLL_SANITIZE "" CACHE STRING "Sanitizers to compile with, for example address,undefined")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -28,7 +30,11 @@ endif()
 # What every target of this project compiles with. Contraction is off because results must have the same bits for every
 # instruction set: a fused multiply-add happens where the source says fma and nowhere else.
 add_library(sparsecoll_flags INTERFACE)
-set(warnings -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off)
+set(warnings -Wall -Wextra -Wconversion -Wshadow)
+if(SPARSECOLL_WERROR)
+  list(APPEND warnings -Werror)
+endif()
+list(APPEND warnings -ffp-contract=off)
 string(REPLACE ";" "," warnings_through_nvcc "${warnings}")
 target_compile_options(sparsecoll_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:C,CXX>:${warnings}>" "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${warnings_through_nvcc}>")

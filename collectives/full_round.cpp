@@ -15,12 +15,12 @@ Result<FullRound> FullRound::make(Transport& transport, Kernels& kernels, const 
   const uint64_t capacity = layout.capacityBytes();
   if (!transport.sharesMemory()) {
     SC_TRY(const uint64_t bytes, checkedMul(capacity, static_cast<uint64_t>(ranks)));
-    SC_TRY(round.landing_, kernels.allocate(bytes, budget));
+    SC_TRY(round.landing_, transport.makeWindow(bytes, budget, &kernels));
   }
   for (int peer = 0; peer < ranks; ++peer) {
     if (peer == transport.rank()) continue;
     std::byte* landing = nullptr;
-    if (!transport.sharesMemory()) landing = round.landing_.as<>() + static_cast<uint64_t>(peer) * capacity;
+    if (!transport.sharesMemory()) landing = round.landing_->data() + static_cast<uint64_t>(peer) * capacity;
     round.outgoing_.push_back({peer, nullptr, layout});
     round.incoming_.push_back({peer, landing, capacity, nullptr, 0});
   }

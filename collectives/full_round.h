@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -36,7 +37,7 @@ class FullRound {
   std::vector<Incoming> incoming_;
   std::vector<const std::byte*> frames_;
   std::vector<uint64_t> bytes_;
-  Buffer landing_;
+  std::unique_ptr<FrameWindow> landing_;
 };
 
 }  // namespace sparsecoll

@@ -30,6 +30,8 @@ class IndexUnion final : public Collective {
     counts_.resize(ranks);
     ownCounts_.resize(ranks);
     valueFrames_.resize(ranks);
+    peerLists_.reserve(ranks);
+    peerValues_.reserve(ranks);
     contributions_.resize(ranks);
   }
 
@@ -44,7 +46,9 @@ class IndexUnion final : public Collective {
     list.count = reinterpret_cast<uint32_t*>(frame + offsetof(FrameHeader, count));
     list.indices = reinterpret_cast<uint32_t*>(frame + kFrameHeaderBytes);
     list.capacity = indices_.layout().capacity;
-    list.where = List::Values::kNone;
+    // Its values at its own indices need not be looked up in acc.
+    list.where = List::Values::kApart;
+    list.values = valueFrame(operation, static_cast<size_t>(transport_.rank())) + kFrameHeaderBytes;
     return list;
   }
 
@@ -76,14 +80,20 @@ class IndexUnion final : public Collective {
 
   Status exchangeValues(const CollectiveStep& step, const FrameExpectation& identity) {
     const bool withPayload = transport_.checksumsPayload();
-    for (size_t w = 0; w < lists_.size(); ++w) {
-      std::byte* const frame = sumFrame(*step.operation) + (1 + w) * values_.layout().capacityBytes();
-      valueFrames_[w] = frame;
-      SC_TRY(kernels_.gather(step.acc, type_, n_, lists_[w], valuesOf(frame), step.stream));
-      kernels_.seal({frame, values_.layout(), identity, nullptr, withPayload}, step.stream);
-    }
-    SC_TRY(values_.oneToEach(*step.operation, valueFrames_, step.stream));
     const auto self = static_cast<size_t>(transport_.rank());
+    peerLists_.clear();
+    peerValues_.clear();
+    for (size_t w = 0; w < lists_.size(); ++w) {
+      valueFrames_[w] = valueFrame(*step.operation, w);
+      if (w == self) continue;
+      peerLists_.push_back(lists_[w]);
+      peerValues_.push_back(valuesOf(valueFrames_[w]));
+    }
+    kernels_.copy(valuesOf(valueFrames_[self]).count, counts_[self], sizeof(uint32_t), step.stream);
+    SC_TRY(kernels_.gatherEach(step.acc, type_, n_, peerLists_, peerValues_, step.stream));
+    for (std::byte* const frame : valueFrames_)
+      kernels_.seal({frame, values_.layout(), identity, nullptr, withPayload}, step.stream);
+    SC_TRY(values_.oneToEach(*step.operation, valueFrames_, step.stream));
     std::fill(ownCounts_.begin(), ownCounts_.end(), counts_[self]);
     return kernels_.open(
         {values_.frames(), values_.bytes(), values_.layout(), identity, nullptr, ownCounts_, withPayload}, step.stream);
@@ -117,6 +127,10 @@ class IndexUnion final : public Collective {
     return indexFrame(operation) + indices_.layout().capacityBytes();
   }
 
+  std::byte* valueFrame(const Operation& operation, size_t rank) const {
+    return sumFrame(operation) + (1 + rank) * values_.layout().capacityBytes();
+  }
+
   Kernels& kernels_;
   Transport& transport_;
   uint64_t n_;
@@ -127,6 +141,8 @@ class IndexUnion final : public Collective {
   std::vector<const uint32_t*> counts_;     // of each rank's list
   std::vector<const uint32_t*> ownCounts_;  // this rank's, once a rank
   std::vector<std::byte*> valueFrames_;
+  std::vector<ListView> peerLists_;  // all but this rank's
+  std::vector<List> peerValues_;
   std::vector<const void*> contributions_;
 };
 

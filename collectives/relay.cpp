@@ -21,7 +21,7 @@ Result<PeerRound> PeerRound::make(const CollectiveSetup& setup, int to, const Fr
   round.from_ = from;
   round.in_ = in;
   if (from != kNobody && !setup.transport->sharesMemory()) {
-    SC_TRY(round.landing_, setup.kernels->allocate(in.capacityBytes(), setup.budget));
+    SC_TRY(round.landing_, setup.transport->makeWindow(in.capacityBytes(), setup.budget, setup.kernels));
   }
   if (from != kNobody) {
     const auto most = static_cast<uint32_t>(in.capacity);
@@ -65,7 +65,8 @@ Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* 
   const FrameExpectation identity = operation.identity();
   const bool withPayload = transport_->checksumsPayload();
   const Outgoing outgoing{round.to_, frame, round.out_};
-  Incoming incoming{round.from_, round.landing_.as<>(), round.in_.capacityBytes(), nullptr, 0};
+  std::byte* const landing = round.landing_ != nullptr ? round.landing_->data() : nullptr;
+  Incoming incoming{round.from_, landing, round.in_.capacityBytes(), nullptr, 0};
   std::span<const Outgoing> out(&outgoing, round.sends() ? 1 : 0);
   std::span<Incoming> in(&incoming, round.receives() ? 1 : 0);
   if (round.sends()) sealOnce(step, round, frame);

@@ -30,7 +30,7 @@ class PeerRound {
   int to_ = kNobody;
   int from_ = kNobody;
   FrameLayout out_, in_;
-  Buffer landing_;
+  std::unique_ptr<FrameWindow> landing_;
   Buffer most_;  // entries of what comes, where kernels find it
   const std::byte* frame_ = nullptr;
 };

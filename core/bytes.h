@@ -1,6 +1,7 @@
 // The one reader of bytes from outside and its writer: little-endian, bounds checked before every read.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -52,7 +53,8 @@ class Writer {
     static_assert(std::is_arithmetic_v<T>);
     append(&value, sizeof(T));
   }
-  void append(const void* data, uint64_t length) {
+  // Not inlined: GCC 12 follows a vector through many of these and then warns of writes that nobody makes.
+  [[gnu::noinline]] void append(const void* data, uint64_t length) {
     const auto* from = static_cast<const std::byte*>(data);
     bytes_.insert(bytes_.end(), from, from + length);
   }

@@ -27,10 +27,6 @@ inline constexpr auto kCrc32cTable = crc32cTable();
 }  // namespace detail
 
 // Checksum of bytes, continuing from the checksum of what came before.
-inline uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0) {
-  uint32_t crc = ~before;
-  for (const std::byte b : bytes) crc = detail::kCrc32cTable[(crc ^ std::to_integer<uint32_t>(b)) & 0xffu] ^ (crc >> 8);
-  return ~crc;
-}
+uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
 
 }  // namespace sparsecoll

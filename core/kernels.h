@@ -49,8 +49,9 @@ class Flags {
   virtual uint32_t* at(uint64_t flag) const = 0;
   // A stream that nobody else uses, so it is never captured.
   virtual Stream stream() const = 0;
-  // Nobody waits for them from now on, whatever streams and graphs are still to do. Any thread.
-  virtual void letPass() = 0;
+  // Nobody waits for them from now on, whatever streams and graphs are still to do, and no step of this rank takes
+  // effect any more: why is found, of peer. Any thread.
+  virtual void letPass(sparsecollResult_t why, int peer) = 0;
 };
 
 // The largest things a workspace is to serve.
@@ -62,14 +63,14 @@ struct WorkspaceNeed {
 };
 
 class MemoryBudget;
+class MemorySource;
 
-// Memory of a back end; frees itself.
+// Memory of a back end; gives itself back.
 class Buffer {
  public:
-  using Release = void (*)(void* data);
   Buffer() = default;
-  Buffer(void* data, uint64_t bytes, Release release, std::shared_ptr<MemoryBudget> budget)
-      : data_(data), bytes_(bytes), release_(release), budget_(std::move(budget)) {}
+  Buffer(void* data, uint64_t bytes, std::shared_ptr<MemorySource> source, std::shared_ptr<MemoryBudget> budget)
+      : data_(data), bytes_(bytes), source_(std::move(source)), budget_(std::move(budget)) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     swap(other);
@@ -87,12 +88,12 @@ class Buffer {
   void swap(Buffer& other) {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
-    std::swap(release_, other.release_);
+    std::swap(source_, other.source_);
     std::swap(budget_, other.budget_);
   }
   void* data_ = nullptr;
   uint64_t bytes_ = 0;
-  Release release_ = nullptr;
+  std::shared_ptr<MemorySource> source_;
   std::shared_ptr<MemoryBudget> budget_;
 };
 
@@ -156,6 +157,7 @@ struct PassArgs {
   const void* gradient = nullptr;
   sparsecollDataType_t gradientType = sparsecollFloat32;
   const void* in = nullptr;  // accumulate type; nullptr: zeros
+  uint64_t* gone = nullptr;  // not nullptr: of in (see Kernels::keepsGone), and cleared. Only without momentum
   void* out = nullptr;       // accumulate type; may equal in; nullptr: acc is not kept (then gradient must be the
                              // accumulate type and scale 1)
   double scale = 1;
@@ -296,6 +298,7 @@ struct SettleArgs {
   std::span<const ListView> dropped;  // then acc += value,
   uint64_t* lost = nullptr;           // or, where this is given, no more than to count them
   const Control* decision = nullptr;  // not nullptr: nothing changes unless the step takes effect
+  uint64_t* gone = nullptr;           // not nullptr: of acc, instead of writing 0 (see Kernels::keepsGone)
 };
 
 // The end of a step: whether it takes effect. Where kernels found something wrong it does not.
@@ -379,6 +382,12 @@ class Kernels {
   // to.values[i] = acc[list.indices[i]]; *to.count = the list's
   virtual Status gather(const void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const List& to,
                         Stream stream) = 0;
+  // The same of several lists, to[l] for list l.
+  virtual Status gatherEach(const void* acc, sparsecollDataType_t type, uint64_t n, std::span<const ListView> lists,
+                            std::span<const List> to, Stream stream) {
+    for (size_t l = 0; l < lists.size(); ++l) SC_TRY(gather(acc, type, n, lists[l], to[l], stream));
+    return {};
+  }
   // to.values[i] = sum over ranks of from[rank][i] in rank order, for i below *count; *to.count = *count
   virtual void sumValues(std::span<const void* const> from, sparsecollDataType_t type, const uint32_t* count,
                          const List& to, Stream stream) = 0;
@@ -421,6 +430,15 @@ class Kernels {
   // acc[index] = 0 for every index of the list. decision: as in SettleArgs
   virtual void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const Control* decision,
                       Stream stream) = 0;
+  // Whether a bit an element may stand for the zeros that a step leaves behind in acc: bit i of word i / 64 says that
+  // acc[i] counts as 0, whatever it holds. The next pass reads all of acc anyway, and writing a zero now would fetch a
+  // line of memory for it.
+  virtual bool keepsGone() const { return false; }
+  static constexpr uint64_t goneBytes(uint64_t n) { return (n / 64 + 2) * sizeof(uint64_t); }  // readers look ahead
+  // zeroAt as bits.
+  virtual void noteGone(uint64_t*, uint64_t, const ListView&, const Control*, Stream) {}
+  // acc gets its zeros, and no bit is set any more.
+  virtual void writeGone(void*, sparsecollDataType_t, uint64_t, uint64_t*, Stream) {}
   // acc[i] = 0 where it is NaN or Inf, if the control block says that some rank met one
   virtual void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control,
                               Stream stream) = 0;

@@ -4,14 +4,20 @@
 #include "core/portable.h"
 
 #if SC_FORMATS
-#include <fmt/format.h>
+#include <fmt/core.h>
 #endif
 
-#include <algorithm>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 namespace sparsecoll {
+
+#if SC_FORMATS
+// Writes up to `room` characters and returns how many that were. In text.cpp, the one file that includes all of the
+// formatting library: whoever includes its core alone compiles in a tenth of the time.
+size_t formatInto(char* to, size_t room, fmt::string_view pattern, fmt::format_args args);
+#endif
 
 template <size_t kSize>
 class Text {
@@ -30,9 +36,7 @@ class Text {
 
   template <class... Args>
   void append(fmt::format_string<Args...> pattern, Args&&... args) {
-    const size_t room = kSize - 1 - length_;
-    const auto end = fmt::format_to_n(bytes_ + length_, room, pattern, std::forward<Args>(args)...);
-    length_ += std::min(end.size, room);
+    length_ += formatInto(bytes_ + length_, kSize - 1 - length_, pattern, fmt::make_format_args(args...));
     bytes_[length_] = 0;
   }
 #endif
@@ -53,10 +57,13 @@ class Text {
 
 #if SC_FORMATS
 template <size_t kSize>
-struct fmt::formatter<sparsecoll::Text<kSize>> : fmt::formatter<std::string_view> {
+struct fmt::formatter<sparsecoll::Text<kSize>> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
   template <class Context>
   auto format(const sparsecoll::Text<kSize>& text, Context& context) const {
-    return fmt::formatter<std::string_view>::format(text.view(), context);
+    auto out = context.out();
+    for (const char letter : text.view()) *out++ = letter;
+    return out;
   }
 };
 #endif

@@ -49,7 +49,8 @@ struct Operation {
   bool onHost = false;  // its frames are the host's, wherever the kernels' memory is
 };
 
-// Memory that frames are sent from. Dropping it is safe at once: the engine keeps it alive while a peer may read it.
+// Memory that frames are sent from, or land in. Dropping it is safe at once: the engine keeps it alive while a peer may
+// read it, or something may land.
 class FrameWindow {
  public:
   virtual ~FrameWindow() = default;
@@ -114,9 +115,12 @@ class Transport {
   virtual void close(const Deadline&) {}
   // What abort() does, for a rank that goes once its work is done; what streams of others still have to do goes on.
   virtual void leave() { abort(); }
-  // Whether what streams did can be trusted. Errors: Aborted or PeerFailed, where replays of captured operations were
-  // let pass because of that.
-  virtual Status replaysSound() { return {}; }
+  // After leave or abort: what the engine borrowed goes back. An operation that is still under way on another thread puts
+  // it off until the destructor.
+  virtual void shutDown() {}
+  // Whether what streams did can be trusted; inTime: they are done. Errors: Aborted or PeerFailed, where replays of
+  // captured operations were let pass because of that, or wait for a rank that has left.
+  virtual Status replaysSound(bool) { return {}; }
 };
 
 }  // namespace sparsecoll

@@ -1,7 +1,11 @@
 #include "core/wait.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <thread>
+
+#include "core/patience.h"
+#include "core/poll.h"
 
 namespace sparsecoll {
 
@@ -16,11 +20,47 @@ Deadline Deadline::in(uint64_t timeoutMs) {
   return deadline;
 }
 
+Deadline Deadline::earlier(const Deadline& a, const Deadline& b) { return a.at_ < b.at_ ? a : b; }
+
+std::chrono::nanoseconds Deadline::left() const {
+  return std::max(std::chrono::nanoseconds(0), at_ - std::chrono::steady_clock::now());
+}
+
 bool Deadline::expired() const { return std::chrono::steady_clock::now() >= at_; }
 
 void pause(const Deadline& deadline) {
   constexpr auto kLength = std::chrono::microseconds(50);
   std::this_thread::sleep_until(std::min(deadline.at_, std::chrono::steady_clock::now() + kLength));
+}
+
+bool awaitAny(std::span<pollfd> watched, const Deadline& deadline) {
+  for (;;) {
+    constexpr int64_t kPerSecond = 1000000000;
+    const int64_t left = deadline.left().count();
+    const timespec timeout{left / kPerSecond, left % kPerSecond};
+    const int ready = ppoll(watched.data(), watched.size(), &timeout, nullptr);
+    if (ready > 0) return true;
+    for (pollfd& one : watched) one.revents = 0;
+    if (ready == 0 || errno != EINTR || deadline.expired()) return false;
+  }
+}
+
+bool Patience::rest() {
+  constexpr uint32_t kLooksAtOnce = 8;
+  constexpr auto kYields = std::chrono::microseconds(50);
+  constexpr auto kLongestSleep = std::chrono::milliseconds(1);
+  if (++looks_ <= kLooksAtOnce) return true;
+  const auto now = std::chrono::steady_clock::now();
+  if (looks_ == kLooksAtOnce + 1) idleSince_ = now;
+  const std::chrono::nanoseconds left = deadline_.left();
+  if (left == left.zero()) return false;
+  const auto idle = now - idleSince_;
+  if (idle < kYields) {
+    std::this_thread::yield();
+    return true;
+  }
+  std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>({idle / 8, kLongestSleep, left}));
+  return true;
 }
 
 bool WaitPoint::sleep(std::unique_lock<std::mutex>& lock, const Deadline& deadline) {

@@ -13,7 +13,9 @@ namespace sparsecoll {
 class Deadline {
  public:
   static Deadline in(uint64_t timeoutMs);  // SPARSECOLL_NO_TIMEOUT: never
+  static Deadline earlier(const Deadline& a, const Deadline& b);
   bool expired() const;
+  std::chrono::nanoseconds left() const;  // 0: it has passed
 
  private:
   friend class WaitPoint;

@@ -5,6 +5,10 @@ namespace sparsecoll::cuda {
 
 int deviceCount() { return 0; }
 
-Result<std::unique_ptr<Kernels>> makeCudaKernels(int) { return unsupported("this build has no CUDA back end"); }
+Result<std::unique_ptr<Kernels>> makeCudaKernels(int, const sparsecollAllocator_t*, std::span<const int>) {
+  return unsupported("this build has no CUDA back end");
+}
+
+Status connectDevices(std::span<const int>) { return unsupported("this build has no CUDA back end"); }
 
 }  // namespace sparsecoll::cuda

@@ -15,6 +15,11 @@ __global__ void decide(ConcludeArgs args, const Finding* finding, Finding* notic
     report(notice, sparsecollNonFinite, -1, Found::kNonFinite, args.identity.sequenceNow());
 }
 
+__global__ void forgetTold(Finding* both, uint32_t first, uint32_t second) {
+  forget(both, first);
+  forget(both + 1, second);
+}
+
 template <class A>
 __global__ void __launch_bounds__(kThreads)
     restoreVector(A* x, const A* before, uint64_t n, bool aligned, const Control* decision) {
@@ -24,6 +29,17 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 }  // namespace
+
+cudaError_t forgetFindings(Finding* both, const Finding (&told)[2], cudaStream_t stream) {
+  uint32_t results[2];
+  for (int f = 0; f < 2; ++f)
+    results[f] = isFatal(static_cast<sparsecollResult_t>(told[f].result)) ? 0 : told[f].result;
+  if (results[0] == 0 && results[1] == 0) return cudaSuccess;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = dim3(1);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, forgetTold, both, results[0], results[1]);
+}
 
 void conclude(const ConcludeArgs& args, DeviceContext& device, Stream stream) {
   device.launch("conclude", 1, decide, {1, 1}, stream, args, device.finding(), device.notice());

@@ -2,45 +2,39 @@
 
 #include <algorithm>
 
-#include "core/memory.h"
 #include "cuda/conclude.h"
 #include "cuda/dense.h"
 #include "cuda/device_clock.h"
+#include "cuda/device_memory.h"
 #include "cuda/device_vectors.h"
 #include "cuda/device_workspace.h"
 #include "cuda/flags.h"
 #include "cuda/frames.h"
 #include "cuda/lists.h"
+#include "cuda/objects.h"
 #include "cuda/selection.h"
 
 namespace sparsecoll::cuda {
 
 namespace {
 
-void releaseDeviceMemory(void* data) { (void)cudaFree(data); }
-
 class Event final : public Marker {
  public:
-  Event() = default;
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() override {
-    if (event_ != nullptr) (void)cudaEventDestroy(event_);
-  }
-  cudaError_t make() { return cudaEventCreateWithFlags(&event_, cudaEventDisableTiming); }
-  cudaEvent_t get() const { return event_; }
+  cudaError_t make() { return event_.make(); }
+  cudaEvent_t get() const { return event_.get(); }
 
  private:
-  cudaEvent_t event_ = nullptr;
+  OwnEvent event_;
 };
 
 class CudaKernels final : public Kernels {
  public:
-  explicit CudaKernels(DeviceContext device) : device_(std::move(device)) {}
+  CudaKernels(DeviceContext device, std::shared_ptr<MemorySource> memory)
+      : memory_(std::move(memory)), device_(std::move(device)) {}
 
   Status prepare() {
-    SC_TRY(findings_, allocate(2 * sizeof(Finding), nullptr));
-    device_.setFindings(findings_.as<Finding>());
+    SC_TRY(Buffer findings, allocate(2 * sizeof(Finding), nullptr));
+    device_.setFindings(std::move(findings));
     return {};
   }
 
@@ -48,19 +42,7 @@ class CudaKernels final : public Kernels {
   const char* name() const override { return "cuda"; }
 
   Result<Buffer> allocate(uint64_t bytes, const std::shared_ptr<MemoryBudget>& budget) override {
-    const uint64_t rounded = alignUp(std::max<uint64_t>(bytes, 1), 256);
-    if (budget != nullptr) SC_TRY(budget->take(rounded));
-    void* data = nullptr;
-    cudaError_t error = cudaSetDevice(device_.ordinal());
-    if (error == cudaSuccess) error = cudaMalloc(&data, rounded);
-    if (error == cudaSuccess) error = cudaMemset(data, 0, rounded);
-    if (error == cudaSuccess) return Buffer(data, rounded, &releaseDeviceMemory, budget);
-    if (data != nullptr) releaseDeviceMemory(data);
-    (void)cudaGetLastError();  // told here, not by the next call
-    if (budget != nullptr) budget->give(rounded);
-    return fail(error == cudaErrorMemoryAllocation ? sparsecollOutOfMemory : sparsecollCudaError,
-                "{} bytes on device {} could not be allocated: {}", rounded, device_.ordinal(),
-                cudaGetErrorString(error));
+    return takeBuffer(memory_, bytes, budget);
   }
 
   Result<std::unique_ptr<Workspace>> makeWorkspace(const WorkspaceNeed& need,
@@ -71,8 +53,8 @@ class CudaKernels final : public Kernels {
 
   Result<std::unique_ptr<Marker>> makeMarker() override {
     auto event = std::make_unique<Event>();
-    const cudaError_t error = cudaSetDevice(device_.ordinal());
-    if (error == cudaSuccess && event->make() == cudaSuccess) return std::unique_ptr<Marker>(std::move(event));
+    const OnDevice current(device_.ordinal());
+    if (event->make() == cudaSuccess) return std::unique_ptr<Marker>(std::move(event));
     return fail(sparsecollCudaError, "an event on device {}: {}", device_.ordinal(),
                 cudaGetErrorString(cudaGetLastError()));
   }
@@ -119,7 +101,7 @@ class CudaKernels final : public Kernels {
     device_.note("findings", 1, state);
     device_.note("findings", 1,
                  cudaMemcpyAsync(findings, device_.finding(), sizeof findings, cudaMemcpyDefault, handle));
-    device_.note("findings", 1, cudaMemsetAsync(device_.finding(), 0, sizeof findings, handle));
+    device_.note("findings", 1, forgetFindings(device_.finding(), findings, handle));
     SC_TRY(device_.takeFailure());
     SC_TRY(statusOf(findings[0]));
     return statusOf(findings[1]);
@@ -249,8 +231,8 @@ class CudaKernels final : public Kernels {
   Result<std::unique_ptr<StepClock>> makeClock() override { return DeviceClock::make(device_.ordinal()); }
 
  private:
+  const std::shared_ptr<MemorySource> memory_;
   DeviceContext device_;
-  Buffer findings_;
   DeviceVectors vectors_{*this, device_};
 };
 
@@ -263,9 +245,11 @@ int deviceCount() {
   return 0;
 }
 
-Result<std::unique_ptr<Kernels>> makeCudaKernels(int device) {
+Result<std::unique_ptr<Kernels>> makeCudaKernels(int device, const sparsecollAllocator_t* allocator,
+                                                 std::span<const int> neighbours) {
   SC_TRY(DeviceContext context, DeviceContext::make(device));
-  auto kernels = std::make_unique<CudaKernels>(std::move(context));
+  SC_TRY(auto memory, makeDeviceMemory(device, neighbours, allocator));
+  auto kernels = std::make_unique<CudaKernels>(std::move(context), std::move(memory));
   SC_TRY(kernels->prepare());
   return std::unique_ptr<Kernels>(std::move(kernels));
 }

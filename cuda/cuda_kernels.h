@@ -2,15 +2,23 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "core/kernels.h"
+#include "core/memory.h"
 
 namespace sparsecoll::cuda {
 
 // Devices that can be used; 0 also where there is no driver.
 int deviceCount();
 
-// Errors: InvalidArgument (no such device), CudaError.
-Result<std::unique_ptr<Kernels>> makeCudaKernels(int device);
+// Errors: InvalidArgument (no such device), CudaError, OutOfMemory.
+// allocator: where their memory comes from; nullptr: the device's. neighbours: devices whose kernels use it, too.
+Result<std::unique_ptr<Kernels>> makeCudaKernels(int device, const sparsecollAllocator_t* allocator = nullptr,
+                                                 std::span<const int> neighbours = {});
+
+// Kernels of each of the devices may use what the others' memory holds from now on. Errors: InvalidArgument,
+// Unsupported (two of them cannot reach each other), CudaError.
+Status connectDevices(std::span<const int> devices);
 
 }  // namespace sparsecoll::cuda

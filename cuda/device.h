@@ -42,6 +42,22 @@ __device__ inline uint64_t atomicMinWide(uint64_t* at, uint64_t value) {
   return atomicMin(reinterpret_cast<Wide*>(at), static_cast<Wide>(value));
 }
 
+// A word that other streams, and other devices, read and write meanwhile.
+__device__ inline uint32_t seeWord(const uint32_t* word) {
+#if defined(SPARSECOLL_SIMT)
+  return __ldcv(word);
+#else
+  return *static_cast<const volatile uint32_t*>(word);
+#endif
+}
+__device__ inline void setWord(uint32_t* word, uint32_t value) {
+#if defined(SPARSECOLL_SIMT)
+  __stwt(word, value);
+#else
+  *static_cast<volatile uint32_t*>(word) = value;
+#endif
+}
+
 // Any number of threads raise one flag: they all write the same, and it is read by a later kernel.
 __device__ inline void raise(uint32_t* flag) { __stcg(flag, 1u); }
 

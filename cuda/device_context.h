@@ -26,9 +26,10 @@ class DeviceContext {
 
   int ordinal() const { return ordinal_; }
   uint32_t processors() const { return processors_; }
-  Finding* finding() const { return finding_; }
-  Finding* notice() const { return finding_ + 1; }  // see findings.h
-  void setFindings(Finding* both) { finding_ = both; }
+  Finding* finding() const { return findings_->as<Finding>(); }
+  Finding* notice() const { return finding() + 1; }  // see findings.h
+  const std::shared_ptr<const Buffer>& findings() const { return findings_; }
+  void setFindings(Buffer both) { findings_ = std::make_shared<const Buffer>(std::move(both)); }
 
   // A grid for `items` of work, `each` a block, no larger than keeps all processors busy: blocks take further items in
   // turn.
@@ -67,7 +68,7 @@ class DeviceContext {
 
   int ordinal_ = 0;
   uint32_t processors_ = 1;
-  Finding* finding_ = nullptr;
+  std::shared_ptr<const Buffer> findings_;
   Status failure_;
 };
 

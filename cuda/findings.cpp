@@ -23,6 +23,7 @@ constexpr Row kRows[] = {
     {Found::kOutput, "", "the union has {0} entries, the output {1} slots"},
     {Found::kShares, "share", "the ranks' teams give different shares"},
     {Found::kNonFinite, "", "some rank's gradient or residual had NaN or Inf in operation {0}"},
+    {Found::kEnded, "", "a rank aborted or destroyed its communicator"},
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ enum class Found : uint32_t {
   kOutput,        // the union has value entries, the output limit slots
   kShares,        // the teams give different shares
   kNonFinite,     // operation value met NaN or Inf
+  kEnded,         // the communicator has: nothing takes effect any more
 };
 
 #if SC_DEVICE_CODE
@@ -42,10 +43,27 @@ __device__ inline void report(Finding* finding, sparsecollResult_t result, int32
   finding->value = value;
   finding->limit = limit;
 }
+// Instead of whatever was found before.
+__device__ inline void overrule(Finding* finding, const Finding& by) {
+  finding->peer = by.peer;
+  finding->what = by.what;
+  finding->value = by.value;
+  finding->limit = by.limit;
+  __threadfence();
+  atomicExch(&finding->result, by.result);
+}
+// A finding that was told, unless another one has taken its place.
+__device__ inline void forget(Finding* finding, uint32_t told) {
+  if (told != 0) atomicCAS(&finding->result, told, 0u);
+}
 // Past the first-level cache, as others of the same grid may be reporting.
 __device__ inline bool sound(const Finding* finding) { return __ldcg(&finding->result) == 0; }
 #endif
 
 Status statusOf(const Finding& finding);
+
+// conclude.cu: forgets what the host was told, but not what ends the communicator. One behind the other: finding,
+// notice.
+cudaError_t forgetFindings(Finding* both, const Finding (&told)[2], cudaStream_t stream);
 
 }  // namespace sparsecoll::cuda

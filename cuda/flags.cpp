@@ -2,6 +2,8 @@
 
 #include <cuda.h>
 
+#include "cuda/objects.h"
+
 namespace sparsecoll::cuda {
 
 namespace {
@@ -26,50 +28,40 @@ WaitValue findWaitValue() {
   return nullptr;
 }
 
-// The device that was current before is so again afterwards.
-class OnDevice {
- public:
-  explicit OnDevice(int device) {
-    if (cudaGetDevice(&before_) != cudaSuccess) before_ = device;
-    (void)cudaSetDevice(device);
-  }
-  ~OnDevice() { (void)cudaSetDevice(before_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
- private:
-  int before_ = 0;
-};
-
 class DeviceFlags final : public Flags {
  public:
-  DeviceFlags(Buffer memory, int device, WaitValue wait)
-      : memory_(std::move(memory)), device_(device), waitValue_(wait) {}
-  DeviceFlags(const DeviceFlags&) = delete;
-  DeviceFlags& operator=(const DeviceFlags&) = delete;
-  ~DeviceFlags() override {
-    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+  DeviceFlags(Buffer memory, const DeviceContext& device, WaitValue wait)
+      : memory_(std::move(memory)), findings_(device.findings()), device_(device.ordinal()), waitValue_(wait) {}
+
+  // To let pass what is not yet passed changes nothing, but has the kernel loaded: later that might have to wait for
+  // streams that wait themselves.
+  cudaError_t make() {
+    const OnDevice current(device_);
+    const cudaError_t error = stream_.make();
+    return error != cudaSuccess ? error : letAllPass(nullptr, 0, memory_.as<uint32_t>() + 1, nullptr, {}, handle());
   }
-  cudaError_t make() { return cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); }
 
   uint32_t* at(uint64_t flag) const override { return memory_.as<uint32_t>() + kWordsBefore + flag; }
-  Stream stream() const override { return {stream_, nullptr}; }
-  // First what tells kernels to leave the flags passing, then the flags.
-  void letPass() override {
+  Stream stream() const override { return {stream_.get(), nullptr}; }
+  void letPass(sparsecollResult_t why, int peer) override {
     const OnDevice current(device_);
-    const uint64_t first = kWordsBefore * sizeof(uint32_t);
-    (void)cudaMemsetAsync(memory_.as<>(), 1, first, stream_);
-    (void)cudaMemsetAsync(memory_.as<>() + first, 1, memory_.bytes() - first, stream_);
+    const Finding finding{static_cast<uint32_t>(why), peer, static_cast<uint32_t>(Found::kEnded), 0, 0};
+    const uint64_t flags = memory_.bytes() / sizeof(uint32_t) - kWordsBefore;
+    if (letAllPass(at(0), flags, memory_.as<uint32_t>(), findings_->as<Finding>(), finding, handle()) != cudaSuccess)
+      (void)cudaGetLastError();  // on a device that runs nothing any more
   }
 
   const uint32_t* passing() const { return memory_.as<uint32_t>(); }
   WaitValue waitValue() const { return waitValue_; }
 
  private:
+  cudaStream_t handle() const { return stream_.get(); }
+
   Buffer memory_;
-  int device_;
-  WaitValue waitValue_;
-  cudaStream_t stream_ = nullptr;
+  const std::shared_ptr<const Buffer> findings_;  // these may outlive the kernels
+  const int device_;
+  const WaitValue waitValue_;
+  OwnStream stream_;
 };
 
 const DeviceFlags& known(const Flags& flags) { return static_cast<const DeviceFlags&>(flags); }
@@ -81,8 +73,7 @@ uint64_t flagBytes(uint64_t count) { return (kWordsBefore + count) * sizeof(uint
 Result<std::unique_ptr<Flags>> makeFlags(Buffer memory, const DeviceContext& device) {
   const WaitValue waitValue = findWaitValue();
   if (waitValue == nullptr) return std::unique_ptr<Flags>();
-  const OnDevice current(device.ordinal());
-  auto flags = std::make_unique<DeviceFlags>(std::move(memory), device.ordinal(), waitValue);
+  auto flags = std::make_unique<DeviceFlags>(std::move(memory), device, waitValue);
   const cudaError_t error = flags->make();
   if (error == cudaSuccess) return std::unique_ptr<Flags>(std::move(flags));
   (void)cudaGetLastError();

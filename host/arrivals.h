@@ -10,14 +10,13 @@
 #include "core/list_span.h"
 #include "host/marks.h"
 #include "host/order.h"
+#include "host/prefetch.h"
 
 namespace sparsecoll::host {
 
 template <class A>
 struct ArrivalSums {
   using Key = typename Magnitude<A>::Key;
-
-  static constexpr uint64_t kAhead = 64;  // scattered lines are asked for this early
 
   const CutArgs& args;
 
@@ -96,7 +95,7 @@ struct ArrivalSums {
     const A* const acc = static_cast<const A*>(args.acc);
     A* const joined = static_cast<A*>(args.scratch.values) + arrived;
     for (uint64_t s = 0; s < arrived; ++s) {
-      __builtin_prefetch(acc + sumIndices[std::min(s + kAhead, arrived - 1)]);
+      askFor(acc + sumIndices[std::min(s + kAhead, arrived - 1)]);
       joined[s] = acc[sumIndices[s]] + sums[s];
     }
     // Two halves take turns, because what a step does waits for the one before. Each half's candidates are moved up by

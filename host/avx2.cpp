@@ -1,3 +1,4 @@
+#include <cpuid.h>
 #include <immintrin.h>
 
 #include <array>
@@ -87,6 +88,12 @@ struct Float8Lanes : Marks {
   // Magnitudes are below 2^31, so a signed compare with key - 1 is the unsigned >=; a key of 0 becomes -1.
   static __m256i broadcastKey(uint32_t key) { return _mm256_set1_epi32(static_cast<int>(key - 1)); }
   static Vector load(const float* x) { return _mm256_loadu_ps(x); }
+  // 0 in the lanes whose bits are set.
+  static Vector loadBut(const float* x, uint32_t gone) {
+    const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(gone)), lane);
+    return _mm256_and_ps(load(x), _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, _mm256_setzero_si256())));
+  }
   static Vector load(const Half* x) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))); }
   static Vector load(const Bfloat* x) {
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
@@ -128,6 +135,11 @@ struct Double4Lanes : Marks {
   static Vector broadcast(double x) { return _mm256_set1_pd(x); }
   static __m256i broadcastKey(uint64_t key) { return _mm256_set1_epi64x(static_cast<long long>(key - 1)); }
   static Vector load(const double* x) { return _mm256_loadu_pd(x); }
+  static Vector loadBut(const double* x, uint32_t gone) {
+    const __m256i lane = _mm256_setr_epi64x(1, 2, 4, 8);
+    const __m256i set = _mm256_and_si256(_mm256_set1_epi64x(static_cast<long long>(gone)), lane);
+    return _mm256_and_pd(load(x), _mm256_castsi256_pd(_mm256_cmpeq_epi64(set, _mm256_setzero_si256())));
+  }
   static void store(double* to, Vector x) { _mm256_storeu_pd(to, x); }
   static void stream(double* to, Vector x) { _mm256_stream_pd(to, x); }
   static Vector fma(Vector a, Vector b, Vector c) { return _mm256_fmadd_pd(a, b, c); }
@@ -157,8 +169,14 @@ struct Double4Lanes : Marks {
   }
 };
 
+// Clang does not know this feature by its name.
+bool hasHalves() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 bool supported() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && hasHalves() &&
          __builtin_cpu_supports("bmi2");
 }
 

@@ -5,10 +5,9 @@
 
 #include "core/list_span.h"
 #include "core/random.h"
+#include "host/prefetch.h"
 
 namespace sparsecoll::host {
-
-constexpr uint64_t kAhead = 64;  // scattered lines are asked for this early
 
 void draw(const CutArgs& args) {
   Control& control = *args.control;
@@ -31,7 +30,7 @@ void draw(const CutArgs& args) {
       low += length;
     }
     for (uint64_t j = 0; to.values != nullptr && j < k; ++j) {
-      __builtin_prefetch(acc + to.indices[std::min(j + kAhead, k - 1)]);
+      askFor(acc + to.indices[std::min(j + kAhead, k - 1)]);
       to.values[j] = acc[to.indices[j]];
     }
   });

@@ -14,10 +14,13 @@
 #include "host/combine.h"
 #include "host/cut.h"
 #include "host/dense.h"
+#include "host/gather.h"
+#include "host/gone.h"
 #include "host/host_clock.h"
 #include "host/merge.h"
 #include "host/merge_cut.h"
 #include "host/momentum.h"
+#include "host/prefetch.h"
 #include "host/settle.h"
 #include "host/statistics.h"
 
@@ -25,16 +28,17 @@ namespace sparsecoll::host {
 
 namespace {
 
-// The fused pass over all windows, and between them with a key that only NaN and Inf reach.
-constexpr uint32_t kAhead = 64;       // scattered lines are asked for this early (measured: gathers 1.4 times as fast)
-constexpr uint32_t kSumBlock = 2048;  // entries whose sum stays in the first-level cache
+constexpr uint32_t kSumBlock = 2048;      // entries whose sum stays in the first-level cache
+constexpr uint64_t kGonePiece = 1 << 16;  // elements whose bits do
 
+// The fused pass over all windows, and between them with a key that only NaN and Inf reach.
 template <class A, class T>
 class Pass {
  public:
   Pass(const PassArgs& args, const Isa& isa) : args_(args), isa_(isa) {
     span_.gradient = args.gradient;
     span_.in = static_cast<const A*>(args.in);
+    span_.gone = args.gone;
     span_.out = static_cast<A*>(args.out);
     span_.scale = static_cast<A>(args.scaleNow());
   }
@@ -44,7 +48,12 @@ class Pass {
     control.nonFinite.count = 0;
     control.overflows = control.fallbacks = control.candidates = 0;
     control.selected = 0;
-    if (args_.norms) return measure(control);
+    args_.norms ? measure(control) : collect(control);
+    if (args_.gone != nullptr) args_.gone[args_.n / 64] = 0;
+  }
+
+ private:
+  void collect(Control& control) {
     uint64_t done = 0;
     for (uint32_t w = 0; w < control.windowCount; ++w) {
       Window& window = control.windows[w];
@@ -61,7 +70,6 @@ class Pass {
     between(done, args_.n);
   }
 
- private:
   // The windows' norms of acc.
   void measure(Control& control) {
     double* const row = control.survey + uint64_t{control.rank} * control.surveyLength;
@@ -96,11 +104,31 @@ class Pass {
       if (seen.count < kMaxNonFiniteIndices && i < kRoom) seen.indices[seen.count] = indices[i];
   }
 
+  // Bits are cleared while the cache still holds them. Spans come in ascending order, so the word in which one ends is
+  // cleared with the next.
   uint64_t runSpan() const {
+    if (args_.gone == nullptr) return run(span_);
+    uint64_t found = 0;
+    PassSpan<A> piece = span_;
+    for (uint64_t at = span_.begin; at < span_.end; at = piece.end) {
+      const uint64_t stored = std::min(found, span_.room);
+      piece.begin = at;
+      // Squares go to lanes by their distance from the begin, in tiles that are short enough.
+      piece.end = lanes_ != nullptr ? span_.end : std::min(span_.end, (at / kGonePiece + 1) * kGonePiece);
+      piece.indices = span_.indices + stored;
+      piece.values = span_.values + stored;
+      piece.room = span_.room - stored;
+      found += run(piece);
+      std::fill(args_.gone + at / 64, args_.gone + piece.end / 64, uint64_t{0});
+    }
+    return found;
+  }
+
+  uint64_t run(const PassSpan<A>& span) const {
     if (args_.momentum.none())
-      return lanes_ != nullptr ? passSquaresFor<T>(isa_)(span_, lanes_) : passFor<T>(isa_)(span_);
-    const uint64_t found = passTiles<T>(args_, span_, isa_);
-    if (lanes_ != nullptr) squareLanes(span_.out + span_.begin, span_.end - span_.begin, lanes_, isa_);
+      return lanes_ != nullptr ? passSquaresFor<T>(isa_)(span, lanes_) : passFor<T>(isa_)(span);
+    const uint64_t found = passTiles<T>(args_, span, isa_);
+    if (lanes_ != nullptr) squareLanes(span.out + span.begin, span.end - span.begin, lanes_, isa_);
     return found;
   }
 
@@ -114,36 +142,40 @@ Status outOfRange(uint64_t index, uint64_t n) {
   return fail(sparsecollCorrupted, "index {} in a vector of {} elements", index, n);
 }
 
-// Scattered accesses to a large buffer miss the translation cache more often than the data cache, unless its pages are
-// large.
-void* allocateAligned(uint64_t bytes) {
-  constexpr uint64_t kHugePage = uint64_t{2} << 20;
-  if (bytes < 4 * kHugePage) return std::aligned_alloc(64, bytes);
-  void* data = nullptr;
-  if (posix_memalign(&data, kHugePage, bytes) != 0) return nullptr;
+class ProcessMemory final : public MemorySource {
+ public:
+  Result<void*> allocate(uint64_t bytes) override {
+    void* const data = aligned(bytes);
+    if (data == nullptr) return fail(sparsecollOutOfMemory, "{} bytes could not be allocated", bytes);
+    std::memset(data, 0, bytes);
+    return data;
+  }
+  void release(void* data, uint64_t) noexcept override { std::free(data); }
+
+ private:
+  // Scattered accesses to a large buffer miss the translation cache more often than the data cache, unless its pages
+  // are large.
+  static void* aligned(uint64_t bytes) {
+    constexpr uint64_t kHugePage = uint64_t{2} << 20;
+    if (bytes < 4 * kHugePage) return std::aligned_alloc(kMemoryAlignment, bytes);
+    void* data = nullptr;
+    if (posix_memalign(&data, kHugePage, bytes) != 0) return nullptr;
 #ifdef MADV_HUGEPAGE
-  (void)madvise(data, bytes, MADV_HUGEPAGE);  // a wish: without it all works, slower
+    (void)madvise(data, bytes, MADV_HUGEPAGE);  // a wish: without it all works, slower
 #endif
-  return data;
-}
+    return data;
+  }
+};
 
 class HostKernels final : public Kernels {
  public:
-  explicit HostKernels(const Isa& isa) : isa_(isa) {}
+  HostKernels(const Isa& isa, std::shared_ptr<MemorySource> memory) : isa_(isa), memory_(std::move(memory)) {}
 
   sparsecollBackend_t backend() const override { return sparsecollBackendHost; }
   const char* name() const override { return isa_.name; }
 
   Result<Buffer> allocate(uint64_t bytes, const std::shared_ptr<MemoryBudget>& budget) override {
-    const uint64_t rounded = alignUp(std::max<uint64_t>(bytes, 1), 64);
-    if (budget != nullptr) SC_TRY(budget->take(rounded));
-    void* const data = allocateAligned(rounded);
-    if (data == nullptr) {
-      if (budget != nullptr) budget->give(rounded);
-      return fail(sparsecollOutOfMemory, "{} bytes could not be allocated", rounded);
-    }
-    std::memset(data, 0, rounded);
-    return Buffer(data, rounded, &std::free, budget);
+    return takeBuffer(memory_, bytes, budget);
   }
   Result<std::unique_ptr<Workspace>> makeWorkspace(const WorkspaceNeed&,
                                                    const std::shared_ptr<MemoryBudget>&) override {
@@ -208,19 +240,11 @@ class HostKernels final : public Kernels {
 
   Status gather(const void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const List& to,
                 Stream) override {
-    return withAccumulate(type, [&]<class A>(A) -> Status {
-      const auto* indices = static_cast<const uint32_t*>(list.indices);
-      const auto* from = static_cast<const A*>(acc);
-      auto* values = static_cast<A*>(to.values);
-      const uint32_t count = *list.count;
-      for (uint32_t i = 0; i < count; ++i) {
-        if (i + kAhead < count) __builtin_prefetch(from + indices[i + kAhead]);
-        if (indices[i] >= n) return outOfRange(indices[i], n);
-        values[i] = from[indices[i]];
-      }
-      *to.count = count;
-      return {};
-    });
+    return host::gather(acc, type, n, {&list, 1}, {&to, 1});
+  }
+  Status gatherEach(const void* acc, sparsecollDataType_t type, uint64_t n, std::span<const ListView> lists,
+                    std::span<const List> to, Stream) override {
+    return host::gather(acc, type, n, lists, to);
   }
 
   void sumValues(std::span<const void* const> from, sparsecollDataType_t type, const uint32_t* count, const List& to,
@@ -294,9 +318,25 @@ class HostKernels final : public Kernels {
       auto* to = static_cast<A*>(acc);
       const uint32_t count = *list.count;
       for (uint32_t i = 0; i < count; ++i) {
-        if (i + kAhead < count) __builtin_prefetch(to + indices[i + kAhead], 1);
+        if (i + kAhead < count) askFor(to + indices[i + kAhead]);
         if (indices[i] < n) to[indices[i]] = 0;
       }
+    });
+  }
+
+  bool keepsGone() const override { return true; }
+  void noteGone(uint64_t* gone, uint64_t n, const ListView& list, const Control* decision, Stream) override {
+    if (decision != nullptr && decision->takesEffect == 0) return;
+    const auto* indices = static_cast<const uint32_t*>(list.indices);
+    const uint32_t count = *list.count;
+    for (uint32_t i = 0; i < count; ++i)
+      if (indices[i] < n) setGone(gone, indices[i]);
+  }
+  void writeGone(void* acc, sparsecollDataType_t type, uint64_t n, uint64_t* gone, Stream) override {
+    withAccumulate(type, [&]<class A>(A) {
+      auto* const to = static_cast<A*>(acc);
+      for (uint64_t w = 0; w * 64 < n; ++w)
+        for (; gone[w] != 0; gone[w] &= gone[w] - 1) to[w * 64 + static_cast<uint64_t>(__builtin_ctzll(gone[w]))] = 0;
     });
   }
 
@@ -355,10 +395,14 @@ class HostKernels final : public Kernels {
   }
 
   const Isa& isa_;
+  const std::shared_ptr<MemorySource> memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernels> makeHostKernels(const Isa& isa) { return std::make_unique<HostKernels>(isa); }
+std::unique_ptr<Kernels> makeHostKernels(const Isa& isa, std::shared_ptr<MemorySource> memory) {
+  if (memory == nullptr) memory = std::make_shared<ProcessMemory>();
+  return std::make_unique<HostKernels>(isa, std::move(memory));
+}
 
 }  // namespace sparsecoll::host

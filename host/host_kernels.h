@@ -8,6 +8,7 @@
 
 namespace sparsecoll::host {
 
-std::unique_ptr<Kernels> makeHostKernels(const Isa& isa = bestIsa());
+// memory: where theirs comes from; nullptr: the process's.
+std::unique_ptr<Kernels> makeHostKernels(const Isa& isa = bestIsa(), std::shared_ptr<MemorySource> memory = nullptr);
 
 }  // namespace sparsecoll::host

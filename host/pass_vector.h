@@ -75,12 +75,15 @@ inline uint64_t writeBlock(const PassSpan<A>& span, const A* acc, uint64_t block
   return found + (mask != 0 ? 1u : 0u) + (second != 0 ? 1u : 0u);
 }
 
+// What acc adds the gradient to.
+enum class Before { kZeros, kAll, kNotGone };
+
 struct NoSquares {
   template <class Vector>
   void add(uint64_t, Vector) {}
 };
 
-template <class V, class T, bool kHasIn, bool kHasOut, class Squares>
+template <class V, class T, Before kBefore, bool kHasOut, class Squares>
 inline uint64_t passBlocks(const PassSpan<typename V::A>& caller, const typename V::A* acc, Squares& squares) {
   const PassSpan<typename V::A> span = caller;  // a copy: stores to the vectors cannot change it
   const auto* gradient = static_cast<const T*>(span.gradient);
@@ -90,13 +93,18 @@ inline uint64_t passBlocks(const PassSpan<typename V::A>& caller, const typename
   uint64_t found = 0;
   for (uint64_t block = span.begin; block < blocksEnd; block += kBlock) {
     if (!kHasOut) prefetchBlock(gradient + block);
+    const uint64_t gone = kBefore == Before::kNotGone ? goneFrom(span.gone, block) : 0;
     uint64_t mask = 0;
 #pragma GCC unroll 16
     for (uint64_t j = 0; j < kBlock / V::kLanes; ++j) {
       const uint64_t at = block + j * V::kLanes;
       auto sum = V::load(gradient + at);
       if (kHasOut) {
-        sum = V::fma(scale, sum, kHasIn ? V::load(span.in + at) : V::zero());
+        auto before = V::zero();
+        if (kBefore == Before::kAll) before = V::load(span.in + at);
+        if (kBefore == Before::kNotGone)
+          before = V::loadBut(span.in + at, static_cast<uint32_t>(gone >> (j * V::kLanes)));
+        sum = V::fma(scale, sum, before);
         V::store(span.out + at, sum);
         squares.add(j, sum);
       }
@@ -107,17 +115,21 @@ inline uint64_t passBlocks(const PassSpan<typename V::A>& caller, const typename
   return passScalar<T>(span, blocksEnd, span.end, found);
 }
 
+template <class V, class T, class Squares>
+inline uint64_t accumulateBlocks(const PassSpan<typename V::A>& span, Squares& squares) {
+  if (span.in == nullptr) return passBlocks<V, T, Before::kZeros, true>(span, span.out, squares);
+  if (span.gone == nullptr) return passBlocks<V, T, Before::kAll, true>(span, span.out, squares);
+  return passBlocks<V, T, Before::kNotGone, true>(span, span.out, squares);
+}
+
 template <class V, class T>
 uint64_t passVector(const PassSpan<typename V::A>& span) {
   NoSquares none;
-  if (span.out == nullptr) {
-    // Without an out the gradient itself is acc: the same type, and a scale of 1.
-    if constexpr (std::is_same_v<T, typename V::A>)
-      return passBlocks<V, T, false, false>(span, static_cast<const T*>(span.gradient), none);
-    return passScalar<T>(span, span.begin, span.end, 0);
-  }
-  if (span.in == nullptr) return passBlocks<V, T, false, true>(span, span.out, none);
-  return passBlocks<V, T, true, true>(span, span.out, none);
+  if (span.out != nullptr) return accumulateBlocks<V, T>(span, none);
+  // Without an out the gradient itself is acc: the same type, and a scale of 1.
+  if constexpr (std::is_same_v<T, typename V::A>)
+    return passBlocks<V, T, Before::kZeros, false>(span, static_cast<const T*>(span.gradient), none);
+  return passScalar<T>(span, span.begin, span.end, 0);
 }
 
 // Squared while the next lines are on their way: a walk over the tile afterwards would have to wait for nothing, and
@@ -125,8 +137,7 @@ uint64_t passVector(const PassSpan<typename V::A>& span) {
 template <class V, class T>
 uint64_t passSquaresVector(const PassSpan<typename V::A>& span, double* lanes) {
   typename V::Sums squares(lanes);
-  const uint64_t found = span.in == nullptr ? passBlocks<V, T, false, true>(span, span.out, squares)
-                                            : passBlocks<V, T, true, true>(span, span.out, squares);
+  const uint64_t found = accumulateBlocks<V, T>(span, squares);
   squares.store(lanes);
   addSquares(span, span.begin + (span.end - span.begin) / kBlock * kBlock, lanes);
   return found;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "host/gone.h"
 #include "host/isa.h"
 
 namespace sparsecoll::host {
@@ -18,7 +19,8 @@ template <class T>
   for (uint64_t i = begin; i < end; ++i) {
     A acc = Element<T>::load(gradient[i]);  // without an out the gradient as it stands
     if (span.out != nullptr) {
-      acc = fusedMultiplyAdd(span.scale, acc, span.in != nullptr ? span.in[i] : A{0});
+      const bool none = span.in == nullptr || (span.gone != nullptr && isGone(span.gone, i));
+      acc = fusedMultiplyAdd(span.scale, acc, none ? A{0} : span.in[i]);
       span.out[i] = acc;
     }
     if (Magnitude<A>::of(acc) < span.key) continue;

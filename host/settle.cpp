@@ -5,7 +5,9 @@
 
 #include "core/limits.h"
 #include "core/list_span.h"
+#include "host/gone.h"
 #include "host/marks.h"
+#include "host/prefetch.h"
 
 namespace sparsecoll::host {
 
@@ -13,8 +15,8 @@ namespace {
 
 constexpr uint64_t kCommonBlock = 256;  // acc's lines at so many entries stay in the first-level cache
 
-// Goes through acc tile by tile with the sum's entries marked.
-template <class A>
+// Goes through acc tile by tile with the sum's entries marked. kBits: what leaves acc is noted as bits.
+template <class A, bool kBits>
 class Settler {
  public:
   explicit Settler(const SettleArgs& args) : args_(args), acc_(static_cast<A*>(args.acc)), sum_(spanOf<A>(args.sum)) {}
@@ -26,7 +28,10 @@ class Settler {
       const uint64_t end = tile_.mark(sum_.indices, begin, sum_.count);
       for (size_t l = 0; l < args_.sent.size(); ++l) {
         const ListSpan<A> list = spanOf<A>(args_.sent[l]);
-        forEachCommon(list, sentAt[l], [&](uint64_t i) { acc_[list.indices[i]] = 0; });
+        if (kBits)
+          forEachCommon<false>(list, sentAt[l], [&](uint64_t i) { setGone(args_.gone, list.indices[i]); });
+        else
+          forEachCommon<true>(list, sentAt[l], [&](uint64_t i) { acc_[list.indices[i]] = 0; });
       }
       for (size_t l = 0; l < args_.dropped.size(); ++l) giveBack(spanOf<A>(args_.dropped[l]), droppedAt[l]);
       tile_.clear(sum_.indices, begin, end);
@@ -37,17 +42,25 @@ class Settler {
  private:
   void giveBack(const ListSpan<A>& list, uint64_t& at) {
     if (args_.lost != nullptr)
-      forEachCommon(list, at, [&](uint64_t) { ++*args_.lost; });
+      forEachCommon<false>(list, at, [&](uint64_t) { ++*args_.lost; });
     else
-      forEachCommon(list, at, [&](uint64_t i) {
-        const A back = acc_[list.indices[i]] + list.values[i];
-        acc_[list.indices[i]] = isFinite(back) ? back : A{0};  // never stored, also where a sum overflowed
+      forEachCommon<true>(list, at, [&](uint64_t i) {
+        const uint32_t index = list.indices[i];
+        const A back = left(index) + list.values[i];
+        acc_[index] = isFinite(back) ? back : A{0};  // never stored, also where a sum overflowed
       });
   }
 
+  // acc's value, which is going to be written.
+  A left(uint32_t index) const {
+    if (!kBits || !isGone(args_.gone, index)) return acc_[index];
+    unsetGone(args_.gone, index);
+    return 0;
+  }
+
   // Calls each(i) for every entry i of list, from `at` on, that is marked. First they are found, without a branch that
-  // nothing predicts, then acc's lines are asked for, and then comes what is done to them.
-  template <class Each>
+  // nothing predicts, then acc's lines are asked for where that is what is done, and then it is done.
+  template <bool kTouches, class Each>
   void forEachCommon(const ListSpan<A>& list, uint64_t& at, Each each) {
     while (at < list.count && list.indices[at] < tile_.low()) ++at;
     uint64_t common[kCommonBlock];
@@ -58,7 +71,7 @@ class Settler {
         common[found] = at;
         found += tile_.isMarked(list.indices[at]);
       }
-      for (uint64_t c = 0; c < found; ++c) __builtin_prefetch(acc_ + list.indices[common[c]], 1);
+      for (uint64_t c = 0; kTouches && c < found; ++c) askFor(acc_ + list.indices[common[c]]);
       for (uint64_t c = 0; c < found; ++c) each(common[c]);
       if (at == list.count || at < end) return;
     }
@@ -102,7 +115,9 @@ Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, c
 
 void settle(const SettleArgs& args) {
   if (args.decision != nullptr && args.decision->takesEffect == 0) return;
-  withAccumulate(args.accumulateType, [&]<class A>(A) { Settler<A>(args).run(); });
+  withAccumulate(args.accumulateType, [&]<class A>(A) {
+    args.gone != nullptr ? Settler<A, true>(args).run() : Settler<A, false>(args).run();
+  });
 }
 
 Status checkCounts(const ListView& view, const uint64_t* bounds, const uint64_t* most, uint32_t owners) {

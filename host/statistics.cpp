@@ -3,9 +3,12 @@
 #include "host/statistics.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/random.h"
+#include "host/gone.h"
 #include "host/momentum.h"
+#include "host/prefetch.h"
 #include "host/store.h"
 
 namespace sparsecoll::host {
@@ -28,41 +31,63 @@ class Sampler {
   // One run out of every `stride` of them, which one is left to chance: equal distances could fall in with a pattern of
   // the vector.
   void count(uint64_t begin, uint64_t end, uint64_t stride, uint64_t seed) {
-    constexpr uint64_t kAhead = 8;  // strides
+    constexpr uint64_t kRunsAhead = 8;  // runs that are on their way from memory
     const uint64_t step = stride * kSampleRun;
-    const auto runAt = [&](uint64_t at) {
-      return at + (mixBits(seed + at) >> 32) * stride / (1ull << 32) * kSampleRun;
+    const auto ask = [&](uint64_t at) {
+      if (at >= end) return end;
+      const uint64_t run = at + (mixBits(seed + at) >> 32) * stride / (1ull << 32) * kSampleRun;
+      if (run < end) prefetch(run);
+      return run;
     };
+    uint64_t asked[kRunsAhead];
+    for (uint64_t r = 0; r < kRunsAhead; ++r) asked[r] = ask(begin + r * step);
+    uint64_t next = 0;
     for (uint64_t at = begin; at < end; at += step) {
-      const uint64_t later = runAt(at + kAhead * step);
-      if (later < end) {
-        for (uint64_t i = 0; i < kSampleRun; i += 64 / sizeof(A)) {
-          __builtin_prefetch(gradient_ + later + i);
-          if (in_ != nullptr) __builtin_prefetch(in_ + later + i);
-        }
-      }
-      const uint64_t now = runAt(at);
-      if (now < end) run(now, std::min(kSampleRun, end - now));
+      const uint64_t run = asked[next];
+      asked[next] = ask(at + kRunsAhead * step);
+      next = (next + 1) % kRunsAhead;
+      if (run + kSampleRun <= end)
+        count(run, std::integral_constant<uint64_t, kSampleRun>{});
+      else if (run < end)
+        count(run, end - run);
     }
   }
   uint64_t counted() const { return counted_; }
 
  private:
-  void run(uint64_t at, uint64_t length) {
-    A acc[kSampleRun] = {};
+  // A run that begins inside a line ends in one more. Always inlined for the reason that askFor is.
+  [[gnu::always_inline]] void prefetch(uint64_t run) const {
+    for (uint64_t i = 0; i < kSampleRun + kLine - 1; i += kLine) {
+      const uint64_t element = run + std::min(i, kSampleRun - 1);
+      askFor(gradient_ + element);
+      if (in_ != nullptr) askFor(in_ + element);
+    }
+  }
+
+  // Length: a constant where the run is whole, so that its loops are straight lines.
+  template <class Length>
+  void count(uint64_t at, Length length) {
+    A acc[kSampleRun];
     accumulate(at, length, acc);
     uint32_t* const counts = counts_;
     for (uint64_t i = 0; i < length; ++i) ++counts[Magnitude<float>::of(static_cast<float>(acc[i])) >> 18];
     counted_ += length;
   }
 
-  void accumulate(uint64_t at, uint64_t length, A* acc) const {
+  template <class Length>
+  void accumulate(uint64_t at, Length length, A* acc) const {
     if (!args_.momentum.none()) {
       A velocity[kSampleRun];  // only the pass moves the velocity itself
       momentumFor<T>(isa_)(momentumSpan<T>(args_, at, length, acc, velocity));
       return;
     }
-    if (in_ != nullptr) std::copy_n(in_ + at, length, acc);
+    if (in_ != nullptr)
+      std::copy_n(in_ + at, length, acc);
+    else
+      std::fill_n(acc, length, A{0});
+    if (args_.gone != nullptr)
+      for (uint64_t gone = goneFrom(args_.gone, at) & kRunMask; gone != 0; gone &= gone - 1)
+        acc[__builtin_ctzll(gone)] = 0;
     // 1 * x + y rounds once either way; without fused multiply-adds in the instruction set only the sum is quick.
     if (scale_ == 1) {
       for (uint64_t i = 0; i < length; ++i) acc[i] = Element<T>::load(gradient_[at + i]) + acc[i];
@@ -71,6 +96,10 @@ class Sampler {
         acc[i] = fusedMultiplyAdd(scale_, static_cast<A>(Element<T>::load(gradient_[at + i])), acc[i]);
     }
   }
+
+  static constexpr uint64_t kLine = 64 / sizeof(A);  // elements, of narrower gradients more
+  static_assert(kSampleRun < 64);
+  static constexpr uint64_t kRunMask = (uint64_t{1} << kSampleRun) - 1;
 
   const PassArgs& args_;
   const Isa& isa_;

@@ -71,7 +71,7 @@ class Selection::Tables {
  private:
   template <class T>
   void take(T*& table, uint64_t count) {
-    table = reinterpret_cast<T*>(base_ + bytes_);
+    if (base_ != nullptr) table = reinterpret_cast<T*>(base_ + bytes_);
     bytes_ += alignUp(count * sizeof(T), 64);
   }
 
@@ -148,6 +148,7 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   pass.gradient = input.gradient;
   pass.gradientType = input.gradientType;
   pass.in = input.in;
+  pass.gone = input.gone;
   pass.out = input.out;
   pass.scale = input.scale;
   pass.n = request_.n;

@@ -110,6 +110,7 @@ Status Selection::load(Reader& from, bool otherRanks) {
       return fail(sparsecollCorrupted, "a window of the blob has a state that no step leaves");
     if (sameWindows) states[w] = state;
   }
+  if (from.left() != 0) return fail(sparsecollCorrupted, "the blob's selection is {} bytes too long", from.left());
 
   Control* const now = control();
   iteration_ = saved.iteration;

@@ -56,9 +56,10 @@ Result<Record> readRecord(const std::byte* frame, uint64_t bytes) {
 
 }  // namespace
 
-Result<AgreementRoom> AgreementRoom::make(Transport& transport, const std::shared_ptr<MemoryBudget>& budget) {
+Result<AgreementRoom> AgreementRoom::make(Transport& transport, std::shared_ptr<MemorySource> memory,
+                                          const std::shared_ptr<MemoryBudget>& budget) {
   AgreementRoom room;
-  room.kernels = host::makeHostKernels();
+  room.kernels = host::makeHostKernels(host::bestIsa(), std::move(memory));
   SC_TRY(room.window, transport.makeWindow(2 * kLayout.capacityBytes(), nullptr, room.kernels.get()));
   SC_TRY(room.round, FullRound::make(transport, *room.kernels, kLayout, budget));
   room.numbers.resize(static_cast<size_t>(transport.ranks()));

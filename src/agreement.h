@@ -25,7 +25,9 @@ struct AgreementRoom {
   std::vector<uint64_t> numbers;
   uint64_t turn = 0;
 
-  static Result<AgreementRoom> make(Transport& transport, const std::shared_ptr<MemoryBudget>& budget);
+  // memory: where the host's comes from; nullptr: the process's.
+  static Result<AgreementRoom> make(Transport& transport, std::shared_ptr<MemorySource> memory,
+                                    const std::shared_ptr<MemoryBudget>& budget);
 };
 
 struct Agreement {

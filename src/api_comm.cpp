@@ -65,6 +65,8 @@ sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm) {
     if (comm == nullptr) return {};
     SC_TRY(const auto gone, communicators().remove(comm));
     gone->close();
+    if (gone->forked())
+      new std::shared_ptr<Communicator>(gone);  // for ever: taking it apart would end the other's, too
     return {};
   });
 }

@@ -10,6 +10,7 @@
 #include "src/structs.h"
 #include "src/tables.h"
 #include "transports/nccl.h"
+#include "transports/ucx.h"
 
 namespace sparsecoll {
 
@@ -72,9 +73,10 @@ int sparsecollGetVersion(void) { return SPARSECOLL_VERSION_CODE; }
 const char* sparsecollGetBuildInfo(void) {
   static const std::string info = fmt::format(
       R"({{"version": "0.1.0", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["host"{}], )"
-      R"("transports": ["threads"{}]}})",
+      R"("transports": ["threads"{}{}]}})",
       SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name,
-      SPARSECOLL_CUDA_FOUND != 0 ? R"(, "cuda")" : "", SPARSECOLL_CUDA_FOUND != 0 ? R"(, "nccl")" : "");
+      SPARSECOLL_CUDA_FOUND != 0 ? R"(, "cuda")" : "", SPARSECOLL_UCX_FOUND != 0 ? R"(, "ucx")" : "",
+      SPARSECOLL_CUDA_FOUND != 0 ? R"(, "nccl")" : "");
   return info.c_str();
 }
 
@@ -95,7 +97,8 @@ sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport
     const bool memory = backend != sparsecollBackendCuda || cuda::deviceCount() > 0;
     const bool nccl = transport == sparsecollTransportNccl && backend != sparsecollBackendHost &&
                       cuda::deviceCount() > 0 && nccl::available();
-    *available = memory && (transport <= sparsecollTransportThreads || nccl) ? 1 : 0;
+    const bool ucx = transport == sparsecollTransportUcx && backend != sparsecollBackendCuda && ucx::available();
+    *available = memory && (transport <= sparsecollTransportThreads || nccl || ucx) ? 1 : 0;
     return {};
   });
 }

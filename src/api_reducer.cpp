@@ -143,6 +143,7 @@ sparsecollResult_t sparsecollReducerDestroy(sparsecollReducer_t reducer) {
   return guard("ReducerDestroy", [&]() -> Status {
     if (reducer == nullptr) return {};
     SC_TRY(const auto gone, reducers().remove(reducer));
+    if (gone->forked()) new std::shared_ptr<Reducer>(gone);  // for ever, as CommDestroy does
     return {};
   });
 }

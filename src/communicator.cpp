@@ -15,18 +15,39 @@ namespace sparsecoll {
 namespace {
 
 constexpr uint64_t kDefaultOpTimeoutMs = 600000;
+constexpr uint64_t kDefaultInitTimeoutMs = 120000;
+constexpr uint64_t kDefaultAbortTimeoutMs = 10000;
 
 // One a rank. Ranks in host memory share theirs.
-Result<std::vector<std::shared_ptr<Kernels>>> kernelsFor(int ranks, const int* devices) {
+Result<std::vector<std::shared_ptr<Kernels>>> kernelsFor(int ranks, const int* devices,
+                                                         const CommunicatorConfig& config) {
   std::vector<std::shared_ptr<Kernels>> kernels;
-  if (devices == nullptr) kernels.assign(static_cast<size_t>(ranks), host::makeHostKernels());
-  if (devices != nullptr && ranks > kMostDeviceRanks)
-    return unsupported("{} ranks on devices, at most {} can be", ranks, kMostDeviceRanks);
-  for (int rank = 0; devices != nullptr && rank < ranks; ++rank) {
-    SC_TRY(auto made, cuda::makeCudaKernels(devices[rank]));
+  if (devices == nullptr) {
+    kernels.assign(static_cast<size_t>(ranks), host::makeHostKernels(host::bestIsa(), hostMemory(config)));
+    return kernels;
+  }
+  if (ranks > kMostDeviceRanks) return unsupported("{} ranks on devices, at most {} can be", ranks, kMostDeviceRanks);
+  const std::span<const int> all(devices, static_cast<size_t>(ranks));
+  for (const int device : all) {
+    SC_TRY(auto made, cuda::makeCudaKernels(device, config.ownAllocator(), all));
     kernels.push_back(std::move(made));
   }
+  SC_TRY(cuda::connectDevices(all));
   return kernels;
+}
+
+// Linux: 1 to 15 bytes.
+bool isInterfaceName(const char* name) {
+  const size_t length = strnlen(name, 16);
+  return length >= 1 && length <= 15 && std::strpbrk(name, "/ \t\n") == nullptr;
+}
+
+Result<std::optional<sparsecollAllocator_t>> readAllocator(const sparsecollAllocator_t* user) {
+  if (user == nullptr) return std::optional<sparsecollAllocator_t>();
+  SC_TRY(const sparsecollAllocator_t allocator, readStruct(user, "config.allocator"));
+  if (allocator.allocate == nullptr) return invalid("config.allocator.allocate is NULL");
+  if (allocator.release == nullptr) return invalid("config.allocator.release is NULL");
+  return std::optional<sparsecollAllocator_t>(allocator);
 }
 
 template <size_t kSize>
@@ -36,6 +57,10 @@ void copyText(char (&to)[kSize], const Text<kSize>& from) {
 
 }  // namespace
 
+std::shared_ptr<MemorySource> hostMemory(const CommunicatorConfig& config) {
+  return config.allocator ? callersMemory(*config.allocator) : nullptr;
+}
+
 Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices, sparsecollTransport_t engine) {
   SC_TRY(const sparsecollConfig_t given, readStructOr(user, "config"));
   if (given.backend < sparsecollBackendAuto || given.backend > sparsecollBackendCuda)
@@ -44,7 +69,12 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
     return invalid("config.transport is {}", given.transport);
   if (given.nonFinite < sparsecollNonFiniteDefault || given.nonFinite > sparsecollNonFiniteError)
     return invalid("config.nonFinite is {}", given.nonFinite);
+  if (given.security < sparsecollSecurityDefault || given.security > sparsecollSecurityNone)
+    return invalid("config.security is {}", given.security);
+  if (given.interfaceName != nullptr && !isInterfaceName(given.interfaceName))
+    return invalid("config.interfaceName is no name of a network interface");
   if (given.reserved0 != 0) return unsupported("config.reserved0 is not 0");
+  if (given.reserved1 != 0) return unsupported("config.reserved1 is not 0");
   if (given.backend == sparsecollBackendCuda && !onDevices) return invalid("config.backend is CUDA without devices");
   if (given.backend == sparsecollBackendHost && onDevices) return invalid("config.backend is the host, with devices");
   if (given.transport != sparsecollTransportAuto && given.transport != engine)
@@ -54,10 +84,15 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   CommunicatorConfig config;
   if (given.nonFinite == sparsecollNonFiniteError) config.nonFinite = sparsecollNonFiniteError;
   config.opTimeoutMs = given.opTimeoutMs != 0 ? given.opTimeoutMs : kDefaultOpTimeoutMs;
+  config.initTimeoutMs = given.initTimeoutMs != 0 ? given.initTimeoutMs : kDefaultInitTimeoutMs;
+  config.abortTimeoutMs = given.abortTimeoutMs != 0 ? given.abortTimeoutMs : kDefaultAbortTimeoutMs;
   config.workspaceLimitBytes = given.workspaceLimitBytes;
   config.name = given.name != nullptr ? given.name : "comm";
+  config.interfaceName = given.interfaceName != nullptr ? given.interfaceName : "";
+  if (given.security == sparsecollSecurityNone) config.security = sparsecollSecurityNone;
   config.logFn = given.logFn;
   config.logUser = given.logUser;
+  SC_TRY(config.allocator, readAllocator(given.allocator));
   return config;
 }
 
@@ -70,6 +105,7 @@ Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> k
       transport_(std::move(transport)),
       log_(fmt::format("{} rank {}/{}", config_.name, transport_->rank(), transport_->ranks()), config_.logFn,
            config_.logUser),
+      timeoutMs_(config_.opTimeoutMs),
       failure_(SPARSECOLL_INIT(sparsecollFailure_t)),
       stats_(SPARSECOLL_INIT(sparsecollStats_t)) {
   failure_.peer = -1;
@@ -81,7 +117,7 @@ Communicator::~Communicator() { log_.write(sparsecollLogInfo, "comm", "destroyed
 Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int ranks, const int* devices,
                                                                            const CommunicatorConfig& config) {
   if (ranks < 1 || ranks > kMaxRanks) return invalid("nRanks is {}, allowed are 1 to {}", ranks, kMaxRanks);
-  SC_TRY(const auto kernels, kernelsFor(ranks, devices));
+  SC_TRY(const auto kernels, kernelsFor(ranks, devices, config));
   std::vector<std::shared_ptr<MemoryBudget>> budgets;
   for (int rank = 0; rank < ranks; ++rank)
     budgets.push_back(std::make_shared<MemoryBudget>(config.workspaceLimitBytes));
@@ -96,23 +132,28 @@ Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int r
   return communicators;
 }
 
-Result<std::shared_ptr<Communicator>> Communicator::onEngine(const CommunicatorConfig& config,
-                                                             std::shared_ptr<Kernels> kernels,
-                                                             std::shared_ptr<MemoryBudget> budget,
-                                                             std::unique_ptr<Transport> transport, int device) {
+Result<std::shared_ptr<Communicator>> Communicator::meet(const CommunicatorConfig& config,
+                                                         std::shared_ptr<Kernels> kernels,
+                                                         std::shared_ptr<MemoryBudget> budget,
+                                                         std::unique_ptr<Transport> transport, int device) {
   auto made =
       std::make_shared<Communicator>(config, std::move(kernels), std::move(budget), std::move(transport), device);
   SC_TRY(made->makeAgreementRoom());
+  made->timeoutMs_ = config.initTimeoutMs;
+  const Agreed fields[] = {{"version", SPARSECOLL_VERSION_CODE}};
+  SC_TRY(agree(*made, "CommInit", fields).takeStatusOrOk());
+  made->timeoutMs_ = config.opTimeoutMs;
   return made;
 }
 
 // What ranks agree on is for the host to read, wherever their vectors lie.
 Status Communicator::makeAgreementRoom() {
-  SC_TRY(agreementRoom_, AgreementRoom::make(*transport_, budget_));
+  SC_TRY(agreementRoom_, AgreementRoom::make(*transport_, onHost() ? hostMemory(config_) : nullptr, budget_));
   return {};
 }
 
 Status Communicator::settle(Stream stream, uint64_t timeoutMs) {
+  const bool wasAlive = state() == sparsecollSuccess;
   const Deadline deadline = Deadline::in(timeoutMs != 0 ? timeoutMs : config_.opTimeoutMs);
   const Status engine = transport_->await(stream, deadline).takeStatusOrOk();
   if (!engine.ok()) {
@@ -120,17 +161,22 @@ Status Communicator::settle(Stream stream, uint64_t timeoutMs) {
     return alive();  // by now it tells the first reason
   }
   Status status = kernels_->findings(stream, deadline);
-  if (Status sound = transport_->replaysSound(); !sound.ok()) status = std::move(sound);
+  const bool inTime = status.result() != sparsecollTimeout;
+  if (Status sound = transport_->replaysSound(inTime); !sound.ok()) status = std::move(sound);
+  if (!wasAlive) return alive();  // what comes later follows from the first failure
   if (!status.ok() && status.result() != sparsecollTimeout) record(status, sequence_);
   return status;
 }
 
 void Communicator::close() {
+  if (forked()) return;
   if (state() == sparsecollSuccess) transport_->close(Deadline::in(config_.opTimeoutMs));
   record(fail(sparsecollInvalidUsage, "the communicator was destroyed"), 0, true, &Transport::leave);
+  transport_->shutDown();
 }
 
 Status Communicator::alive() const {
+  if (forked()) return fail(sparsecollInvalidUsage, "the communicator is of the process that this one was forked from");
   const sparsecollResult_t now = state();
   if (now == sparsecollSuccess) return {};
   return fail(now, "the communicator is dead: {}", failure().text);
@@ -139,6 +185,7 @@ Status Communicator::alive() const {
 void Communicator::abort() { record(fail(sparsecollAborted, "the communicator was aborted"), 0, true); }
 
 void Communicator::record(const Status& status, uint64_t sequence, bool ends, void (Transport::*tell)()) {
+  if (forked()) return;
   const Failure& failure = status.failure();
   const bool fatal = ends || isFatal(failure.result);
   {

@@ -1,9 +1,12 @@
 // A communicator: one rank's engine, kernels, sequence of operations, failure record and counters.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,14 +18,28 @@
 
 namespace sparsecoll {
 
+namespace bootstrap {
+class Control;
+}
+
 struct CommunicatorConfig {
   sparsecollNonFinite_t nonFinite = sparsecollNonFinitePropagate;
   uint64_t opTimeoutMs = 600000;
+  uint64_t initTimeoutMs = 120000;
+  uint64_t abortTimeoutMs = 10000;
   uint64_t workspaceLimitBytes = 0;  // 0: no limit
   std::string name;
+  std::string interfaceName;  // empty: the engine's choice
+  sparsecollSecurity_t security = sparsecollSecurityKeyed;
   sparsecollLogFn_t logFn = nullptr;
   void* logUser = nullptr;
+  std::optional<sparsecollAllocator_t> allocator;
+
+  const sparsecollAllocator_t* ownAllocator() const { return allocator ? &*allocator : nullptr; }
 };
+
+// Where the memory of ranks whose vectors are the host's comes from; nullptr: the process's.
+std::shared_ptr<MemorySource> hostMemory(const CommunicatorConfig& config);
 
 // engine: what the call that reads it makes.
 Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices,
@@ -37,11 +54,11 @@ class Communicator {
   // nRanks communicators inside this process. devices: nullptr for host memory, else one a rank.
   static Result<std::vector<std::shared_ptr<Communicator>>> inProcess(int ranks, const int* devices,
                                                                       const CommunicatorConfig& config);
-  // This rank's, on an engine that reaches the other ones.
-  static Result<std::shared_ptr<Communicator>> onEngine(const CommunicatorConfig& config,
-                                                        std::shared_ptr<Kernels> kernels,
-                                                        std::shared_ptr<MemoryBudget> budget,
-                                                        std::unique_ptr<Transport> transport, int device);
+  // This rank's, on an engine that reaches the other ones. Collective: returns when all ranks are there, and of one
+  // version. Errors: what an operation's are, Timeout after initTimeoutMs.
+  static Result<std::shared_ptr<Communicator>> meet(const CommunicatorConfig& config, std::shared_ptr<Kernels> kernels,
+                                                    std::shared_ptr<MemoryBudget> budget,
+                                                    std::unique_ptr<Transport> transport, int device);
 
   int rank() const { return transport_->rank(); }
   int ranks() const { return transport_->ranks(); }
@@ -61,16 +78,19 @@ class Communicator {
     operation.sequence = ++sequence_;
     operation.round = 0;
     operation.sentBytes = operation.receivedBytes = operation.sentMessages = 0;
-    operation.deadline = Deadline::in(config_.opTimeoutMs);
+    operation.deadline = Deadline::in(timeoutMs_);
     Status status = transport_->begin(operation);
     try {
       if (status.ok()) status = body(operation);
     } catch (...) {  // peers wait for this rank's part: they must learn that it does not come
       status = fail(sparsecollInternalError, "an exception inside an operation");
     }
+    if (status.ok() || !isFatal(status.result())) settled_ = operation.sequence;
     if (status.result() == sparsecollMismatch) transport_->refuse(operation, status.failure());
     transport_->end(operation);
     if (!status.ok()) record(status, operation.sequence);
+    // What ended the communicator came first, whatever this operation met because of it.
+    if (isFatal(status.result()) && state() != status.result()) return alive();
     return status;
   }
 
@@ -78,7 +98,29 @@ class Communicator {
   // Errors: Timeout, and whatever was found.
   Status settle(Stream stream, uint64_t timeoutMs);
 
+  // What tells of the other ranks besides the engine's messages; nullptr: nothing does.
+  void watchBy(std::shared_ptr<bootstrap::Control> control) { control_ = std::move(control); }
+  const std::shared_ptr<bootstrap::Control>& control() const { return control_; }
+
+  // The latest operation that has not failed for good.
+  uint64_t settled() const { return settled_; }
+  // Of a communicator that was made of another one's ranks: which, and the latest operation that all of them had
+  // settled there; UINT64_MAX: nothing is to be undone.
+  void descendFrom(const std::shared_ptr<Communicator>& parent, uint64_t settled) {
+    parent_ = parent;
+    parentSettled_ = settled;
+  }
+  bool descendsFrom(const Communicator& other) const { return parent_.lock().get() == &other; }
+  uint64_t parentSettled() const { return parentSettled_; }
+  // Counts what survivors do together.
+  uint64_t nextShrink() { return ++shrinks_; }
+  // Ends it in good order, and says why.
+  void retire(const Status& why) { record(why, 0, true, &Transport::leave); }
+
   AgreementRoom& agreementRoom() { return agreementRoom_; }
+
+  // Whether this process was forked from the one that made it: the engine, its threads and connections are the other's.
+  bool forked() const { return getpid() != process_; }
 
   void abort();
   // The handle is gone: peers that wait for this rank are told, also while a reducer keeps the object alive.
@@ -98,14 +140,21 @@ class Communicator {
   void record(const Status& status, uint64_t sequence, bool ends = false,
               void (Transport::*tell)() = &Transport::abort);
 
+  const pid_t process_ = getpid();
   const CommunicatorConfig config_;
   const int device_;
   const std::shared_ptr<Kernels> kernels_;
   const std::shared_ptr<MemoryBudget> budget_;
   const std::unique_ptr<Transport> transport_;
+  std::shared_ptr<bootstrap::Control> control_;
   const Logger log_;
   AgreementRoom agreementRoom_;
   uint64_t sequence_ = 0;
+  uint64_t settled_ = 0;
+  uint64_t shrinks_ = 0;
+  std::weak_ptr<Communicator> parent_;
+  uint64_t parentSettled_ = UINT64_MAX;
+  uint64_t timeoutMs_;  // of an operation
   std::atomic<int32_t> state_{sparsecollSuccess};
   mutable std::mutex mutex_;  // guards what follows
   sparsecollFailure_t failure_;

@@ -17,6 +17,13 @@ template <class Object, class Handle>
 class HandleTable {
  public:
   explicit HandleTable(const char* what, uintptr_t kind) : what_(what), next_(kind) {}
+  // A process that was forked and ends has no part in what its parent made: that stays as it is, for ever.
+  ~HandleTable() {
+    for (auto& [token, object] : objects_)
+      if (object != nullptr && object->forked()) new std::shared_ptr<Object>(std::move(object));
+  }
+  HandleTable(const HandleTable&) = delete;
+  HandleTable& operator=(const HandleTable&) = delete;
 
   // A handle taken before its object is made, because the last thing a collective call does must not need memory.
   class Place {

@@ -29,6 +29,8 @@ class InputShape {
   // Elements of the accumulate type that it holds.
   uint64_t elements() const { return keepsVelocity() ? n_ * (transactional_ ? 2 : 1) : 0; }
   bool keepsVelocity() const { return momentum_ != 0; }
+  // More happens on the way from one residual to the next than that the gradient is added.
+  bool changesResidual() const { return keepsVelocity() || decay_ != 1; }
   void* velocity(int which) const;  // nullptr: none is kept
 
   // Completes the input of a step that leads from one residual to the next.

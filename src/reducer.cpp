@@ -41,6 +41,14 @@ Status checkVectors(const ReducerSpec& spec, const void* gradient, const void* o
   return {};
 }
 
+void* Reducer::residual() {
+  if (!spec_.keepsResidual()) return nullptr;
+  void* const acc = accBuffer(current_);
+  if (anyGone_) comm_->kernels().writeGone(acc, spec_.accumulateType, spec_.n, gone_.as<uint64_t>(), {});
+  anyGone_ = false;
+  return acc;
+}
+
 Status Reducer::checkAgainstResidual(const void* vector, uint64_t bytes) const {
   if (spec_.dense()) return {};
   const void* const acc = accBuffer(0);
@@ -153,6 +161,9 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
   step_ = {};
   outLeftResidual_ = false;
   const bool captured = comm_->kernels().captures(stream);
+  // A step overwrites what the one before left behind, which survivors may have to go back to: not before all ranks
+  // have committed that one.
+  if (spec_.transactional && comm_->onHost()) SC_TRY(agree(*comm_, "commit", {}).takeStatusOrOk());
   selection_->use(stream);
   if (!captured) schedule_.follow(*selection_);
   const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};
@@ -206,8 +217,10 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   input.in = spec_.keepsResidual() ? accBuffer(current_) : nullptr;
   input.out = acc;
   input.scale = spec_.params.inputScale;
+  if (anyGone_) input.gone = gone_.as<uint64_t>();
   shape_.prepare(input, current_, spec_.transactional ? 1 - current_ : 0, stream);
   selection_->pass(input, stream);
+  anyGone_ = false;
   CollectiveStep collective{&operation, acc, selection_->control(), &selection_->tables(), {}, stream};
   if (survey_) {
     SC_TRY(survey_->run(collective));
@@ -285,6 +298,7 @@ Status Reducer::commit(const Operation& operation, const Delivered& delivered, S
     shape_.restore(next, control, stream);
   }
   current_ = next;
+  committed_ = operation.sequence;
   outLeftResidual_ = true;
   return concluded;
 }
@@ -293,16 +307,22 @@ void Reducer::leaveResidual(int which, const Delivered& delivered, Stream stream
   Kernels& kernels = comm_->kernels();
   Control* const control = selection_->control();
   void* const acc = accBuffer(which);
+  uint64_t* const gone = gone_.as<uint64_t>();
+  anyGone_ = gone != nullptr;
   if (delivered.settles) {
     SettleArgs args{acc, spec_.accumulateType, spec_.n, delivered.lists[0], delivered.sent, delivered.dropped};
     if (delivered.lossy) args.lost = &control->lost;
     args.decision = control;
+    args.gone = gone;
     kernels.settle(args, stream);
     shape_.mask(which, delivered.sent, delivered.lists[0], control, stream);
     return;
   }
   for (const ListView& list : delivered.sent) {
-    kernels.zeroAt(acc, spec_.accumulateType, spec_.n, list, control, stream);
+    if (gone != nullptr)
+      kernels.noteGone(gone, spec_.n, list, control, stream);
+    else
+      kernels.zeroAt(acc, spec_.accumulateType, spec_.n, list, control, stream);
     shape_.mask(which, list, control, stream);
   }
 }

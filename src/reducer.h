@@ -65,6 +65,7 @@ class Reducer {
 
   const ReducerSpec& spec() const { return spec_; }
   Communicator& comm() { return *comm_; }
+  bool forked() const { return comm_->forked(); }
 
   // A caller's stream with this reducer's workspace. Errors: InvalidArgument (a stream on the host).
   Result<Stream> streamOf(sparsecollStream_t stream) const;
@@ -75,12 +76,20 @@ class Reducer {
   Status giveBack(const void* out, Stream stream);
   Status reset(Stream stream);
   Status flush(void* dense, Stream stream);
-  // The residual that the next step reads; nullptr for methods without one.
-  void* residual() const { return spec_.keepsResidual() ? accBuffer(current_) : nullptr; }
+  // The residual that the next step reads; nullptr for methods without one. Until the next step it holds what it says.
+  void* residual();
 
   Result<uint64_t> exportState(void* blob, uint64_t room, Stream stream);
   Status importState(std::span<const std::byte> blob, Stream stream);
   Status importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream);
+
+  // A reducer like this one on a communicator that was made of this one's, collective there, with this rank's residual
+  // and velocity: those after the last step that all ranks there have committed, if this one is transactional.
+  struct Moved {
+    std::shared_ptr<Reducer> reducer;
+    bool steppedBack = false;
+  };
+  Result<Moved> moveTo(const std::shared_ptr<Communicator>& comm);
 
   sparsecollReducerInfo_t info() const;
   sparsecollStats_t stats() const;
@@ -91,6 +100,7 @@ class Reducer {
   Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec);
   Status allocate();
   Status allocateDense();
+  bool mayNoteGone() const;
   SelectionRequest selectionRequest() const;
 
   Status runDense(const void* gradient, void* out, Stream stream);
@@ -116,7 +126,7 @@ class Reducer {
   uint64_t sparseNeed() const;
   void* accBuffer(int which) const;
   uint64_t accBytes() const { return spec_.n * elementBytes(spec_.accumulateType); }
-  std::array<void*, 2> stateVectors() const;  // what Export saves whole; nullptr where there is none
+  std::array<void*, 2> stateVectors();  // what Export saves whole; nullptr where there is none
   Status restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge, Stream stream);
   Status takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge, Stream stream);
 
@@ -132,10 +142,13 @@ class Reducer {
   DensitySchedule schedule_;
   std::unique_ptr<SumCheck> sumCheck_;  // of a dense sum, where somebody wants to hear of NaN and Inf
   std::unique_ptr<Collective> collective_;
-  Buffer acc_;           // residual, one or two of them, unless the caller owns it
-  InputShape shape_;     // clipping, momentum, a fading residual
-  Buffer touchedLines_;  // OUT_PRESERVED: where the last sum lies in out
-  int current_ = 0;      // transactional: the buffer that holds the committed residual
+  Buffer acc_;              // residual, one or two of them, unless the caller owns it
+  Buffer gone_;             // bits of what has left the residual and still lies in it, where that can be
+  InputShape shape_;        // clipping, momentum, a fading residual
+  Buffer touchedLines_;     // OUT_PRESERVED: where the last sum lies in out
+  bool anyGone_ = false;    // some bit is set
+  int current_ = 0;         // transactional: the buffer that holds the committed residual
+  uint64_t committed_ = 0;  // the operation of the latest commit
   void* lastOut_ = nullptr;
   bool outLeftResidual_ = false;  // what the last step delivered is not in the residual any more, if it took effect
   Buffer replays_;                // on devices: how many captured steps were replayed

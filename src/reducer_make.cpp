@@ -109,6 +109,12 @@ Status Reducer::allocateDense() {
   return kernels.findings({}, Deadline::in(comm_->config().opTimeoutMs));
 }
 
+// Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
+bool Reducer::mayNoteGone() const {
+  return spec_.keepsResidual() && comm_->kernels().keepsGone() && spec_.buffer == nullptr && !spec_.transactional &&
+         !shape_.changesResidual();
+}
+
 Status Reducer::allocate() {
   Kernels& kernels = comm_->kernels();
   SC_TRY(clock_, kernels.makeClock());
@@ -150,6 +156,9 @@ Status Reducer::allocate() {
   }
   SC_TRY(shape_, InputShape::make({spec_.params, spec_.n, spec_.accumulateType, comm_->ranks(), spec_.transactional},
                                   kernels, budget_));
+  if (mayNoteGone()) {
+    SC_TRY(gone_, kernels.allocate(Kernels::goneBytes(spec_.n), budget_));
+  }
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
     SC_TRY(touchedLines_, kernels.allocate(touchedBytes(spec_.n), budget_));
   }
@@ -179,8 +188,8 @@ sparsecollReducerInfo_t Reducer::info() const {
   const uint64_t elements = bound.perLength * spec_.n + (spec_.transactional ? spec_.n : 0) + shape_.elements() +
                             bound.perEntry * std::max<uint64_t>(most, 1) * ranks +
                             spec_.collective->perSlot * selection_->capacity() * ranks + spec_.n / 256;
-  info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + kFixedBytes + ranks * kFixedBytesPerRank +
-                          spec_.segments.size() * 2 * kFixedBytesPerRank;
+  info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + gone_.bytes() + kFixedBytes +
+                          ranks * kFixedBytesPerRank + spec_.segments.size() * 2 * kFixedBytesPerRank;
   return info;
 }
 

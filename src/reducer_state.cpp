@@ -115,7 +115,7 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) 
   return need;
 }
 
-std::array<void*, 2> Reducer::stateVectors() const { return {residual(), shape_.velocity(current_)}; }
+std::array<void*, 2> Reducer::stateVectors() { return {residual(), shape_.velocity(current_)}; }
 
 Status Reducer::importState(std::span<const std::byte> blob, Stream stream) {
   return restore(blob, false, false, stream);
@@ -150,6 +150,8 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   SC_TRY(const auto selectionPart, reader.take(selectionBytes));
   SC_TRY(auto vectorPart, reader.take(vectorBytes));
   SC_TRY(checkFinite(vectorPart, spec_.accumulateType));
+  if (selection_ == nullptr && selectionBytes != 0)
+    return fail(sparsecollCorrupted, "the state is {} bytes too long", selectionBytes);
   if (selection_ != nullptr) {
     Reader selectionReader(selectionPart);
     selection_->use(stream);

@@ -150,7 +150,9 @@ class ThreadsTransport final : public Transport {
   }
   void abort() override { group_->takeDown(rank_, Group::Down::kAborted); }
   void leave() override { group_->takeDown(rank_, Group::Down::kLeft); }
-  Status replaysSound() override { return group_->replaysSound(rank_); }
+  void shutDown() override { group_->close(rank_); }
+  const std::shared_ptr<Group>& group() const { return group_; }
+  Status replaysSound(bool inTime) override { return group_->replaysSound(rank_, inTime); }
 
  private:
   bool ordersStreams() const { return kernels_->backend() != sparsecollBackendHost; }
@@ -364,6 +366,23 @@ Result<std::vector<std::unique_ptr<Transport>>> makeThreadsTransports(
     transports.push_back(std::move(transport));
   }
   return transports;
+}
+
+Result<Regrouped> regroupThreads(Transport& transport, const Regrouping& call, std::shared_ptr<Kernels> kernels,
+                                 std::shared_ptr<MemoryBudget> budget, const Deadline& deadline) {
+  const auto& from = static_cast<const threads::ThreadsTransport&>(transport);
+  threads::Gathering gathering;
+  gathering.tag = call.tag;
+  gathering.dropsGone = call.dropsGone;
+  gathering.wanted = call.wanted;
+  gathering.order = call.order;
+  SC_TRY(const threads::Gathering met, from.group()->gather(from.rank(), gathering, call.own, deadline));
+  Regrouped made;
+  made.lowest = call.own;
+  for (const int member : met.members) made.lowest = std::min(made.lowest, met.own[static_cast<size_t>(member)]);
+  const auto rank = static_cast<int>(std::ranges::find(met.members, from.rank()) - met.members.begin());
+  made.transport = std::make_unique<threads::ThreadsTransport>(met.group, rank, std::move(kernels), std::move(budget));
+  return made;
 }
 
 }  // namespace sparsecoll

@@ -1,6 +1,7 @@
 #include "transports/threads_group.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sparsecoll::threads {
 
@@ -11,15 +12,6 @@ Status peerFailed(int peer) {
 }
 
 }  // namespace
-
-template <class Done>
-bool Group::waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Deadline& deadline, Done done) {
-  Member& me = at(rank);
-  me.waitsForPeers = true;
-  const bool met = me.wakeUp.wait(lock, deadline, done);
-  me.waitsForPeers = false;
-  return met;
-}
 
 Result<bool> Group::begin(int rank, const Operation& operation, Mode mode) {
   std::unique_lock lock(mutex_);
@@ -189,29 +181,49 @@ void Group::end(int rank, const Operation& operation) {
 }
 
 void Group::takeDown(int rank, Down how) {
+  const bool aborts = how == Down::kAborted;
   {
     const std::lock_guard lock(mutex_);
     at(rank).down = true;
-    at(rank).left = at(rank).left || (how != Down::kAborted && !at(rank).aborted);
-    at(rank).aborted = at(rank).aborted || (how == Down::kAborted && !at(rank).left);
+    at(rank).left = at(rank).left || (!aborts && !at(rank).aborted);
+    at(rank).aborted = at(rank).aborted || (aborts && !at(rank).left);
     at(rank).gone = at(rank).gone || how == Down::kGone;
+    at(rank).closed = at(rank).closed || how == Down::kGone;
     anyDown_.store(true, std::memory_order_release);
     freeRetired();
     wakeAll();
-    if (flaggedFrom_ == UINT64_MAX) return;
   }
   // Nobody raises what others wait for any more; or nothing is left to do that this rank's own streams could wait for.
-  for (int other = 0; other < ranks(); ++other)
-    if (other == rank || how == Down::kAborted) at(other).flags->letPass();
+  letPass(rank, sparsecollAborted, rank);
+  for (int other = 0; aborts && other < ranks(); ++other)
+    if (other != rank) letPass(other, sparsecollPeerFailed, rank);
 }
 
-Status Group::replaysSound(int rank) {
-  const std::lock_guard lock(mutex_);
-  if (flaggedFrom_ == UINT64_MAX) return {};
-  if (at(rank).aborted) return fail(sparsecollAborted, "the communicator was aborted");
-  for (int peer = 0; peer < ranks(); ++peer)
-    if (at(peer).aborted) return peerFailed(peer);
-  return {};
+// Once: from then on no writer undoes it. In this order of the state and the flags nobody who was let pass finds that
+// all is well.
+void Group::letPass(int rank, sparsecollResult_t why, int peer) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (flaggedFrom_ == UINT64_MAX || std::exchange(at(rank).passes, true)) return;
+  }
+  at(rank).flags->letPass(why, peer);
+}
+
+Status Group::replaysSound(int rank, bool inTime) {
+  int gone = -1;
+  {
+    const std::lock_guard lock(mutex_);
+    if (flaggedFrom_ == UINT64_MAX) return {};
+    if (at(rank).aborted) return fail(sparsecollAborted, "the communicator was aborted");
+    for (int peer = 0; peer < ranks(); ++peer) {
+      if (at(peer).aborted) return peerFailed(peer);
+      if (at(peer).left) gone = peer;
+    }
+  }
+  // Whoever left may have done all that it had to. If not, it has had time enough.
+  if (inTime || gone < 0) return {};
+  letPass(rank, sparsecollPeerFailed, gone);
+  return peerFailed(gone);
 }
 
 bool Group::enter() {

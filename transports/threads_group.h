@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -57,11 +59,26 @@ struct Member {
   bool waitsForPeers = false;       // sleeps for something other than a message
   bool down = false;                // aborted or gone
   bool gone = false;                // destroyed: reads nothing any more
+  bool closed = false;              // its communicator was destroyed, though some reducer may still hold it
   bool left = false;                // went once its work was done,
   bool aborted = false;             // or before
+  bool passes = false;              // its flags hold nobody up any more
   std::unique_ptr<Flags> flags;     // on devices; they live as long as somebody may raise them
   DenseOffer offers[2];             // by parity of the sequence
   std::shared_ptr<Marker> read[2];  // behind it the rank reads nothing of the operation any more; by parity
+};
+
+// Some ranks of a group that make one of their own.
+struct Gathering {
+  uint64_t tag = 0;
+  bool dropsGone = false;    // who has closed is not waited for
+  std::vector<bool> wanted;  // by rank
+  std::vector<bool> here;
+  std::vector<uint64_t> own;  // what each has brought
+  std::vector<int> order;     // ranks by new rank; empty: as they are
+  std::vector<int> members;   // once all have come
+  std::shared_ptr<class Group> group;
+  size_t taken = 0;  // by so many of them
 };
 
 class Group {
@@ -87,8 +104,11 @@ class Group {
   void end(int rank, const Operation& operation);
   enum class Down { kAborted, kLeft, kGone };
   void takeDown(int rank, Down how);
-  // Errors: Aborted or PeerFailed once a rank has failed in a group whose operations are ordered by flags.
-  Status replaysSound(int rank);
+  // The rank does not come to make another group of this one.
+  void close(int rank);
+  // Errors: Aborted or PeerFailed once a rank has failed in a group whose operations are ordered by flags; also where
+  // one has left that this rank's streams have waited for in vain.
+  Status replaysSound(int rank, bool inTime);
 
   DenseOffer& offer(int rank, uint64_t sequence) { return at(rank).offers[sequence % 2]; }
   void setRead(int rank, size_t parity, std::shared_ptr<Marker> marker) { at(rank).read[parity] = std::move(marker); }
@@ -102,6 +122,9 @@ class Group {
   // Waits until nobody is inside. What peers do there is one slab's arithmetic and waits for nobody, so like a mutex
   // this has no deadline: to return earlier would let them write to memory that the caller may have freed.
   void settle(int rank);
+
+  // Waits until everyone who is wanted has called with this tag. Needs no rank to be up. Errors: Timeout, PeerFailed.
+  Result<Gathering> gather(int rank, const Gathering& call, uint64_t own, const Deadline& deadline);
 
   // Keeps memory alive until every rank has ended the operations that this rank has begun. Never needs memory itself:
   // room for the entry was made by expectRetirement.
@@ -128,6 +151,8 @@ class Group {
   Status timeout(int rank, std::span<const Incoming> wanted, uint64_t ticket);
   template <class Done>
   bool waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Deadline& deadline, Done done);
+  bool settleGathering(Gathering& gathering);
+  void letPass(int rank, sparsecollResult_t why, int peer);
   void wakeWaiters();
   void wakeAll();
   void freeRetired();
@@ -140,11 +165,21 @@ class Group {
     Failure why;
   };
   Refusal refusals_[2];
+  std::list<Gathering> gatherings_;
   std::vector<Retired> retired_;
   size_t windows_ = 0;                 // alive or retired
   uint64_t flaggedFrom_ = UINT64_MAX;  // the first operation that flags order
   uint32_t accessing_ = 0;
   std::atomic<bool> anyDown_{false};
 };
+
+template <class Done>
+bool Group::waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Deadline& deadline, Done done) {
+  Member& me = at(rank);
+  me.waitsForPeers = true;
+  const bool met = me.wakeUp.wait(lock, deadline, done);
+  me.waitsForPeers = false;
+  return met;
+}
 
 }  // namespace sparsecoll::threads

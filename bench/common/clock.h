@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 namespace bench {
 
@@ -34,6 +35,15 @@ double bestSecondsOf(int runs, const Work& work) {
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < runs; ++i) best = std::min(best, secondsOf(work));
   return best;
+}
+
+// The date and time of now, as 2026-01-31T23:59:59Z.
+inline std::string dateText() {
+  const time_t now = time(nullptr);
+  tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
 }  // namespace bench

@@ -1,6 +1,6 @@
 #include "bench/common/npy.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -22,7 +22,7 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) { throw EnvironmentError(path + ": " + what); }
 
-std::string inQuotes(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string inQuotes(std::string_view text) { return fmt::format("'{}'", text); }
 
 // What the header says; all of it is somebody else's word until the file's size agrees.
 struct Header {

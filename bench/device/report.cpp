@@ -1,12 +1,11 @@
 #include "bench/device/report.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
-#include <ctime>
 #include <fstream>
 
+#include "bench/common/clock.h"
 #include "sparsecoll/sparsecoll.h"
 
 namespace bench {
@@ -49,7 +48,7 @@ std::string percent(double share) { return share > 0 ? fmt::format("{:.1f}%", 10
 Report::Report(const Settings& settings) {
   json_["schema"] = 1;
   json_["context"] = {{"build", nlohmann::json::parse(sparsecollGetBuildInfo())},
-                      {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+                      {"date", dateText()},
                       {"device", deviceJson()},
                       {"replays", settings.replays}};
   json_["benchmarks"] = nlohmann::json::array();

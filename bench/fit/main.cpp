@@ -1,6 +1,6 @@
 // sparsecoll-fit: recorded gradients, the distributions that SIDCo fits to them, and what every sampling selector's
 // threshold keeps of them.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <new>

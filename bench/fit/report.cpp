@@ -1,6 +1,6 @@
 #include "bench/fit/report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <fstream>

@@ -1,5 +1,5 @@
 // sparsecoll-kernels: the host kernels on one thread, each beside the bandwidth of r += g in the same process.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 #include "bench/perf/assertion.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>

@@ -1,8 +1,9 @@
 #include "bench/perf/check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -39,10 +40,12 @@ class Checker {
         n_(what.shape.n),
         type_(*what.shape.type),
         seed_(mixBits(seed)),
-        team_(what.shape.ranks, what.shape.device) {
+        team_(what.shape.ranks, what.shape.device, what.shape.world) {
     largest_ = static_cast<double>(largestCheckInteger(type_, team_.ranks()));
     outs_.resize(static_cast<size_t>(team_.ranks()));
     residuals_.resize(outs_.size());
+    outsSeen_.resize(outs_.size());
+    residualsSeen_.resize(outs_.size());
     if (team_.onDevice()) onHost_ = std::make_unique<Team>(team_.ranks());
     residualCopies_.resize(team_.onDevice() ? outs_.size() : 0);
     const sparsecollParams_t params = case_.method.params();
@@ -63,6 +66,7 @@ class Checker {
         throw;
       }
     });
+    if (team_.world() != nullptr) gatherFindings(*team_.world());
     return {wrong_, hash_, firstWrong_};
   }
 
@@ -98,9 +102,49 @@ class Checker {
       residuals_[rank.slot()] = reducer.residual();
       checkCount(rank, step, reducer);
       rank.sync();
-      withElement(type_.type, [&]<class T>(T) { verify<T>(rank, step); });
+      withElement(type_.type, [&]<class T>(T) {
+        rank.world != nullptr ? verifyInWorld<T>(*rank.world, step) : verify<T>(rank, step);
+      });
       rank.sync();
     }
+  }
+
+  // Rank 0 gets everybody's sums and residuals, a part at a time, and looks at all of them.
+  template <class T>
+  void verifyInWorld(World& world, uint64_t step) {
+    constexpr uint64_t kPart = 1u << 20;
+    const auto own = static_cast<size_t>(world.rank());
+    const std::byte* const out = outs_[own].as<>();
+    const auto* const residual = static_cast<const std::byte*>(residuals_[own]);
+    std::vector<std::byte> outs, residuals;
+    for (begin_ = 0; begin_ < n_; begin_ += kPart) {
+      const uint64_t length = std::min(kPart, n_ - begin_);
+      const auto collect = [&](const std::byte* from, uint64_t each, std::vector<std::byte>& all, auto& seen) {
+        all.resize(length * each * outs_.size());
+        world.gather(from + begin_ * each, length * each, all.data());
+        for (size_t r = 0; r < outs_.size(); ++r) seen[r] = all.data() + r * length * each;
+      };
+      collect(out, type_.bytes, outs, outsSeen_);
+      if (residual != nullptr) collect(residual, type_.accumulateBytes, residuals, residualsSeen_);
+      if (own != 0) continue;
+      for (uint64_t at = begin_; at < begin_ + length; at += kBlock) {
+        const uint64_t block = std::min(kBlock, begin_ + length - at);
+        verifyEqualBits<T>(step, at, block);
+        if (conserves_) verifyConservation<T>(step, at, block);
+      }
+    }
+  }
+
+  void gatherFindings(World& world) {
+    wrong_ = world.total(wrong_);
+    hash_ = world.total(hash_);  // rank 0's
+    std::vector<std::array<char, 256>> texts(static_cast<size_t>(world.ranks()));
+    auto& own = texts[static_cast<size_t>(world.rank())];
+    own.back() = 0;
+    firstWrong_.copy(own.data(), own.size() - 1);
+    world.share(texts);
+    for (const auto& text : texts)
+      if (firstWrong_.empty()) firstWrong_ = text.data();
   }
 
   // The same steps on a host's ranks beside the device's: sums and residuals have the same bits.
@@ -167,8 +211,13 @@ class Checker {
   }
 
   template <class T>
-  void verify(const Rank& rank, uint64_t step) {
+  void verify(Rank& rank, uint64_t step) {
     const uint64_t end = rank.end(n_);
+    if (rank.index == 0) {
+      for (size_t r = 0; r < outs_.size(); ++r) outsSeen_[r] = outs_[r].as<>();
+      for (size_t r = 0; r < outs_.size(); ++r) residualsSeen_[r] = static_cast<const std::byte*>(residuals_[r]);
+    }
+    rank.sync();
     for (uint64_t at = rank.begin(n_); at < end; at += kBlock) {
       const uint64_t length = std::min(kBlock, end - at);
       verifyEqualBits<T>(step, at, length);
@@ -176,14 +225,20 @@ class Checker {
     }
   }
 
+  // From entry `begin` on.
+  template <class T>
+  const T* outOf(size_t rank, uint64_t begin) const {
+    return reinterpret_cast<const T*>(outsSeen_[rank]) + (begin - begin_);
+  }
+
   template <class T>
   void verifyEqualBits(uint64_t step, uint64_t begin, uint64_t length) {
-    const T* const first = outs_.front().as<T>() + begin;
+    const T* const first = outOf<T>(0, begin);
     uint64_t hash = 0;
     for (uint64_t i = 0; i < length; ++i) hash += mixBits(bitsOf(first[i]) ^ mixBits(n_ * step + begin + i));
     hash_ += hash;
     for (size_t r = 1; r < outs_.size(); ++r) {
-      const T* const other = outs_[r].as<T>() + begin;
+      const T* const other = outOf<T>(r, begin);
       if (std::memcmp(first, other, length * sizeof(T)) == 0) continue;
       for (uint64_t i = 0; i < length; ++i)
         if (bitsOf(first[i]) != bitsOf(other[i]))
@@ -202,10 +257,10 @@ class Checker {
       for (uint64_t i = 0; i < length; ++i) put[i] += gradientAt(r, step, begin + i);
       if (case_.dense) continue;
       using Accumulate = std::conditional_t<std::is_same_v<T, double>, double, float>;
-      const auto* const residual = static_cast<const Accumulate*>(residuals_[r]) + begin;
+      const auto* const residual = reinterpret_cast<const Accumulate*>(residualsSeen_[r]) + (begin - begin_);
       for (uint64_t i = 0; i < length; ++i) left[i] += static_cast<double>(residual[i]);
     }
-    const T* const out = outs_.front().as<T>() + begin;
+    const T* const out = outOf<T>(0, begin);
     for (uint64_t i = 0; i < length; ++i)
       if (!(toDouble(out[i]) + left[i] == put[i]))
         report(1, fmt::format("step {}: entry {}: {} went in, {} came out and {} is left", step, begin + i, put[i],
@@ -229,6 +284,9 @@ class Checker {
   bool conserves_ = false;
   std::vector<Memory> outs_;
   std::vector<const void*> residuals_;
+  // What is compared: from entry begin_ on, which is 0 where ranks are threads.
+  std::vector<const std::byte*> outsSeen_, residualsSeen_;
+  uint64_t begin_ = 0;
   std::unique_ptr<Team> onHost_;        // where ranks have a device: what they are compared with
   std::vector<Memory> residualCopies_;  // of devices' residuals
   Memory pending_;                      // doubles: the sum of the ranks' residuals before the step

@@ -1,6 +1,6 @@
 #include "bench/perf/library.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

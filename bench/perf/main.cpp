@@ -1,11 +1,13 @@
 // sparsecoll-perf: every method against the dense all-reduce on ranks of this process. It sees the library as any user
 // does, through sparsecoll.h alone.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <new>
 
+#include "bench/common/clock.h"
 #include "bench/common/errors.h"
 #include "bench/perf/check.h"
 #include "bench/perf/device.h"
@@ -24,12 +26,10 @@ void listPresets() {
   }
 }
 
-std::string ranksText(const Shape& shape) { return fmt::format("threads:{}", shape.ranks); }
-
 void listCases(const Options& options) {
   for (const Shape& shape : shapesOf(options))
     for (const Case& each : casesOf(options, shape))
-      fmt::print("{:>12} {:<4} {:<12} density {:<8} {}\n", shape.n, shape.type->name, ranksText(shape),
+      fmt::print("{:>12} {:<4} {:<12} density {:<8} {}\n", shape.n, shape.type->name, shape.ranksText(),
                  each.dense ? "-" : fmt::format("{}", each.method.density), each.method.preset);
 }
 
@@ -41,7 +41,7 @@ class Benchmark {
   int run() {
     report_.begin();
     for (const Shape& shape : shapesOf(options_)) runShape(shape);
-    if (!options_.json.empty()) report_.write(options_.json);
+    if (!options_.json.empty() && options_.reports()) report_.write(options_.json);
     if (report_.anyWrong()) return kWrongData;
     bool failed = false;
     for (const Assertion& assertion : options_.assertions)
@@ -54,7 +54,7 @@ class Benchmark {
 
  private:
   void runShape(const Shape& shape) {
-    Team team(shape.ranks, shape.device);
+    Team team(shape.ranks, shape.device, shape.world);
     const Roofline& roofline = rooflineOf(shape, team);
     report_.addRoofline(shape, roofline, options_.flags());
     const GradientPlan plan{shape.n,       shape.type,    options_.overlap,
@@ -62,6 +62,10 @@ class Benchmark {
     const Gradients gradients(plan, distribution_, team);
     if (plan.variants < 3) report_.note(fmt::format("memory for {} gradients a rank only", plan.variants));
     denseTotal_.reset();
+    if (options_.against == "native") {
+      denseTotal_ = nativeTotal(shape, gradients, team);
+      report_.note(fmt::format("{} itself: {:.0f} us", shape.world->nativeSum(), *denseTotal_));
+    }
     for (const Case& each : casesOf(options_, shape)) runCase(each, gradients, roofline, team);
   }
 
@@ -86,12 +90,12 @@ class Benchmark {
     const Rate before = roofline.now(team);
     row.timing = timeSteps(what, gradients, counts);
     const Rate after = roofline.now(team);
-    if (what.dense) denseTotal_ = row.timing.total;
+    if (what.dense && options_.against != "native") denseTotal_ = row.timing.total;
     row.n = shape.n;
     row.type = shape.type->name;
     row.density = what.method.density;
     row.preset = what.method.preset;
-    row.ranks = ranksText(shape);
+    row.ranks = shape.ranksText();
     const auto bytes = static_cast<double>(shape.n * shape.type->bytes);
     const double ring = 2 * bytes * (shape.ranks - 1) / shape.ranks;
     if (ring > 0) row.wirePercent = 100 * static_cast<double>(row.timing.sentBytes) / ring;
@@ -102,6 +106,30 @@ class Benchmark {
     row.roofline = local / ((before.byWall + after.byWall) / 2) * 1e6;
     if (before.byCpu > 0) row.localRoofline = local / ((before.byCpu + after.byCpu) / 2) * 1e6;
     report_.add(row);
+  }
+
+  // Microseconds from the first rank's start to the last one's end, the median of the timed steps.
+  double nativeTotal(const Shape& shape, const Gradients& gradients, Team& team) const {
+    std::vector<double> totals;
+    team.run([&](Rank& rank) {
+      const Memory out(shape.n * shape.type->bytes);
+      std::vector<uint64_t> start(static_cast<size_t>(rank.ranks)), end(start.size());
+      for (uint64_t s = 0; s < options_.warmup + options_.steps; ++s) {
+        rank.sync();
+        start[rank.slot()] = nowNs();
+        shape.world->sum(gradients.of(rank, s), out.as<>(), shape.n, *shape.type);
+        end[rank.slot()] = nowNs();
+        rank.share(start);
+        rank.share(end);
+        if (s < options_.warmup) continue;
+        totals.push_back(static_cast<double>(*std::max_element(end.begin(), end.end()) -
+                                             *std::min_element(start.begin(), start.end())) /
+                         1e3);
+      }
+    });
+    const auto middle = totals.begin() + static_cast<std::ptrdiff_t>(totals.size() / 2);
+    std::nth_element(totals.begin(), middle, totals.end());
+    return *middle;
   }
 
   const Options& options_;
@@ -119,6 +147,7 @@ int runProgram(int argc, const char* const* argv) {
     listPresets();
     return kGood;
   }
+  if (!options->reports() && std::freopen("/dev/null", "w", stdout) == nullptr) return kEnvironment;
   const Distribution distribution(options->distribution);
   if (options->n.empty()) options->n = {distribution.length()};
   if (options->dryRun) {

@@ -1,6 +1,6 @@
 #include "bench/perf/options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,6 +15,7 @@ namespace bench {
 namespace {
 
 constexpr const char* kDense = "dense";
+constexpr const char* kNative = "native";
 constexpr int kMostRanks = 1024;
 constexpr const char* kFooter =
     "Times are microseconds. select, exchange, scatter: medians over the timed steps of the slowest rank; total: "
@@ -34,6 +35,8 @@ void addShapes(CLI::App& app, Options& options) {
   app.add_option("--preset", options.presets, "methods, a list, or all (see --list)")->delimiter(',');
   app.add_option("--dtype", options.types, "f32, f16, bf16, f64, a list")->delimiter(',');
   app.add_option("--ranks", options.ranks, "engine:RANKS, a list, for example threads:4,threads:7")->delimiter(',');
+  app.add_option("--transport", options.transport,
+                 "threads, or how processes that were started together meet: mpi (mpirun -np P sparsecoll-perf ...)");
   app.add_option("--backend", options.backend, "host, cuda or cuda:ORDINAL: where the ranks' vectors lie");
   app.add_option("--op", options.op, "sum or avg")->check(CLI::IsMember({"sum", "avg"}));
   app.add_flag("--out-preserved", options.outPreserved, "promise that nobody else writes the sum");
@@ -57,7 +60,9 @@ void addData(CLI::App& app, Options& options) {
 void addRun(CLI::App& app, Options& options) {
   app.add_option("--steps", options.steps, "timed steps")->check(CLI::Range(1, 1000000));
   app.add_option("--warmup", options.warmup, "steps before them, for thresholds to settle");
-  app.add_option("--against", options.against, "speed-up column: dense")->check(CLI::IsMember({kDense}));
+  app.add_option("--against", options.against,
+                 "speed-up column: dense, or native: the transport's own sum, as MPI_Allreduce")
+      ->check(CLI::IsMember({kDense, kNative}));
   app.add_flag("--no-check", options.noCheck, "leave out the correctness phase");
   app.add_option("--json", options.json, "write the results to this file");
   app.add_flag("--list", options.list, "print the presets and end");
@@ -88,12 +93,30 @@ int deviceOf(const std::string& text) {
   throw UsageError("--backend " + text + ": there are host, cuda and cuda:ORDINAL");
 }
 
+std::string inOneLine(const std::vector<std::string>& names) {
+  std::string line;
+  for (const std::string& name : names) line += (line.empty() ? "" : ", ") + name;
+  return line;
+}
+
 void resolvePresets(Options& options) {
   const std::vector<std::string> known = presetNames();
   if (options.presets == std::vector<std::string>{"all"}) options.presets = known;
   for (const std::string& preset : options.presets)
     if (std::find(known.begin(), known.end(), preset) == known.end())
-      throw UsageError(fmt::format("no preset \"{}\"; there are {}", preset, fmt::join(known, ", ")));
+      throw UsageError(fmt::format("no preset \"{}\"; there are {}", preset, inOneLine(known)));
+}
+
+void joinWorld(Options& options) {
+  if (const Launcher& launcher = launcherOf(options.transport); launcher.join != nullptr) {
+    if (options.device != kHost) throw UsageError("--transport " + options.transport + ": in host memory only");
+    options.world = launcher.join();
+    options.rankCounts = {options.world->ranks()};
+  } else {
+    for (const std::string& text : options.ranks) options.rankCounts.push_back(ranksOf(text));
+  }
+  if (options.against == kNative && (options.world == nullptr || options.world->nativeSum().empty()))
+    throw UsageError("--against native: transport " + options.transport + " has no sum of its own");
 }
 
 void resolve(Options& options) {
@@ -105,7 +128,7 @@ void resolve(Options& options) {
   if (!(options.threshold >= 0 && std::isfinite(options.threshold)))
     throw UsageError(fmt::format("--threshold {}: it is a number above 0", options.threshold));
   options.device = deviceOf(options.backend);
-  for (const std::string& text : options.ranks) options.rankCounts.push_back(ranksOf(text));
+  joinWorld(options);
   for (const std::string& name : options.types)
     for (const int ranks : options.rankCounts)
       if (!options.noCheck && largestCheckInteger(elementType(name), ranks) < 1)
@@ -113,7 +136,7 @@ void resolve(Options& options) {
   for (const std::string& text : options.assertionTexts) {
     options.assertions.emplace_back(text);
     if (options.assertions.back().metric() == "speedup_dense" && options.against.empty())
-      throw UsageError("--assert " + text + ": a speed-up needs --against dense");
+      throw UsageError("--assert " + text + ": a speed-up needs --against");
   }
 }
 
@@ -143,11 +166,14 @@ std::optional<Options> parseOptions(int argc, const char* const* argv) {
   return options;
 }
 
+std::string Shape::ranksText() const { return fmt::format("{}:{}", transport, ranks); }
+
 std::vector<Shape> shapesOf(const Options& options) {
   std::vector<Shape> shapes;
   for (const uint64_t n : options.n)
     for (const std::string& type : options.types)
-      for (const int ranks : options.rankCounts) shapes.push_back({n, &elementType(type), ranks, options.device});
+      for (const int ranks : options.rankCounts)
+        shapes.push_back({n, &elementType(type), ranks, options.device, options.world.get(), options.transport});
   return shapes;
 }
 

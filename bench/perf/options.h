@@ -19,6 +19,7 @@ struct Options {
   std::vector<std::string> presets = {"all"};
   std::vector<std::string> types = {"f32"};
   std::vector<std::string> ranks = {"threads:4"};
+  std::string transport = "threads";
   std::string backend = "host";
   std::string distribution = "normal";
   double overlap = 0;
@@ -40,6 +41,9 @@ struct Options {
   std::vector<int> rankCounts;        // parsed from ranks
   int device = kHost;                 // parsed from backend
   std::vector<Assertion> assertions;  // parsed from their texts
+  std::shared_ptr<World> world;       // joined by transport; nullptr: threads
+
+  bool reports() const { return world == nullptr || world->rank() == 0; }
 
   sparsecollRedOp_t redOp() const { return op == "avg" ? sparsecollAvg : sparsecollSum; }
   uint32_t flags() const;
@@ -54,6 +58,10 @@ struct Shape {
   const ElementType* type;
   int ranks;
   int device;  // that all ranks share, or kHost
+  World* world = nullptr;
+
+  std::string ranksText() const;
+  std::string transport = "threads";
 };
 
 struct Case {

@@ -1,14 +1,13 @@
 #include "bench/perf/report.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
-#include <ctime>
 #include <fstream>
 #include <string_view>
 #include <thread>
 
+#include "bench/common/clock.h"
 #include "bench/common/errors.h"
 #include "bench/perf/device.h"
 
@@ -110,7 +109,7 @@ Report::Report(const Options& options) {
                       {"version", build["version"]},
                       {"cpu", cpuModel()},
                       {"cores", std::thread::hardware_concurrency()},
-                      {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+                      {"date", dateText()},
                       {"backend", options.device == kHost ? "host" : "cuda"},
                       {"device", nullptr},
                       {"seed", options.seed},
@@ -153,13 +152,13 @@ void Report::addRoofline(const Shape& shape, const Roofline& roofline, uint32_t 
   };
   const double rate = roofline.best() * 1e-9;
   note(fmt::format(
-      "n {}, {}, threads:{}: local roofline {} us per step ({} B/element at {:.2f} GB/s a rank: {}); "
+      "n {}, {}, {}: local roofline {} us per step ({} B/element at {:.2f} GB/s a rank: {}); "
       "dense {} us ({} B/element)",
-      shape.n, shape.type->name, shape.ranks, microseconds(time(false)), localBytes(*shape.type, false, flags), rate,
-      roofline.loop(), microseconds(time(true)), localBytes(*shape.type, true, flags)));
+      shape.n, shape.type->name, shape.ranksText(), microseconds(time(false)), localBytes(*shape.type, false, flags),
+      rate, roofline.loop(), microseconds(time(true)), localBytes(*shape.type, true, flags)));
   json_["context"]["rooflines"].push_back({{"n", shape.n},
                                            {"dtype", shape.type->name},
-                                           {"ranks", fmt::format("threads:{}", shape.ranks)},
+                                           {"ranks", shape.ranksText()},
                                            {"gbps_per_rank", rate},
                                            {"loop", roofline.loop()},
                                            {"local_us", time(false)},

@@ -41,6 +41,11 @@ class Spans {
     end_[rank.slot()] = nowNs();
     cpu_[rank.slot()] = cpuNs() - cpu_[rank.slot()];
   }
+  void share(const Rank& rank) {
+    rank.share(start_);
+    rank.share(end_);
+    rank.share(cpu_);
+  }
   // With more ranks than cores some start late: only the span of all of them tells how long the work took.
   Rate rate(double bytes) const {
     const uint64_t first = *std::min_element(start_.begin(), start_.end());
@@ -110,7 +115,8 @@ std::vector<Rate> Roofline::rates(size_t loop, Team& team) const {
         kLoops[loop].run(buffers.residual.as<float>(), buffers.gradient.as<float>(), n_);
       spans.end(rank);
       rank.sync();
-      if (rank.index == 0) measured.push_back(spans.rate(kLoops[loop].bytes * static_cast<double>(n_ * rounds_)));
+      spans.share(rank);
+      if (rank.leads()) measured.push_back(spans.rate(kLoops[loop].bytes * static_cast<double>(n_ * rounds_)));
     }
   });
   return measured;

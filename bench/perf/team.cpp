@@ -1,5 +1,7 @@
 #include "bench/perf/team.h"
 
+#include <fmt/core.h>
+
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -9,7 +11,12 @@
 
 namespace bench {
 
-Team::Team(int ranks, int device) : comms_(static_cast<size_t>(ranks)), device_(device) {
+Team::Team(int ranks, int device, World* world)
+    : comms_(world != nullptr ? 1 : static_cast<size_t>(ranks)), ranks_(ranks), device_(device), world_(world) {
+  if (world != nullptr) {
+    comms_[0] = world->connect();
+    return;
+  }
   const std::vector<int> devices(comms_.size(), device);
   check(sparsecollCommInitAll(comms_.data(), ranks, onDevice() ? devices.data() : nullptr, nullptr),
         "sparsecollCommInitAll");
@@ -20,16 +27,22 @@ Team::~Team() {
 }
 
 void Team::run(const std::function<void(Rank&)>& work) {
-  std::barrier<> barrier(ranks());
+  const auto here = static_cast<std::ptrdiff_t>(comms_.size());
+  std::barrier<> barrier(here);
   std::atomic<bool> failed{false};
   std::mutex mutex;
   std::exception_ptr first;
-  const auto onRank = [&](int index) {
-    Rank rank{index, ranks(), comms_[static_cast<size_t>(index)], barrier, failed, device_};
+  const auto onRank = [&](int local) {
+    const int index = world_ != nullptr ? world_->rank() : local;
+    Rank rank{index, ranks(), comms_[static_cast<size_t>(local)], barrier, failed, device_, world_};
     try {
       if (onDevice()) useDevice(device_);
       work(rank);
-    } catch (...) {
+    } catch (const std::exception& error) {
+      if (world_ != nullptr) {
+        fmt::print(stderr, "sparsecoll-perf: rank {}: {}\n", index, error.what());
+        world_->fail(kEnvironment);  // the others wait for this one
+      }
       {
         const std::lock_guard lock(mutex);
         if (first == nullptr) first = std::current_exception();
@@ -40,8 +53,9 @@ void Team::run(const std::function<void(Rank&)>& work) {
     }
   };
   {
+    if (world_ != nullptr) return onRank(0);  // an engine may be bound to the thread that has made it
     std::vector<std::jthread> threads;
-    for (int index = 0; index < ranks(); ++index) threads.emplace_back(onRank, index);
+    for (int local = 0; local < here; ++local) threads.emplace_back(onRank, local);
   }
   if (first != nullptr) std::rethrow_exception(first);
 }

@@ -104,7 +104,10 @@ void waitFor(const Rank& rank, const DeviceStream& stream) {
 class Runner {
  public:
   Runner(const Case& what, const Gradients& gradients, const StepCounts& counts)
-      : case_(what), gradients_(gradients), counts_(counts), team_(what.shape.ranks, what.shape.device) {
+      : case_(what),
+        gradients_(gradients),
+        counts_(counts),
+        team_(what.shape.ranks, what.shape.device, what.shape.world) {
     outs_.resize(static_cast<size_t>(team_.ranks()));
     steps_.resize(outs_.size());
   }
@@ -112,6 +115,7 @@ class Runner {
   Timing run() {
     if (team_.onDevice()) beginning_.emplace();
     team_.run([this](Rank& rank) { rank.onDevice() ? onDevice(rank) : onRank(rank); });
+    if (team_.world() != nullptr) gather(*team_.world());
     summarise(steps_, team_.onDevice(), timing_);
     timing_.unionEntries = union_;
     timing_.k = info_.k;
@@ -122,6 +126,19 @@ class Runner {
   }
 
  private:
+  // Every process gets all ranks' steps.
+  void gather(World& world) {
+    const auto own = static_cast<size_t>(world.rank());
+    const uint64_t bytes = counts_.timed * sizeof(Step);
+    std::vector<Step> all(counts_.timed * steps_.size());
+    world.gather(steps_[own].data(), bytes, all.data());
+    for (size_t r = 0; r < steps_.size(); ++r) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(r * counts_.timed);
+      steps_[r].assign(begin, begin + static_cast<std::ptrdiff_t>(counts_.timed));
+    }
+    union_ = world.total(union_);
+  }
+
   void onRank(Rank& rank) {
     const Shape& shape = case_.shape;
     Memory& out = outs_[rank.slot()];
@@ -139,7 +156,7 @@ class Runner {
       step.stats = reducer.stats();
       if (s >= counts_.warmup) steps_[rank.slot()].push_back(step);
     }
-    if (rank.index == 0) info_ = reducer.info();
+    if (rank.leads()) info_ = reducer.info();
     rank.sync();
     countUnion(rank);
   }
@@ -188,8 +205,9 @@ class Runner {
   // The sum is the same on all ranks, so each counts a part of the first one's.
   void countUnion(const Rank& rank) {
     const uint64_t n = case_.shape.n;
+    const Memory& out = outs_[rank.world != nullptr ? rank.slot() : 0];
     withElement(case_.shape.type->type,
-                [&]<class T>(T) { union_ += nonZeros(outs_.front().as<T>(), rank.begin(n), rank.end(n)); });
+                [&]<class T>(T) { union_ += nonZeros(out.as<T>(), rank.begin(n), rank.end(n)); });
   }
 
   const Case& case_;
@@ -216,6 +234,14 @@ double thresholdOfTopK(const Case& what, const Gradients& gradients, const StepC
   method.preset = "topka";
   double threshold = 0;
   const uint64_t bytes = shape.n * shape.type->bytes;
+  const auto found = [&] {
+    if (shape.world == nullptr) return threshold;
+    std::vector<double> all(static_cast<size_t>(shape.world->ranks()));
+    all[static_cast<size_t>(shape.world->rank())] = threshold;
+    shape.world->share(all);
+    return all.front();
+  };
+  if (shape.world != nullptr && shape.world->rank() != 0) return found();
   Team(1, shape.device).run([&](Rank& rank) {
     const DeviceMemory onDevice = rank.onDevice() ? DeviceMemory(bytes) : DeviceMemory();
     const Memory onHost(rank.onDevice() ? 0 : bytes);
@@ -225,7 +251,7 @@ double thresholdOfTopK(const Case& what, const Gradients& gradients, const StepC
     check(sparsecollCommWait(rank.comm, nullptr, 0), "sparsecollCommWait");
     threshold = reducer.stats().lastThreshold;
   });
-  return threshold;
+  return found();
 }
 
 }  // namespace bench

@@ -26,8 +26,11 @@ size_t terminalWidth() {
 
 }  // namespace
 
-Progress::Progress(std::string label, uint64_t totalSteps)
-    : label_(std::move(label)), totalSteps_(std::max<uint64_t>(totalSteps, 1)), terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(std::string label, std::string unit, uint64_t totalSteps)
+    : label_(std::move(label)),
+      unit_(std::move(unit)),
+      totalSteps_(std::max<uint64_t>(totalSteps, 1)),
+      terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
   if (lineOpen_) std::fputc('\n', stderr);
@@ -55,10 +58,10 @@ void Progress::update(const ProgressState& state) {
   if (!isDue(state.step)) return;
   std::array<char, 256> text{};
   // At most 80 columns for a run of less than 1000 steps.
-  std::snprintf(text.data(), text.size(), "%s %s %llu/%llu loss %.3f %.0f img/s density %.3g %s/step", label_.c_str(),
+  std::snprintf(text.data(), text.size(), "%s %s %llu/%llu loss %.3f %.0f %s/s density %.3g %s/step", label_.c_str(),
                 bar(state.step).c_str(), static_cast<unsigned long long>(state.step),
-                static_cast<unsigned long long>(totalSteps_), state.loss, state.imagesPerSecond, state.density,
-                formatBytes(static_cast<double>(state.sentBytes)).c_str());
+                static_cast<unsigned long long>(totalSteps_), state.loss, state.samplesPerSecond, unit_.c_str(),
+                state.density, formatBytes(static_cast<double>(state.sentBytes)).c_str());
   if (terminal_) text[std::min(text.size() - 1, terminalWidth() - 1)] = '\0';
   // "\033[K" clears what a longer line before has left.
   std::fprintf(stderr, terminal_ ? "\r%s\033[K" : "%s\n", text.data());

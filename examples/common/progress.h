@@ -11,14 +11,15 @@ namespace examples {
 struct ProgressState {
   uint64_t step;  // steps done
   double loss;
-  double imagesPerSecond;
+  double samplesPerSecond;
   double density;      // of the latest step
   uint64_t sentBytes;  // of the latest step, this rank
 };
 
 class Progress {
  public:
-  Progress(std::string label, uint64_t totalSteps);
+  /// unit: of samplesPerSecond, "img".
+  Progress(std::string label, std::string unit, uint64_t totalSteps);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -30,6 +31,7 @@ class Progress {
   std::string bar(uint64_t step) const;
 
   std::string label_;
+  std::string unit_;
   uint64_t totalSteps_;
   bool terminal_;
   bool lineOpen_ = false;

@@ -190,6 +190,14 @@ typedef enum {
   sparsecollNonFiniteMaxEnum = 0x7fffffff
 } sparsecollNonFinite_t;
 
+/* How ranks that talk over sockets of this library's know each other (UCX). */
+typedef enum {
+  sparsecollSecurityDefault = 0, /* Keyed */
+  sparsecollSecurityKeyed = 1,   /* who connects proves that it has the unique id's secret */
+  sparsecollSecurityNone = 2,    /* Unsupported in this version */
+  sparsecollSecurityMaxEnum = 0x7fffffff
+} sparsecollSecurity_t;
+
 typedef enum {
   sparsecollLogError = 1,
   sparsecollLogWarn = 2,
@@ -231,6 +239,23 @@ typedef struct {
   uint8_t bytes[SPARSECOLL_UNIQUE_ID_BYTES];
 } sparsecollUniqueId_t;
 
+#define SPARSECOLL_ALLOCATOR_ALIGNMENT 256
+
+/* Where a communicator and its reducers take their memory from, a framework's caching allocator for example. The struct
+   is copied; what it points to has to stay until all communicators of the call and their reducers are destroyed. Both
+   functions may be called on any thread, but by no step of a reducer, and must not call the library.
+   allocate: bytes of memory where the communicator's vectors are: of the host, or of its device, which is the calling
+   thread's current one then; aligned to SPARSECOLL_ALLOCATOR_ALIGNMENT, which bytes is a multiple of; NULL if there is
+   none, and the call ends with OutOfMemory. stream: NULL on the host, else a stream of the library's own, in whose order
+   it uses the memory first.
+   release: with what allocate got; nothing uses the memory any more. */
+typedef struct {
+  SPARSECOLL_STRUCT_HEAD;
+  void* user;
+  void* (*allocate)(void* user, size_t bytes, sparsecollStream_t stream);
+  void (*release)(void* user, void* ptr, size_t bytes, sparsecollStream_t stream);
+} sparsecollAllocator_t;
+
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   int32_t backend;               /* sparsecollBackend_t */
@@ -242,7 +267,62 @@ typedef struct {
   const char* name;              /* shown in logs and failures; copied */
   sparsecollLogFn_t logFn;       /* default: stderr, and only if the environment sets SPARSECOLL_LOG */
   void* logUser;
+  uint64_t initTimeoutMs;        /* longest wait for the other ranks while a communicator is made; default 120000 */
+  uint64_t abortTimeoutMs;       /* longest wait for an engine to give memory back after a failure; default 10000 */
+  const char* interfaceName;     /* UCX: the network interface that ranks meet on, or "auto"; copied. Default: see
+                                    GetUniqueId; other ranks take loopback where all share a host, else the one that
+                                    leads to rank 0 */
+  int32_t security;              /* sparsecollSecurity_t */
+  int32_t reserved1;             /* 0 */
+  const sparsecollAllocator_t* allocator; /* default: the process; on devices a pool of the library's own */
 } sparsecollConfig_t;
+
+/* How ranks reach each other before there is a communicator, brought by the caller: MPI's all-gather, a key-value store,
+   a file system. recv gets bytesPerRank bytes of every rank, by rank. 0: all is well. */
+typedef struct {
+  SPARSECOLL_STRUCT_HEAD;
+  void* user;
+  int (*allgather)(void* user, const void* send, void* recv, size_t bytesPerRank, uint64_t timeoutMs);
+} sparsecollOob_t;
+
+/* A message engine that the caller brings, MPI for example (sparsecoll/mpi.h fills it in): requests between ranks, in
+   host memory. Functions return 0 when all is well. NULL is allowed where it says so.
+
+   Threads. Functions are called inside calls of this library on the communicator, on the thread that makes them, and
+   never two at once. A trainer that has one thread for them needs an engine for one thread; CommAbort on another thread
+   calls isend there, unless an operation is under way, whose thread does it then. Nothing is called between calls of the
+   library, so an engine without a thread of its own moves nothing then: the library waits for its sends before an
+   operation returns. None of the functions may wait for another rank, except release.
+   Messages. peer is 0 to nRanks - 1, never the own rank. Tags are 0 to SPARSECOLL_ENGINE_TAGS - 1. Messages from one rank
+   to another with one tag arrive in the order of isend, in the receives in the order of irecv; with other tags they are
+   independent. They have 0 to SPARSECOLL_ENGINE_MESSAGE_BYTES bytes; what is longer the library cuts. isend may be
+   called long before the peer's irecv, and irecv long before the peer's isend; any number of both may be under way.
+   Requests. *request is the engine's, from isend, irecv or iallreduce until test has said that it is done. */
+#define SPARSECOLL_ENGINE_TAGS 8
+#define SPARSECOLL_ENGINE_MESSAGE_BYTES ((size_t)1 << 30)
+typedef struct {
+  SPARSECOLL_STRUCT_HEAD;
+  void* user; /* first argument of every function */
+  /* data stays as it is until the request is done. */
+  int (*isend)(void* user, int peer, int tag, const void* data, size_t bytes, void** request);
+  /* A message of less than capacity is good; one of more is an error of the request: never cut, never written past. */
+  int (*irecv)(void* user, int peer, int tag, void* data, size_t capacity, void** request);
+  /* *done = 1: the request is done and freed, and its memory not in use any more; *receivedBytes: of a receive. */
+  int (*test)(void* user, void** request, int* done, size_t* receivedBytes);
+  /* The library has no use for the request any more; it goes on to test until it is done, whichever way. What is not done
+     abortTimeoutMs later is left to the engine for ever, with its memory, which then is never freed. */
+  int (*cancel)(void* user, void** request);
+  /* NULL: the library sums on its own. out = the sum (op: sparsecollSum) of all ranks' in, of count elements of dataType;
+     in equals out on all ranks or on none. Every rank calls it at the same place in the order of its calls. Returning sparsecollUnsupported
+     (on all ranks) leaves this sum to the library. It is not cancelled where the engine cannot: then in and out, which
+     are the caller's of ReducerRun or AllReduce, must live on after an error until CommDestroy has returned. */
+  int (*iallreduce)(void* user, const void* in, void* out, uint64_t count, int32_t dataType, int32_t op, void** request);
+  /* NULL: test is enough. Moves what is under way. */
+  int (*progress)(void* user);
+  /* NULL: nothing to free. The last call, inside CommDestroy. Messages that this rank never received may be under way to
+     it. */
+  void (*release)(void* user);
+} sparsecollEngine_t;
 
 /* sparsecollParams_t.flags */
 #define SPARSECOLL_ACCUMULATE 2u      /* add into out instead of overwriting it */
@@ -404,19 +484,32 @@ SPARSECOLL_API sparsecollResult_t sparsecollBackendAvailable(int32_t backend, in
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms, int nRanks, const int* devices,
                                                         const sparsecollConfig_t* config);
 
-/* Fills *id for one new communicator: one rank calls it, and hands the bytes to all of them by means of its own; an id
-   serves once. config: NULL, or its transport says the engine, and Auto means NCCL, the only one between processes. For
-   NCCL the bytes are an ncclUniqueId. Errors: InvalidArgument, Unsupported (no CUDA in this build, no NCCL found, or one
-   that is too old), SystemError, InternalError. Any thread. */
+/* Fills *id for one new communicator: rank 0 calls it, and hands the bytes to all ranks by means of its own, which keep
+   them secret. An id serves once, and for initTimeoutMs. config: NULL, or its transport and backend say the engine; Auto
+   means NCCL where this process can use it, else UCX. For NCCL the bytes are an ncclUniqueId, and any rank may make them.
+   For UCX rank 0 is met at config.interfaceName ("auto": the first that leads elsewhere), or at the interface that the
+   environment names in SPARSECOLL_INTERFACE; by default at loopback, by which the ranks of one host meet and no others.
+   Errors: InvalidArgument (no such interface), Unsupported (no CUDA in this build, no NCCL found, or one that is too old;
+   no libsodium in this build), SystemError, InternalError. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollGetUniqueId(sparsecollUniqueId_t* id, const sparsecollConfig_t* config);
 
-/* Makes this rank's communicator of nRanks (1 to 256) over NCCL, in any mix of processes and threads. Collective: returns
-   when all ranks have called it, or with Timeout after opTimeoutMs. device: this rank's CUDA ordinal,
-   SPARSECOLL_CURRENT_DEVICE for the calling thread's; NCCL wants another one on each rank of a host.
-   Errors: InvalidArgument, Unsupported (as GetUniqueId; no driver), CudaError, SystemError, RemoteError, InternalError,
-   OutOfMemory, Timeout; then *comm is untouched. */
+/* Makes this rank's communicator of nRanks (1 to 256) over the id's engine, in any mix of processes and threads.
+   Collective: returns when all ranks have called it, or with Timeout after initTimeoutMs; over UCX the failure names the
+   ranks that did not come. device: over NCCL this rank's CUDA ordinal, SPARSECOLL_CURRENT_DEVICE for the calling
+   thread's; NCCL wants another one on each rank of a host. Over UCX -1: vectors are in host memory. After a fork the new
+   process can use none of its parent's communicators: InvalidUsage.
+   Errors: InvalidArgument, InvalidUsage (an id that was used, has expired, or is for ranks of another host), Unsupported
+   (as GetUniqueId; no driver; no UCX), CudaError, SystemError, RemoteError, InternalError, OutOfMemory, Timeout,
+   PeerFailed, AuthFailed (another key), Mismatch (nRanks, version); then *comm is untouched. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm, int nRanks, const sparsecollUniqueId_t* id,
                                                          int rank, int device, const sparsecollConfig_t* config);
+
+/* The same over UCX without an id: what ranks have to tell each other goes through the caller's all-gather, which is
+   called a few times on this thread with up to 64 KiB a rank. It carries the secret by which the ranks know each other
+   afterwards. Ranks of one host meet at loopback, others as GetUniqueId says; default there: "auto".
+   Errors: as CommInitRank; RemoteError (the all-gather failed). */
+SPARSECOLL_API sparsecollResult_t sparsecollCommInitOob(sparsecollComm_t* comm, int nRanks, int rank, int device,
+                                                        const sparsecollOob_t* oob, const sparsecollConfig_t* config);
 
 /* A communicator over an NCCL one that the caller has, on its ranks and device. Collective.
    takeSplit 1: over a copy (ncclCommSplit, NCCL 2.18); the caller's is free for anything else as soon as this returns.
@@ -426,6 +519,34 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm,
    Errors: as CommInitRank. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitNccl(sparsecollComm_t* comm, struct ncclComm* nccl, int takeSplit,
                                                          const sparsecollConfig_t* config);
+
+/* Makes this rank's communicator of nRanks (1 to 1024) over the caller's engine, which is copied. Collective: returns when
+   all ranks have called it, or with Timeout after initTimeoutMs. device: -1 for host memory; devices: Unsupported in this
+   version. A function of the engine that returns another number than 0 ends the communicator: with PeerFailed for isend,
+   irecv, test and cancel, with SystemError for progress and iallreduce. Errors: InvalidArgument, Unsupported, OutOfMemory,
+   Mismatch (another version), Timeout, PeerFailed, SystemError, Corrupted; then *comm is untouched, and the engine is the
+   caller's again: nothing is under way in it that could be cancelled, and release is not called. */
+SPARSECOLL_API sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* comm, int nRanks, int rank, int device,
+                                                           const sparsecollEngine_t* engine,
+                                                           const sparsecollConfig_t* config);
+
+/* Makes communicators of the ranks with equal color, numbered by key, and by rank where keys are equal. Collective over
+   comm, which lives on. color SPARSECOLL_NO_COLOR: this rank gets none, *newComm = NULL. config: NULL for comm's; transport
+   and backend stay comm's. On host memory over threads and UCX. Errors: InvalidArgument (color < -1), Unsupported (devices,
+   engines of the caller's), and as an operation of comm's and CommInitRank; then *newComm is untouched. */
+#define SPARSECOLL_NO_COLOR (-1)
+SPARSECOLL_API sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int color, int key, sparsecollComm_t* newComm,
+                                                      const sparsecollConfig_t* config);
+
+/* Makes a communicator of comm's ranks without the excluded ones (the same on all ranks that call; NULL and 0: none) and
+   without those whose process has ended or that have destroyed comm; order stays. Works when comm is dead, that is what it
+   is for: after PeerFailed or Timeout each survivor calls it. They agree on who is left among themselves, within
+   initTimeoutMs; who is named nowhere has to call, too. comm is dead then; destroy it once its reducers were moved.
+   On host memory over threads and UCX. Errors: InvalidArgument, Unsupported (as CommSplit), Timeout (names who has not
+   called), PeerFailed (this rank is excluded), InvalidUsage, SystemError; then *newComm is untouched. A rank that dies
+   during the call is left out as well, or shows as PeerFailed or Timeout, after which all survivors may call again. */
+SPARSECOLL_API sparsecollResult_t sparsecollCommShrink(sparsecollComm_t comm, const int* excludedRanks, int count,
+                                                       sparsecollComm_t* newComm, const sparsecollConfig_t* config);
 
 /* Any of the three pointers may be NULL. device is -1 on host. Errors: InvalidUsage (not a live communicator). */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetInfo(sparsecollComm_t comm, int* rank, int* nRanks, int* device);
@@ -576,6 +697,16 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t re
    (sumMerge = 1) or replacing them (0). Thresholds and iteration are the blob's. Errors: as Import. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int sumMerge, sparsecollStream_t stream);
+
+/* Makes a reducer like this one on comm, which CommShrink or CommSplit has made of its communicator; *moved has this
+   rank's residual and velocity, thresholds and iteration as after create, the density of create (a schedule that has not
+   ended begins anew), and memory of the library's. Collective over comm. The old reducer stays as it is.
+   After CommShrink a transactional reducer's residual is the one after the last step that all ranks of comm have
+   completed. *steppedBack (may be NULL) = 1: this rank had completed one more, which is undone here, and which its trainer
+   has to undo in the model; else 0. Errors: as ReducerCreate; InvalidArgument (comm is not made of the reducer's); then
+   *moved is untouched. */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerMove(sparsecollReducer_t reducer, sparsecollComm_t comm,
+                                                        sparsecollReducer_t* moved, int* steppedBack);
 
 /* Destroy(NULL) succeeds. Errors: InvalidUsage (already destroyed). */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollReducerDestroy(sparsecollReducer_t reducer);

@@ -30,6 +30,9 @@ VALUE(SPARSECOLL_AVERAGE_CONTRIBUTORS, 256);
 VALUE(SPARSECOLL_SORTED, 1);
 VALUE(SPARSECOLL_CURRENT_DEVICE, -1);
 VALUE(SPARSECOLL_UNIQUE_ID_BYTES, 128);
+VALUE(SPARSECOLL_ENGINE_TAGS, 8);
+VALUE(SPARSECOLL_ENGINE_MESSAGE_BYTES, 1 << 30);
+VALUE(SPARSECOLL_ALLOCATOR_ALIGNMENT, 256);
 
 /* sparsecollResult_t */
 VALUE(sparsecollSuccess, 0);
@@ -145,6 +148,12 @@ VALUE(sparsecollNonFinitePropagate, 1);
 VALUE(sparsecollNonFiniteError, 2);
 VALUE(sparsecollNonFiniteMaxEnum, 0x7fffffff);
 
+/* sparsecollSecurity_t */
+VALUE(sparsecollSecurityDefault, 0);
+VALUE(sparsecollSecurityKeyed, 1);
+VALUE(sparsecollSecurityNone, 2);
+VALUE(sparsecollSecurityMaxEnum, 0x7fffffff);
+
 /* sparsecollLogLevel_t */
 VALUE(sparsecollLogError, 1);
 VALUE(sparsecollLogWarn, 2);
@@ -164,6 +173,7 @@ SIZE(sparsecollSelect_t, 4);
 SIZE(sparsecollDistribution_t, 4);
 SIZE(sparsecollTeamGather_t, 4);
 SIZE(sparsecollNonFinite_t, 4);
+SIZE(sparsecollSecurity_t, 4);
 SIZE(sparsecollLogLevel_t, 4);
 
 #if UINTPTR_MAX == UINT64_MAX /* offsets of the 64-bit ABI, the only one supported */
@@ -171,7 +181,7 @@ SIZE(sparsecollLogLevel_t, 4);
 SIZE(sparsecollUniqueId_t, 128);
 FIELD(sparsecollUniqueId_t, bytes, 0, 128);
 
-SIZE(sparsecollConfig_t, 72);
+SIZE(sparsecollConfig_t, 112);
 FIELD(sparsecollConfig_t, structSize, 0, 8);
 FIELD(sparsecollConfig_t, magic, 8, 4);
 FIELD(sparsecollConfig_t, headerVersion, 12, 4);
@@ -184,6 +194,40 @@ FIELD(sparsecollConfig_t, workspaceLimitBytes, 40, 8);
 FIELD(sparsecollConfig_t, name, 48, 8);
 FIELD(sparsecollConfig_t, logFn, 56, 8);
 FIELD(sparsecollConfig_t, logUser, 64, 8);
+FIELD(sparsecollConfig_t, initTimeoutMs, 72, 8);
+FIELD(sparsecollConfig_t, abortTimeoutMs, 80, 8);
+FIELD(sparsecollConfig_t, interfaceName, 88, 8);
+FIELD(sparsecollConfig_t, security, 96, 4);
+FIELD(sparsecollConfig_t, reserved1, 100, 4);
+FIELD(sparsecollConfig_t, allocator, 104, 8);
+
+SIZE(sparsecollOob_t, 32);
+FIELD(sparsecollOob_t, structSize, 0, 8);
+FIELD(sparsecollOob_t, magic, 8, 4);
+FIELD(sparsecollOob_t, headerVersion, 12, 4);
+FIELD(sparsecollOob_t, user, 16, 8);
+FIELD(sparsecollOob_t, allgather, 24, 8);
+
+SIZE(sparsecollEngine_t, 80);
+FIELD(sparsecollEngine_t, structSize, 0, 8);
+FIELD(sparsecollEngine_t, magic, 8, 4);
+FIELD(sparsecollEngine_t, headerVersion, 12, 4);
+FIELD(sparsecollEngine_t, user, 16, 8);
+FIELD(sparsecollEngine_t, isend, 24, 8);
+FIELD(sparsecollEngine_t, irecv, 32, 8);
+FIELD(sparsecollEngine_t, test, 40, 8);
+FIELD(sparsecollEngine_t, cancel, 48, 8);
+FIELD(sparsecollEngine_t, iallreduce, 56, 8);
+FIELD(sparsecollEngine_t, progress, 64, 8);
+FIELD(sparsecollEngine_t, release, 72, 8);
+
+SIZE(sparsecollAllocator_t, 40);
+FIELD(sparsecollAllocator_t, structSize, 0, 8);
+FIELD(sparsecollAllocator_t, magic, 8, 4);
+FIELD(sparsecollAllocator_t, headerVersion, 12, 4);
+FIELD(sparsecollAllocator_t, user, 16, 8);
+FIELD(sparsecollAllocator_t, allocate, 24, 8);
+FIELD(sparsecollAllocator_t, release, 32, 8);
 
 SIZE(sparsecollParams_t, 136);
 FIELD(sparsecollParams_t, structSize, 0, 8);

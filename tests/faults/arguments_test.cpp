@@ -42,6 +42,7 @@ struct World {
   sparsecollDataType_t type = sparsecollFloat32;
   int number = 0;
   sparsecollUniqueId_t id{};
+  sparsecollEngine_t engine = SPARSECOLL_INIT(sparsecollEngine_t);  // without a function
   sparsecollComm_t made = nullptr;
   alignas(8) std::byte blob[4096];
   size_t bytes = 0;
@@ -155,6 +156,14 @@ const Bad kValues[] = {
     BAD("CommInitRank: 0 ranks", sparsecollCommInitRank(&w.made, 0, &w.id, 0, 0, nullptr)),
     BAD("CommInitRank: rank 1 of 1", sparsecollCommInitRank(&w.made, 1, &w.id, 1, 0, nullptr)),
     BAD("CommInitRank: device -2", sparsecollCommInitRank(&w.made, 1, &w.id, 0, -2, nullptr)),
+    BAD("CommInitEngine: comm", sparsecollCommInitEngine(nullptr, 1, 0, -1, &w.engine, nullptr)),
+    BAD("CommInitEngine: 0 ranks", sparsecollCommInitEngine(&w.made, 0, 0, -1, &w.engine, nullptr)),
+    BAD("CommInitEngine: 1025 ranks", sparsecollCommInitEngine(&w.made, 1025, 0, -1, &w.engine, nullptr)),
+    BAD("CommInitEngine: rank 1 of 1", sparsecollCommInitEngine(&w.made, 1, 1, -1, &w.engine, nullptr)),
+    BAD("CommInitEngine: rank -1", sparsecollCommInitEngine(&w.made, 1, -1, -1, &w.engine, nullptr)),
+    BAD("CommInitEngine: device -2", sparsecollCommInitEngine(&w.made, 1, 0, -2, &w.engine, nullptr)),
+    BAD("CommInitEngine: engine", sparsecollCommInitEngine(&w.made, 1, 0, -1, nullptr, nullptr)),
+    BAD("CommInitEngine: an engine without functions", sparsecollCommInitEngine(&w.made, 1, 0, -1, &w.engine, nullptr)),
     BAD("CommInitNccl: comm", sparsecollCommInitNccl(nullptr, reinterpret_cast<ncclComm*>(&w.id), 0, nullptr)),
     BAD("CommInitNccl: ncclComm", sparsecollCommInitNccl(&w.made, nullptr, 0, nullptr)),
     BAD("CommInitNccl: takeSplit 2", sparsecollCommInitNccl(&w.made, reinterpret_cast<ncclComm*>(&w.id), 2, nullptr)),

@@ -262,6 +262,16 @@ const FieldRow<sparsecollConfig_t> kConfigs[] = {
     CONFIG(opTimeoutMs = SPARSECOLL_NO_TIMEOUT, kGood),
     CONFIG(workspaceLimitBytes = 1, sparsecollOutOfMemory),
     CONFIG(name = "", kGood),
+    CONFIG(initTimeoutMs = 1, kGood),
+    CONFIG(abortTimeoutMs = SPARSECOLL_NO_TIMEOUT, kGood),
+    CONFIG(interfaceName = "lo", kGood),
+    CONFIG(interfaceName = "", kBad),
+    CONFIG(interfaceName = "sixteen.bytes.it", kBad),
+    CONFIG(interfaceName = "../lo", kBad),
+    CONFIG(security = -1, kBad),
+    CONFIG(security = 3, kBad),
+    CONFIG(security = sparsecollSecurityNone, kGood),
+    CONFIG(reserved1 = 1, kNotYet),
 };
 
 const sparsecollSegment_t kOne[] = {{kLength, 0, 0, 0}};

@@ -20,7 +20,7 @@ constexpr uint64_t kLength = 2000;
 // Long enough for what ranks do together on a busy machine, short enough to wait for what does not come.
 sparsecollConfig_t impatient(uint64_t timeoutMs = 4000) {
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
-  config.opTimeoutMs = timeoutMs;
+  config.opTimeoutMs = config.initTimeoutMs = timeoutMs;
   return config;
 }
 

@@ -8,8 +8,10 @@
 TEST_CASE("without NCCL its calls are refused, and host memory works as ever") {
   setenv("SPARSECOLL_NCCL_LIBRARY", "libnccl-that-nobody-has.so", 1);
   sparsecollUniqueId_t id{};
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.transport = sparsecollTransportNccl;
   for (int i = 0; i < 2; ++i) {
-    CHECK(sparsecollGetUniqueId(&id, nullptr) == sparsecollUnsupported);
+    CHECK(sparsecollGetUniqueId(&id, &config) == sparsecollUnsupported);
     const std::string why = sparsecollGetLastError();
     CHECK((why.find("libnccl-that-nobody-has.so") != std::string::npos || why.find("no CUDA") != std::string::npos));
   }

@@ -381,3 +381,21 @@ TEST_CASE("a forged blob with a right checksum does no harm") {
     runSteps(group, 3, 2);
   }
 }
+
+// Found by fuzzing: what followed the selection's state was ignored.
+TEST_CASE("a forged blob that holds more than a state is refused") {
+  for (const MethodRow& method : kMethods) {
+    CAPTURE(method.preset, method.faithful, method.transactional);
+    const sparsecollReducerConfig_t config = configOf(method);
+    Group group(1, 40, sparsecollFloat32, paramsOf(method), &config);
+    runSteps(group, 1, 2);
+    const Blob good = exported(group.reducer(0));
+    const size_t vectors = group.residual(0).byteCount() * (paramsOf(method).momentum != 0 ? 2 : 1);
+    Blob longer = good;
+    longer.insert(longer.end() - static_cast<std::ptrdiff_t>(vectors + 4), 8, std::byte{0});
+    const uint32_t crc = crc32c(longer, longer.size() - 4);
+    std::memcpy(longer.data() + longer.size() - 4, &crc, 4);
+    CHECK(import(group.reducer(0), longer) == sparsecollCorrupted);
+    CHECK(exported(group.reducer(0)) == good);
+  }
+}

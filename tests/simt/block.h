@@ -37,6 +37,10 @@ struct Barrier {
   char tags[2];
 };
 
+// Lets other OS threads run.
+void restOfMachine(unsigned nanoseconds);
+bool napsAreWanted();
+
 class Block {
  public:
   Block();
@@ -49,6 +53,11 @@ class Block {
   void pause(unsigned nanoseconds);
   void countdown() {
     if (--untilSwitch_ == 0) pause(0);
+  }
+  // Other streams get ahead now and then.
+  void perhapsNap() {
+    constexpr unsigned kSeldom = 8, kNap = 50'000;
+    if (seed_ != 0 && napsAreWanted() && random() % kSeldom == 0) restOfMachine(kNap);
   }
   void fail(Misuse misuse, const std::string& message);
   // Leaves for the launch. Nothing on the stacks of the fibers is unwound, so by now it must own nothing.
@@ -100,8 +109,6 @@ class Block {
 
 // What a collective hands to its lanes. The lane that reads from one outside of the group, or kNone.
 unsigned meetResults(Thread* lanes, uint32_t group);
-// When no other thread of the block can run: lets other OS threads.
-void restOfMachine(unsigned nanoseconds);
 std::string describe(Meet meet);
 std::string describe(const Place& place);
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <string_view>
 
 #include "tests/simt/streams.h"
@@ -10,6 +11,7 @@ namespace simt {
 namespace {
 
 std::atomic<int> devices{1};
+std::atomic<bool> pools{true}, peerAccess{true};
 thread_local int deviceOfThread = 0;
 
 struct Attribute {
@@ -41,7 +43,6 @@ constexpr Attribute kAttributes[] = {
     {cudaDevAttrMaxBlocksPerMultiprocessor, kBlocksPerMultiprocessor},
     {cudaDevAttrMaxPersistingL2CacheSize, 0},
     {cudaDevAttrReservedSharedMemoryPerBlock, kSharedReserved},
-    {cudaDevAttrMemoryPoolsSupported, 1},
 };
 
 struct EntryPoint {
@@ -71,6 +72,8 @@ cudaError_t entryPoint(const char* symbol, void** function, cudaDriverEntryPoint
 
 int currentDevice() { return deviceOfThread; }
 void setDevices(int count) { devices = count; }
+void setPools(bool supported) { pools = supported; }
+void setPeerAccess(bool possible) { peerAccess = possible; }
 
 }  // namespace simt
 
@@ -140,6 +143,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   SIMT_ENTER();
   if (!value) return finish(cudaErrorInvalidValue);
   if (!simt::isDevice(device)) return finish(cudaErrorInvalidDevice);
+  if (attribute == cudaDevAttrMemoryPoolsSupported) {
+    *value = simt::pools;
+    return cudaSuccess;
+  }
   for (const auto& known : simt::kAttributes) {
     if (known.name != attribute) continue;
     *value = known.value;
@@ -189,12 +196,17 @@ cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   SIMT_ENTER();
   if (!can || !simt::isDevice(device) || !simt::isDevice(peer)) return finish(cudaErrorInvalidDevice);
-  *can = device != peer;
+  *can = device != peer && simt::peerAccess;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
   SIMT_ENTER();
-  return finish(simt::isDevice(peer) ? cudaSuccess : cudaErrorInvalidDevice);
+  if (!simt::isDevice(peer) || peer == simt::deviceOfThread) return finish(cudaErrorInvalidDevice);
+  if (!simt::peerAccess) return finish(cudaErrorPeerAccessUnsupported);
+  static std::mutex mutex;
+  static std::set<std::pair<int, int>> enabled;
+  const std::scoped_lock lock(mutex);
+  return finish(enabled.emplace(simt::deviceOfThread, peer).second ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled);
 }
 cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   SIMT_ENTER();

@@ -43,6 +43,10 @@ void perhapsSwitch() {
   if (insideKernel()) block->countdown();
 }
 
+void perhapsNap() {
+  if (insideKernel()) block->perhapsNap();
+}
+
 // Whoever fences after reading a flag sees what was written before the fence that came before the flag.
 void fence() {
   release(&fenceTag);

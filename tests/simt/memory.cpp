@@ -137,6 +137,7 @@ cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
 cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
   SIMT_ENTER();
   if (!pool || !simt::known(stream)) return finish(cudaErrorInvalidResourceHandle);
+  if (pool->device != simt::currentDevice()) return finish(cudaErrorInvalidDevice);
   if (simt::capturing(stream)) return finish(simt::forbiddenInCapture(stream));
   return finish(simt::allocate(pointer, bytes, cudaMemoryTypeDevice));
 }
@@ -144,7 +145,8 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   SIMT_ENTER();
   if (!simt::known(stream)) return finish(cudaErrorInvalidResourceHandle);
   if (simt::capturing(stream)) return finish(simt::forbiddenInCapture(stream));
-  return finish(simt::release(pointer, cudaMemoryTypeDevice, true));
+  if (pointer && !simt::onDevice(pointer)) return finish(cudaErrorInvalidValue);
+  return finish(simt::submit(stream, [=] { (void)simt::release(pointer, cudaMemoryTypeDevice, true); }));
 }
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
   SIMT_ENTER();

@@ -33,6 +33,8 @@ struct Error {
 // After the first one, calls that wait or launch fail with cudaErrorLaunchFailure, until it is cleared.
 std::vector<Error> errors();
 void clearErrors();
+// Whether, under a random schedule, streams fall behind now and then before they write what others wait for.
+void naps(bool wanted);
 // How long a block may do nothing but poll.
 void patience(unsigned milliseconds);
 
@@ -57,6 +59,9 @@ Memory liveMemory();
 uint64_t liveObjects();
 
 void setDevices(int count);
+// What devices can: pools of memory, and to reach each other's. Both at first.
+void setPools(bool supported);
+void setPeerAccess(bool possible);
 
 struct Work {
   uint64_t kernels = 0, blocks = 0, threads = 0, switches = 0;

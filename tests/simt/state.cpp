@@ -17,6 +17,7 @@ struct Shared {
   std::atomic<bool> broken{false};
   std::atomic<uint64_t> seed{seedOfEnvironment()};
   std::atomic<unsigned> patience{60'000};
+  std::atomic<bool> naps{false};
   std::atomic<uint64_t> kernels{0}, blocks{0}, threads{0}, switches{0};
   std::atomic<int64_t> objects{0};
   std::atomic<uint64_t> failingAllocation{UINT64_MAX};
@@ -72,6 +73,8 @@ void clearErrors() {
   lastError = cudaSuccess;
 }
 
+void naps(bool wanted) { shared().naps = wanted; }
+bool napsAreWanted() { return shared().naps; }
 void patience(unsigned milliseconds) { shared().patience = milliseconds; }
 unsigned patienceMilliseconds() { return shared().patience; }
 

@@ -14,6 +14,7 @@ uint64_t seedOfNextLaunch();
 void report(Misuse misuse, std::string message);
 bool broken();
 unsigned patienceMilliseconds();
+bool napsAreWanted();
 void count(const Work& done);
 
 // Counts the calls of one function of the runtime.

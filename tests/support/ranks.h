@@ -4,12 +4,25 @@
 #include <sparsecoll/sparsecoll.h>
 
 #include <functional>
-#include <utility>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#ifdef SPARSECOLL_TEST_PAIRS
+#include "tests/support/pair_engine.h"
+#endif
+
 namespace sparsecoll::test {
+
+// How a test program makes its ranks: threads, or over the tests' own engine of messages.
+inline sparsecollResult_t makeRanks(sparsecollComm_t* comms, int ranks, const int* devices,
+                                    const sparsecollConfig_t* config) {
+#ifdef SPARSECOLL_TEST_PAIRS
+  if (devices == nullptr) return makeOverPairs(comms, ranks, config);
+#endif
+  return sparsecollCommInitAll(comms, ranks, devices, config);
+}
 
 // P communicators in this process, destroyed at the end.
 class Ranks {
@@ -18,8 +31,10 @@ class Ranks {
   explicit Ranks(int ranks, const sparsecollConfig_t* config = nullptr, int device = -1)
       : comms_(static_cast<size_t>(ranks)) {
     const std::vector<int> devices(comms_.size(), device);
-    result_ = sparsecollCommInitAll(comms_.data(), ranks, device >= 0 ? devices.data() : nullptr, config);
+    result_ = makeRanks(comms_.data(), ranks, device >= 0 ? devices.data() : nullptr, config);
   }
+  // Of communicators that a test has made.
+  explicit Ranks(std::vector<sparsecollComm_t> comms) : comms_(std::move(comms)), result_(sparsecollSuccess) {}
   ~Ranks() {
     for (sparsecollComm_t comm : comms_) (void)sparsecollCommDestroy(comm);
   }

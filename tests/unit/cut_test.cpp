@@ -261,9 +261,16 @@ TEST_CASE("half gradients are selected from in float") {
   control.windowCount = 1;
   std::vector<uint32_t> candidateIndices(300);
   std::vector<float> candidateValues(300);
-  kernels->pass({gradient.data(), sparsecollFloat16, residual.data(), residual.data(), 0.5, nullptr, 2000, &control,
-                 candidateIndices.data(), candidateValues.data()},
-                {});
+  PassArgs pass;
+  pass.gradient = gradient.data();
+  pass.gradientType = sparsecollFloat16;
+  pass.in = pass.out = residual.data();
+  pass.scale = 0.5;
+  pass.n = 2000;
+  pass.control = &control;
+  pass.candidateIndices = candidateIndices.data();
+  pass.candidateValues = candidateValues.data();
+  kernels->pass(pass, {});
   CHECK(difference(residual, wanted) == "");
   Selected<float> got{std::vector<uint32_t>(20), std::vector<float>(20)};
   uint32_t count = 0;

@@ -1,7 +1,7 @@
 // Data for unit tests: the same on every run, and rich in the values that break kernels.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // The ranks of a threads engine below the C ABI, each on a thread of its own.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 #include <memory>

@@ -1,8 +1,6 @@
 // The reader of .npy files against files that NumPy would write, and against those that nobody should.
 #include "bench/common/npy.h"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -15,36 +13,13 @@
 #include "bench/common/recording.h"
 #include "examples/common/npy.h"
 #include "tests/support/catch.h"
+#include "tests/support/folder.h"
 
 namespace {
 
 namespace fs = std::filesystem;
+using namespace sparsecoll::test;
 using namespace std::string_literals;
-
-// A folder of its own under the system's temporary one, removed at the end.
-class Folder {
- public:
-  Folder() {
-    static int count = 0;
-    path_ = fs::temp_directory_path() / ("npy_test_" + std::to_string(getpid()) + "_" + std::to_string(count++));
-    fs::create_directory(path_);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string path() const { return path_.string(); }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return (path_ / name).string();
-  }
-
- private:
-  fs::path path_;
-};
 
 template <class T>
 std::string bytesOf(const std::vector<T>& values) {
@@ -59,15 +34,6 @@ std::string npy(const std::string& header, const std::string& data, char version
 
 std::string header(const std::string& type, const std::string& shape, const std::string& order = "False") {
   return "{'descr': '" + type + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }   \n";
-}
-
-std::string messageOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 const std::vector<float> kValues = {1.5F, -0.25F, 0, 3, 65504, -1024};
@@ -167,7 +133,7 @@ TEST_CASE("npy: what cannot be read is named with its reason") {
     CHECK_THAT(messageOf([&] { bench::readNpy(file); }),
                Catch::Contains("gradient.npy: ") && Catch::Contains(row.reason));
   }
-  CHECK_THAT(messageOf([&] { bench::readNpy(folder.path() + "/nowhere.npy"); }),
+  CHECK_THAT(messageOf([&] { bench::readNpy(folder.path().string() + "/nowhere.npy"); }),
              Catch::Contains("nowhere.npy: cannot be opened"));
   CHECK_THAT(messageOf([&] { bench::readNpy(folder.path()); }), Catch::Contains("cannot be opened"));
 }
@@ -195,12 +161,12 @@ TEST_CASE("npy: what the examples write is read") {
   for (const size_t count : {size_t{0}, size_t{1}, size_t{6}, size_t{100000}}) {
     std::vector<float> values(count);
     for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i) - 3;
-    const std::string file = folder.path() + "/b.npy";
+    const std::string file = folder.path().string() + "/b.npy";
     examples::writeNpy(file, values.data(), count);
     CHECK((fs::file_size(file) - count * sizeof(float)) % 64 == 0);
     CHECK(bench::readNpy(file) == values);
   }
-  CHECK_THAT(messageOf([&] { examples::writeNpy(folder.path() + "/none/b.npy", kValues.data(), 6); }),
+  CHECK_THAT(messageOf([&] { examples::writeNpy(folder.path().string() + "/none/b.npy", kValues.data(), 6); }),
              Catch::Contains("b.npy: cannot be written"));
 }
 
@@ -226,7 +192,7 @@ TEST_CASE("recording: a file is told by its name or its beginning, else it is ra
   CHECK_THAT(reasonOf("raw", ""), Catch::Contains("raw: there are no entries"));
   CHECK_THAT(reasonOf("a.npy", npy(header("<f4", "(0,)"), "")), Catch::Contains("a.npy: there are no entries"));
   CHECK_THAT(reasonOf("raw", bytesOf<float>({1, std::nanf("")})), Catch::Contains("raw: entry 1 is nan"));
-  CHECK_THAT(messageOf([&] { bench::readRecording(folder.path() + "/nowhere"); }),
+  CHECK_THAT(messageOf([&] { bench::readRecording(folder.path().string() + "/nowhere"); }),
              Catch::Contains("nowhere: cannot be opened"));
   const Folder empty;
   CHECK_THAT(messageOf([&] { bench::readRecording(empty.path()); }), Catch::Contains("there is no .npy file"));

@@ -1,9 +1,17 @@
 // The waiting primitive: it ends by its predicate or by its deadline, never otherwise, and no wake-up is lost.
 #include "core/wait.h"
 
+#include <pthread.h>
+#include <unistd.h>
 #include "tests/support/catch.h"
+
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <thread>
+
+#include "core/patience.h"
+#include "core/poll.h"
 
 namespace sparsecoll {
 namespace {
@@ -129,6 +137,46 @@ TEST_CASE("one wake-up reaches every sleeper") {
   }
   for (std::thread& sleeper : sleepers) sleeper.join();
   CHECK(awake == kSleepers);
+}
+
+TEST_CASE("a wait for descriptors ends when one is ready or at its deadline, not by a signal") {
+  struct sigaction ignore {};
+  ignore.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &ignore, nullptr);
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  std::array<pollfd, 1> watched = {{{ends[0], POLLIN, 0}}};
+  const auto start = Clock::now();
+  std::thread interrupter([self = pthread_self()] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    pthread_kill(self, SIGUSR1);
+  });
+  CHECK_FALSE(awaitAny(watched, Deadline::in(30)));
+  CHECK(msSince(start) >= 30);
+  CHECK(watched[0].revents == 0);
+  interrupter.join();
+  REQUIRE(write(ends[1], "x", 1) == 1);
+  CHECK(awaitAny(watched, Deadline::in(60000)));
+  CHECK(watched[0].revents == POLLIN);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_CASE("patience looks a few times whatever the time is, and ends at the deadline") {
+  for (const uint64_t ms : {uint64_t{0}, uint64_t{20}}) {
+    Patience patience(Deadline::in(ms));
+    int looks = 0;
+    while (patience.rest()) ++looks;
+    CHECK(looks >= 4);
+    CHECK_FALSE(patience.rest());
+  }
+}
+
+TEST_CASE("patience that is renewed looks at once again") {
+  Patience patience(Deadline::in(0));
+  while (patience.rest()) continue;
+  patience.renew();
+  CHECK(patience.rest());
 }
 
 }  // namespace

@@ -148,7 +148,11 @@ class NcclTransport final : public Transport {
     return awaitHandle(static_cast<cudaStream_t>(stream.handle), deadline);
   }
 
-  void abort() override { connection_->abort(); }
+  // What NCCL lets go of on the stream has not brought all that it should.
+  void abort() override {
+    if (flags_ != nullptr) flags_->letPass(sparsecollAborted, rank());
+    connection_->abort();
+  }
   void close(const Deadline& deadline) override { connection_->close(deadline); }
 
  private:

@@ -51,6 +51,13 @@ void storeThrough(T* address, T value) {
   }
 }
 
+// What is meant for other streams to see.
+template <class T>
+void storeAcross(T* address, T value) {
+  perhapsNap();
+  storeThrough(address, value);
+}
+
 }  // namespace simt
 
 #define SIMT_LOAD(name, how)   \
@@ -72,7 +79,7 @@ SIMT_LOAD(__ldcv, loadThrough)
 SIMT_STORE(__stcs, store)
 SIMT_STORE(__stwb, store)
 SIMT_STORE(__stcg, storeThrough)
-SIMT_STORE(__stwt, storeThrough)
+SIMT_STORE(__stwt, storeAcross)
 #undef SIMT_LOAD
 #undef SIMT_STORE
 

@@ -38,6 +38,8 @@ uint64_t meetWarp(Meet meet, uint32_t mask, uint64_t value, uint32_t operand, Pl
 // Lets other threads of the block run; at once, or only if the schedule is a random one and feels like it.
 void pause(unsigned nanoseconds);
 void perhapsSwitch();
+// Before a store that other streams wait for: lets them get ahead, under a random schedule.
+void perhapsNap();
 void fence();
 [[noreturn]] void trap(Place place);
 

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch.h - what a program has to know to join its job: how many ranks there are, which one it is, and the id they
+   meet by. Reads what sparsecoll-run, Slurm's srun or Open MPI's mpirun put into the environment. Header only, C99 with
+   POSIX.
+
+   The id goes from rank 0 to the others through a file that only this user can read (mode 0600, made anew, gone once
+   all ranks have met) in a folder that all ranks see: SPARSECOLL_LAUNCH_DIR, which sparsecoll-run sets; else the folder
+   that the Slurm job was submitted from; else /tmp, where all ranks are on one host. */
+#ifndef SPARSECOLL_LAUNCH_H_
+#define SPARSECOLL_LAUNCH_H_
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sparsecoll/sparsecoll.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  int rank, size;
+  int localRank;  /* among the ranks of this host; -1: not known */
+  int oneHost;    /* 1: all ranks are on one host */
+  const char* by; /* "sparsecoll-run", "Slurm", "Open MPI", or "nobody": one rank */
+  char path[512]; /* of the file that hands the id on; a number is appended to it for each communicator */
+  unsigned made;  /* communicators so far */
+} sparsecollLaunch_t;
+
+static inline int sparsecollLaunchNumber(const char* name, int otherwise) {
+  const char* text = getenv(name);
+  char* end = NULL;
+  long value;
+  if (text == NULL || *text == '\0') return otherwise;
+  value = strtol(text, &end, 10);
+  return *end == '\0' && value >= 0 && value < 1000000 ? (int)value : otherwise;
+}
+
+static inline const char* sparsecollLaunchText(const char* name, const char* otherwise) {
+  const char* text = getenv(name);
+  return text != NULL && *text != '\0' ? text : otherwise;
+}
+
+/* Reads the environment. Never fails: a program that nobody launched is rank 0 of 1. */
+static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
+  const char* folder = sparsecollLaunchText("SPARSECOLL_LAUNCH_DIR", NULL);
+  memset(launch, 0, sizeof *launch);
+  launch->size = 1;
+  launch->localRank = 0;
+  launch->oneHost = 1;
+  launch->by = "nobody";
+  if (getenv("SPARSECOLL_RANK") != NULL && folder != NULL) {
+    launch->by = "sparsecoll-run";
+    launch->rank = sparsecollLaunchNumber("SPARSECOLL_RANK", 0);
+    launch->size = sparsecollLaunchNumber("SPARSECOLL_SIZE", 1);
+    launch->localRank = launch->rank;
+    snprintf(launch->path, sizeof launch->path, "%s/id", folder);
+  } else if (getenv("OMPI_COMM_WORLD_RANK") != NULL) {
+    launch->by = "Open MPI";
+    launch->rank = sparsecollLaunchNumber("OMPI_COMM_WORLD_RANK", 0);
+    launch->size = sparsecollLaunchNumber("OMPI_COMM_WORLD_SIZE", 1);
+    launch->localRank = sparsecollLaunchNumber("OMPI_COMM_WORLD_LOCAL_RANK", -1);
+    launch->oneHost = sparsecollLaunchNumber("OMPI_COMM_WORLD_LOCAL_SIZE", 0) == launch->size;
+    snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-%s", folder != NULL ? folder : "/tmp",
+             (long)geteuid(), sparsecollLaunchText("PMIX_NAMESPACE", "job"));
+  } else if (getenv("SLURM_PROCID") != NULL) {
+    launch->by = "Slurm";
+    launch->rank = sparsecollLaunchNumber("SLURM_PROCID", 0);
+    launch->size = sparsecollLaunchNumber("SLURM_NTASKS", 1);
+    launch->localRank = sparsecollLaunchNumber("SLURM_LOCALID", -1);
+    launch->oneHost = sparsecollLaunchNumber("SLURM_STEP_NUM_NODES", sparsecollLaunchNumber("SLURM_NNODES", 2)) == 1;
+    snprintf(launch->path, sizeof launch->path, "%s/.sparsecoll-%s-%s-%s",
+             folder != NULL ? folder : sparsecollLaunchText("SLURM_SUBMIT_DIR", "."),
+             sparsecollLaunchText("SLURM_JOB_ID", "job"), sparsecollLaunchText("SLURM_STEP_ID", "0"),
+             sparsecollLaunchText("SLURM_RESTART_COUNT", "0"));
+  }
+}
+
+static inline int sparsecollLaunchWrite(const char* path, const sparsecollUniqueId_t* id) {
+  char fresh[600];
+  int fd;
+  ssize_t written;
+  snprintf(fresh, sizeof fresh, "%s.new", path);
+  (void)unlink(fresh);
+  fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return -1;
+  written = write(fd, id->bytes, sizeof id->bytes);
+  if (close(fd) != 0 || written != (ssize_t)sizeof id->bytes || rename(fresh, path) != 0) {
+    (void)unlink(fresh);
+    return -1;
+  }
+  return 0;
+}
+
+/* A file of somebody else's, or one that others can read, is none of this job's. */
+static inline int sparsecollLaunchFetch(const char* path, sparsecollUniqueId_t* id, uint64_t timeoutMs) {
+  uint64_t waited;
+  for (waited = 0;; waited += 5) {
+    struct stat about;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) {
+      const int ours =
+          fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() && (about.st_mode & 077) == 0;
+      const int whole = ours && read(fd, id->bytes, sizeof id->bytes) == (ssize_t)sizeof id->bytes;
+      (void)close(fd);
+      if (whole) return 0;
+      if (!ours) return -1;
+    }
+    if (waited >= timeoutMs) return -1;
+    (void)poll(NULL, 0, 5);
+  }
+}
+
+/* A memset of memory that is not read again may be left out by the compiler. */
+static inline void sparsecollLaunchWipe(sparsecollUniqueId_t* id) {
+  volatile unsigned char* at = (volatile unsigned char*)id;
+  size_t left;
+  for (left = sizeof *id; left != 0; --left) *at++ = 0;
+}
+
+/* Makes this rank's communicator. Collective over the job's ranks; may be called again for a further one, on all ranks
+   in the same order. device and config: as CommInitRank; config NULL: defaults, and where the ranks are on several
+   hosts the interface "auto", unless SPARSECOLL_INTERFACE names one. Errors: as GetUniqueId and CommInitRank;
+   SystemError (the id cannot be written or read), Timeout (it has not come). */
+static inline sparsecollResult_t sparsecollLaunchComm(sparsecollLaunch_t* launch, sparsecollComm_t* comm, int device,
+                                                      const sparsecollConfig_t* config) {
+  sparsecollConfig_t own = SPARSECOLL_INIT(sparsecollConfig_t);
+  sparsecollUniqueId_t id;
+  sparsecollResult_t result = sparsecollSuccess;
+  char path[560];
+  if (config == NULL) {
+    if (device < 0) own.backend = sparsecollBackendHost;
+    if (!launch->oneHost && getenv("SPARSECOLL_INTERFACE") == NULL) own.interfaceName = "auto";
+    config = &own;
+  }
+  snprintf(path, sizeof path, "%s-%u", launch->path, launch->made++);
+  if (launch->rank == 0) {
+    result = sparsecollGetUniqueId(&id, config);
+    if (result == sparsecollSuccess && launch->size > 1 && sparsecollLaunchWrite(path, &id) != 0)
+      result = sparsecollSystemError;
+  } else if (sparsecollLaunchFetch(path, &id, config->initTimeoutMs != 0 ? config->initTimeoutMs : 120000) != 0) {
+    result = sparsecollTimeout;
+  }
+  if (result == sparsecollSuccess)
+    result = sparsecollCommInitRank(comm, launch->size, &id, launch->rank, device, config);
+  if (launch->rank == 0 && launch->size > 1) (void)unlink(path);
+  sparsecollLaunchWipe(&id);
+  return result;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SPARSECOLL_LAUNCH_H_ */

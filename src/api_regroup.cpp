@@ -1,0 +1,56 @@
+// C shims: communicators of some of another one's ranks, and reducers that move to them.
+#include "src/guard.h"
+#include "src/regroup.h"
+#include "src/tables.h"
+
+using namespace sparsecoll;
+
+sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int color, int key, sparsecollComm_t* newComm,
+                                       const sparsecollConfig_t* config) {
+  return guard("CommSplit", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    if (newComm == nullptr) return invalid("newComm is NULL");
+    if (color < SPARSECOLL_NO_COLOR) return invalid("color is {}", color);
+    SC_TRY(const CommunicatorConfig read, configOf(*live, config));
+    SC_TRY(const auto made, splitRanks(live, color, key, read));
+    if (made != nullptr)
+      communicators().addAll({made}, newComm);
+    else
+      *newComm = nullptr;
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollCommShrink(sparsecollComm_t comm, const int* excludedRanks, int count,
+                                        sparsecollComm_t* newComm, const sparsecollConfig_t* config) {
+  return guard("CommShrink", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    if (newComm == nullptr) return invalid("newComm is NULL");
+    if (count < 0 || (count > 0 && excludedRanks == nullptr)) return invalid("count is {}", count);
+    std::vector<bool> excluded(static_cast<size_t>(live->ranks()), false);
+    for (int i = 0; i < count; ++i) {
+      const int rank = excludedRanks[i];
+      if (rank < 0 || rank >= live->ranks()) return invalid("excludedRanks[{}] is {} of {}", i, rank, live->ranks());
+      if (rank == live->rank()) return invalid("excludedRanks[{}] is this rank", i);
+      excluded[static_cast<size_t>(rank)] = true;
+    }
+    SC_TRY(const CommunicatorConfig read, configOf(*live, config));
+    SC_TRY(const auto made, shrinkRanks(live, std::move(excluded), read));
+    communicators().addAll({made}, newComm);
+    return {};
+  });
+}
+
+sparsecollResult_t sparsecollReducerMove(sparsecollReducer_t reducer, sparsecollComm_t comm, sparsecollReducer_t* moved,
+                                         int* steppedBack) {
+  return guard("ReducerMove", [&]() -> Status {
+    SC_TRY(const auto from, reducers().find(reducer));
+    SC_TRY(const auto live, communicators().find(comm));
+    if (moved == nullptr) return invalid("moved is NULL");
+    HandleTable<Reducer, sparsecollReducer_t>::Place place(reducers());
+    SC_TRY(const Reducer::Moved made, from->moveTo(live));
+    *moved = place.fill(made.reducer);
+    if (steppedBack != nullptr) *steppedBack = made.steppedBack ? 1 : 0;
+    return {};
+  });
+}

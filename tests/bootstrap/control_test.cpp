@@ -1,0 +1,231 @@
+// Ranks that watch each other: who leaves, aborts, dies or falls silent, whom the others blame, and what stays open.
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+
+#include "tests/bootstrap/parties.h"
+#include "tests/support/catch.h"
+#include "transports/bootstrap/control.h"
+
+namespace sparsecoll {
+namespace {
+
+using namespace test;
+using engine::PeerState;
+
+constexpr uint64_t kLong = 60000;
+
+Result<std::shared_ptr<Control>> makeControl(const Id& id, int rank, int ranks, const ControlTimes& times = {}) {
+  const Deadline deadline = Deadline::in(kLong);
+  const Invitation invitation = read(id);
+  SC_TRY(const auto exchange, meet(invitation, rank, ranks, deadline));
+  const std::string card = "card of " + std::to_string(rank);
+  const auto show = [&](bool) -> Result<std::vector<std::byte>> {
+    const Bytes bytes = bytesOf(card);
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  SC_TRY(Mesh mesh, makeMesh(*exchange, {invitation.key, invitation.job, "", show}, deadline));
+  return Control::make(std::move(mesh), times);
+}
+
+using Controls = std::vector<std::shared_ptr<Control>>;
+
+Controls makeControls(int ranks, const ControlTimes& times = {}) {
+  const Id id = makeId();
+  Controls controls(static_cast<size_t>(ranks));
+  const auto results = onRanks(ranks, [&](int rank) -> Status {
+    SC_TRY(controls[static_cast<size_t>(rank)], makeControl(id, rank, ranks, times));
+    return {};
+  });
+  for (const Status& status : results) REQUIRE(std::string(status.failure().text.c_str()).empty());
+  return controls;
+}
+
+template <class Condition>
+bool eventually(Condition condition) {
+  for (int i = 0; i < 30000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return condition();
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a mesh has a connection for every pair and everyone's card; no listener, descriptor or thread is left of it") {
+  const size_t descriptors = openDescriptors();
+  const size_t threads = threadsNow();
+  for (const int ranks : {1, 2, 5}) {
+    Controls controls = makeControls(ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto& one = *controls[static_cast<size_t>(rank)];
+      CHECK(one.at().isLoopback());
+      for (int peer = 0; peer < ranks; ++peer) {
+        const std::string card = "card of " + std::to_string(peer);
+        CHECK(std::ranges::equal(one.cards()[static_cast<size_t>(peer)], bytesOf(card)));
+        CHECK(one.stateOf(peer) == PeerState::kHere);
+        CHECK(one.reaches(peer) == (peer != rank));
+      }
+    }
+    CHECK(listeners().empty());
+  }
+  CHECK(openDescriptors() == descriptors);
+  CHECK(eventually([&] { return threadsNow() == threads; }));
+}
+
+TEST_CASE("a rank that destroys its communicator has left, one that aborts has aborted, and is not taken for lost") {
+  Controls controls = makeControls(3);
+  controls[2]->announce(true);
+  CHECK(eventually([&] { return controls[0]->stateOf(2) == PeerState::kAborted; }));
+  CHECK(controls[0]->blameOf(2) == 2);
+  CHECK_FALSE(controls[0]->hasLeft(2));
+  controls[2]->announce(false);
+  CHECK(eventually([&] { return controls[0]->hasLeft(2); }));
+  CHECK(controls[0]->reaches(2));
+  controls[1].reset();
+  CHECK(eventually([&] { return controls[0]->stateOf(1) == PeerState::kLeft; }));
+  CHECK(eventually([&] { return !controls[0]->reaches(1); }));
+  controls[2].reset();
+  CHECK(eventually([&] { return !controls[0]->reaches(2); }));
+  CHECK(controls[0]->stateOf(1) == PeerState::kLeft);
+  CHECK(controls[0]->stateOf(2) == PeerState::kAborted);
+}
+
+TEST_CASE("a rank whose process is killed is lost to all, at once, and whoever gives up because of it is not blamed") {
+  const Id id = makeId();
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto control = makeControl(id, 2, 3);
+    const char good = control.ok() ? 'y' : 'n';
+    if (::write(ready[1], &good, 1) == 1) ::pause();
+    _exit(0);
+  }
+  Controls controls(2);
+  const auto results = onRanks(2, [&](int rank) -> Status {
+    SC_TRY(controls[static_cast<size_t>(rank)], makeControl(id, rank, 3));
+    return {};
+  });
+  for (const Status& status : results) REQUIRE(status.ok());
+  char good = 'n';
+  REQUIRE(::read(ready[0], &good, 1) == 1);
+  REQUIRE(good == 'y');
+  kill(child, SIGKILL);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(eventually([&] { return controls[0]->stateOf(2) == PeerState::kLost; }));
+  const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  std::printf("a killed rank was lost after %.1f ms\n", ms);
+  waitpid(child, nullptr, 0);
+  controls[0]->announce(true);
+  CHECK(eventually([&] { return controls[1]->stateOf(0) == PeerState::kAborted; }));
+  CHECK(controls[1]->blameOf(0) == 2);
+  CHECK_THAT(std::string(controls[1]->reasonOf(0).c_str()), Catch::Contains("because of rank 2"));
+  CHECK(eventually([&] { return controls[1]->stateOf(2) == PeerState::kLost; }));
+  close(ready[0]);
+  close(ready[1]);
+}
+
+TEST_CASE("a rank that is stopped is lost once it has been silent for too long, and not before") {
+  const Id id = makeId();
+  const ControlTimes times{50, 1000};
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto control = makeControl(id, 1, 2, times);
+    const char good = control.ok() ? 'y' : 'n';
+    if (::write(ready[1], &good, 1) == 1) ::pause();
+    _exit(0);
+  }
+  auto control = makeControl(id, 0, 2, times);
+  char good = 'n';
+  REQUIRE(::read(ready[0], &good, 1) == 1);
+  const bool made = control.ok() && good == 'y';
+  if (made) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    CHECK((*control)->stateOf(1) == PeerState::kHere);  // its heartbeats come
+    kill(child, SIGSTOP);
+    CHECK(eventually([&] { return (*control)->stateOf(1) == PeerState::kLost; }));
+    CHECK_THAT(std::string((*control)->reasonOf(1).c_str()), Catch::Contains("silent"));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  CHECK(made);
+  close(ready[0]);
+  close(ready[1]);
+}
+
+TEST_CASE("in a forked process a communicator says nothing and ends nothing") {
+  Controls controls = makeControls(2);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool knows = controls[0]->forked() && !controls[0]->reaches(1);
+    controls[0]->announce(true);  // and never taken apart here: CommDestroy leaves it, too
+    _exit(knows ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(controls[1]->stateOf(0) == PeerState::kHere);
+  CHECK(controls[0]->reaches(1));
+}
+
+TEST_CASE("a rank whose connection is found closed by a write is heard to the end, and then is lost") {
+  for (const bool leaves : {true, false}) {
+    CAPTURE(leaves);
+    int ends[2] = {-1, -1};
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+    Mesh mesh;
+    mesh.ranks = 2;
+    mesh.links.resize(2);
+    mesh.cards.resize(2);
+    mesh.links[1] = Link(Fd(ends[0]), 1, {});
+    Link peer(Fd(ends[1]), 0, {});
+    if (leaves) peer.send(FrameType::kLeft, {});
+    peer.close();
+    mesh.links[1].send(FrameType::kHeartbeat, {});
+    CHECK_FALSE(mesh.links[1].pending());
+    auto made = Control::make(std::move(mesh), {});
+    REQUIRE(made.ok());
+    const Control& control = **made;
+    CHECK(eventually([&] { return control.stateOf(1) == (leaves ? PeerState::kLeft : PeerState::kLost); }));
+    CHECK(eventually([&] { return !control.reaches(1); }));
+  }
+}
+
+TEST_CASE("signals of the process are never taken by the thread that watches") {
+  const auto takers = [] {
+    std::string mask, word;
+    DIR* const all = opendir("/proc/self/task");
+    size_t without = 0;
+    while (const dirent* const one = readdir(all)) {
+      std::ifstream lines(std::string("/proc/self/task/") + one->d_name + "/status");
+      while (lines >> word)
+        if (word == "SigBlk:" && lines >> mask && (std::stoull(mask, nullptr, 16) >> (SIGTERM - 1) & 1) == 0) ++without;
+    }
+    closedir(all);
+    return without;
+  };
+  const size_t before = takers();
+  Controls controls = makeControls(2);
+  CHECK(eventually([&] { return takers() <= before; }));
+  CHECK(threadsNow() > before);
+}
+
+TEST_CASE("letters arrive in order, and a writer to who is gone does no harm") {
+  Controls controls = makeControls(2);
+  for (int i = 0; i < 500; ++i) controls[0]->write(1, FrameType::kPart, bytesOf(std::to_string(i)));
+  CHECK(controls[1]->await(Deadline::in(kLong), [&] { return controls[1]->mail(0).size() == 500; }));
+  for (size_t i = 0; i < 500; ++i)
+    CHECK(std::ranges::equal(controls[1]->mail(0)[i].payload, bytesOf(std::to_string(i))));
+  controls[1].reset();
+  CHECK(eventually([&] { return !controls[0]->reaches(1); }));
+  controls[0]->write(1, FrameType::kPart, bytesOf("nobody"));
+  controls[0]->announce(true);
+}
+
+}  // namespace sparsecoll

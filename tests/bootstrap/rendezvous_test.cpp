@@ -1,0 +1,197 @@
+// Ranks that meet by a unique id: all come, some do not, some come twice, with other numbers, or with a used id.
+#include <algorithm>
+#include <atomic>
+
+#include "tests/bootstrap/parties.h"
+#include "tests/support/catch.h"
+
+namespace sparsecoll {
+namespace {
+
+using namespace test;
+
+constexpr uint64_t kLong = 60000;
+
+std::string textOf(const Status& status) { return status.failure().text.c_str(); }
+
+bool allGood(const std::vector<Status>& results) {
+  return std::all_of(results.begin(), results.end(), [](const Status& status) { return status.ok(); });
+}
+
+}  // namespace
+
+TEST_CASE("ranks that share an id meet and hear each other, and nothing of it stays open") {
+  const size_t before = openDescriptors();
+  for (const int ranks : {1, 2, 3, 8}) {
+    CAPTURE(ranks);
+    const Id id = makeId();
+    REQUIRE(isInvitation(id));
+    CHECK(listeners().empty());  // the port is taken, not open
+    const auto results = onRanks(ranks, [&](int rank) { return meetAndTalk(id, rank, ranks, kLong); });
+    for (const Status& status : results) CHECK(textOf(status).empty());
+    CHECK(allGood(results));
+  }
+  CHECK(openDescriptors() == before);
+}
+
+TEST_CASE("no listener is left once ranks have met, and none was ever off loopback") {
+  const Id id = makeId();
+  std::vector<std::string> during;
+  const auto results = onRanks(4, [&](int rank) -> Status {
+    const Deadline deadline = Deadline::in(kLong);
+    SC_TRY(const auto exchange, meet(read(id), rank, 4, deadline));
+    if (rank == 0) during = listeners();
+    return talk(*exchange, deadline);
+  });
+  CHECK(allGood(results));
+  CHECK(during.empty());
+  CHECK(listeners().empty());
+
+  const Id waiting = makeId();
+  std::thread alone([&] { CHECK_FALSE(meetAndTalk(waiting, 0, 2, 300).ok()); });
+  std::vector<std::string> open;
+  for (int i = 0; i < 100 && open.empty(); ++i) {
+    open = listeners();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  alone.join();
+  REQUIRE(open.size() == 1);
+  CHECK(open[0].substr(0, 9) == "0100007F:");
+  CHECK(listeners().empty());
+}
+
+TEST_CASE("the failure of a meeting names the ranks that did not come, on every rank that did") {
+  const Id id = makeId();
+  const auto results = onRanks(6, [&](int rank) -> Status {
+    if (rank == 2 || rank == 5) return {};
+    return meetAndTalk(id, rank, 6, rank == 0 ? 400 : kLong);
+  });
+  for (const int rank : {0, 1, 3, 4}) {
+    const Status& status = results[static_cast<size_t>(rank)];
+    CHECK(status.result() == sparsecollTimeout);
+    CHECK(status.failure().peer == 2);
+    CHECK_THAT(textOf(status), Catch::Contains("2, 5"));
+  }
+}
+
+TEST_CASE("ranks without rank 0 end at their deadline and say whom they miss") {
+  const Id id = makeId();
+  const Status status = meetAndTalk(id, 1, 2, 200);
+  CHECK(status.result() == sparsecollTimeout);
+  CHECK(status.failure().peer == 0);
+}
+
+TEST_CASE("an id serves once") {
+  const Id id = makeId();
+  REQUIRE(allGood(onRanks(2, [&](int rank) { return meetAndTalk(id, rank, 2, kLong); })));
+  const auto again = onRanks(2, [&](int rank) { return meetAndTalk(id, rank, 2, kLong); });
+  for (const Status& status : again) CHECK(status.result() == sparsecollInvalidUsage);
+}
+
+TEST_CASE("an id ends with its time, and with it the port") {
+  const Id id = makeId(20);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  CHECK(meetAndTalk(id, 0, 2, kLong).result() == sparsecollInvalidUsage);
+  const size_t before = openDescriptors();
+  for (int i = 0; i < 50; ++i) (void)makeId(1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  (void)makeId(1);
+  CHECK(openDescriptors() <= before + 2);
+}
+
+TEST_CASE("a rank with another key learns that it is not of this job, and the others meet") {
+  const Id id = makeId();
+  Id wrong = id;
+  wrong[60] ^= 1;  // in the key
+  std::optional<Status> intruder;
+  const auto results = onRanks(3, [&](int rank) -> Status {
+    if (rank == 2) {
+      intruder = meetAndTalk(wrong, rank, 3, kLong);
+      return {};
+    }
+    return meetAndTalk(id, rank == 1 ? 1 : 0, 3, 700);
+  });
+  CHECK(intruder->result() == sparsecollAuthFailed);
+  CHECK(results[0].result() == sparsecollTimeout);  // of all three, only the real ones came
+  CHECK_THAT(textOf(results[0]), Catch::Contains("2"));
+}
+
+TEST_CASE("the second claim of a rank is sent away, and the first stays") {
+  const Id id = makeId();
+  std::vector<Status> claims(2);
+  const auto results = onRanks(4, [&](int who) -> Status {
+    const int rank = who < 3 ? who : 1;
+    if (who == 2) std::this_thread::sleep_for(std::chrono::milliseconds(300));  // both claims come before
+    // In a process of its own the second would not know of the first.
+    Invitation invitation = read(id);
+    const Deadline deadline = Deadline::in(kLong);
+    if (who == 3) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      Hello hello = Hello::asClient({invitation.key, invitation.job, Purpose::kRendezvous, rank, 3});
+      auto socket = connectTo(invitation.address);
+      if (!socket.ok()) return socket.takeStatus();
+      Stranger stranger(std::move(*socket), std::move(hello), deadline, true);
+      while (stranger.advance() == Stranger::State::kGoing && !deadline.expired()) {
+        std::array<pollfd, 1> watched = {stranger.watch()};
+        (void)awaitAny(watched, deadline);
+      }
+      Link link = stranger.intoLink(0);
+      Status verdict = fail(sparsecollInternalError, "no verdict");
+      for (bool heard = false; !heard && !deadline.expired();) {
+        std::array<pollfd, 1> watched = {link.watch()};
+        (void)awaitAny(watched, deadline);
+        (void)link.receive([&](FrameType, Bytes payload) -> Status {
+          heard = true;
+          SC_TRY(const Failure why, readVerdict(payload));
+          verdict = Status(why);
+          return {};
+        });
+        heard = heard || link.closed();
+      }
+      return verdict;
+    }
+    return meetAndTalk(id, rank, 3, kLong);
+  });
+  CHECK(results[0].ok());
+  CHECK(results[1].ok());
+  CHECK(results[2].ok());
+  CHECK(results[3].result() == sparsecollInvalidUsage);
+  CHECK(results[3].failure().peer == 1);
+}
+
+TEST_CASE("ranks that were told different numbers of ranks all learn so") {
+  const Id id = makeId();
+  const auto results = onRanks(2, [&](int rank) { return meetAndTalk(id, rank, rank == 0 ? 2 : 3, kLong); });
+  for (const Status& status : results) {
+    CHECK(status.result() == sparsecollMismatch);
+    CHECK(std::string(status.failure().field.c_str()) == "nRanks");
+  }
+}
+
+TEST_CASE("an id for the loopback of another host is refused at once, with the remedy") {
+  Invitation invitation = read(makeId());
+  invitation.host ^= 1;
+  const Status status = meet(invitation, 1, 2, Deadline::in(kLong)).takeStatus();
+  CHECK(status.result() == sparsecollInvalidUsage);
+  CHECK_THAT(textOf(status), Catch::Contains("interface"));
+}
+
+TEST_CASE("a rank that gives up while ranks are connected ends it for all, with its reason") {
+  const Id id = makeId();
+  std::atomic<int> met{0};
+  const auto results = onRanks(3, [&](int rank) -> Status {
+    const Deadline deadline = Deadline::in(kLong);
+    SC_TRY(const auto exchange, meet(read(id), rank, 3, deadline));
+    ++met;
+    if (rank != 1) return talk(*exchange, deadline);
+    while (met < 3 && !deadline.expired()) std::this_thread::yield();  // who comes later hears of nothing
+    exchange->giveUp({sparsecollOutOfMemory, -1, {}, "no room"});
+    return fail(sparsecollOutOfMemory, "no room");
+  });
+  for (const int rank : {0, 2}) {
+    CHECK(results[static_cast<size_t>(rank)].result() == sparsecollOutOfMemory);
+    CHECK(results[static_cast<size_t>(rank)].failure().peer == 1);
+  }
+}
+
+}  // namespace sparsecoll

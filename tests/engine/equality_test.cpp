@@ -1,0 +1,94 @@
+// The same gradients give the same bits over messages as in shared memory, and the same counts of bytes.
+#include "tests/support/catch.h"
+
+#include <string>
+
+#include "tests/support/group.h"
+#include "tests/support/pair_engine.h"
+
+using namespace sparsecoll::test;
+
+namespace {
+
+constexpr uint64_t kLength = 20011;
+constexpr uint64_t kSteps = 3;
+
+std::vector<std::string> presets() {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
+  return names;
+}
+
+// What the ranks end up with.
+struct Outcome {
+  Results results;
+  std::vector<Elements> outs, residuals;
+  std::vector<uint64_t> sentBytes, messages;
+};
+
+Outcome runSteps(const Ranks& ranks, const sparsecollParams_t& params, sparsecollDataType_t type) {
+  const Reducers reducers(ranks, kLength, type, params);
+  const auto count = static_cast<size_t>(ranks.count());
+  Outcome outcome{
+      all(ranks.count(), sparsecollSuccess), std::vector<Elements>(count, Elements(type, kLength)), {}, {}, {}};
+  outcome.residuals.resize(count);
+  outcome.sentBytes.resize(count);
+  outcome.messages.resize(count);
+  ranks.run([&](int rank, sparsecollComm_t) {
+    const auto r = static_cast<size_t>(rank);
+    Elements gradient(type, kLength);
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      Random random(step * 1000 + r);
+      for (size_t i = 0; i < kLength; ++i) gradient.set(i, random.bell());
+      const sparsecollResult_t ran =
+          sparsecollReducerRun(reducers[rank], gradient.data(), outcome.outs[r].data(), nullptr);
+      if (ran != sparsecollSuccess) outcome.results[r] = ran;
+    }
+    outcome.residuals[r] = residualOf(reducers[rank]);
+    outcome.sentBytes[r] = statsOf(reducers[rank]).bytesSent;
+    outcome.messages[r] = statsOf(reducers[rank]).lastMessagesSent;
+  });
+  return outcome;
+}
+
+Ranks overPairs(int ranks) {
+  std::vector<sparsecollComm_t> comms(static_cast<size_t>(ranks));
+  if (makeOverPairs(comms.data(), ranks, nullptr) != sparsecollSuccess) comms.clear();
+  return Ranks(std::move(comms));
+}
+
+void checkEqual(int ranks, const std::string& name, sparsecollDataType_t type, bool accumulate) {
+  sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : 0.02);
+  params.op = sparsecollAvg;
+  if (accumulate) params.flags = SPARSECOLL_ACCUMULATE;
+  CAPTURE(ranks, name, nameOf(type), accumulate);
+  std::vector<sparsecollComm_t> comms(static_cast<size_t>(ranks));
+  REQUIRE(sparsecollCommInitAll(comms.data(), ranks, nullptr, nullptr) == sparsecollSuccess);
+  const Outcome threads = runSteps(Ranks(std::move(comms)), params, type);
+  const Outcome pairs = runSteps(overPairs(ranks), params, type);
+  CHECK(threads.results == all(ranks, sparsecollSuccess));
+  REQUIRE(pairs.results == all(ranks, sparsecollSuccess));
+  for (size_t r = 0; r < threads.outs.size(); ++r) {
+    CAPTURE(r);
+    CHECK((pairs.outs[r] == threads.outs[r]));
+    CHECK((pairs.residuals[r] == threads.residuals[r]));
+  }
+  CHECK(pairs.sentBytes == threads.sentBytes);
+  CHECK(pairs.messages == threads.messages);
+}
+
+}  // namespace
+
+TEST_CASE("every preset has the bits of ranks that share memory") {
+  for (const int ranks : {1, 2, 3, 4, 8})
+    for (const std::string& name : presets()) checkEqual(ranks, name, sparsecollFloat32, false);
+}
+
+TEST_CASE("so have other types and sums that are added") {
+  for (const char* const name : {"dense", "topka", "spardl"})
+    for (const sparsecollDataType_t type : kAllTypes) checkEqual(3, name, type, false);
+  for (const char* const name : {"dense", "micro"})
+    for (const sparsecollDataType_t type : {sparsecollFloat32, sparsecollFloat64}) checkEqual(4, name, type, true);
+}
+
+TEST_CASE("the engine was used as its rules say") { CHECK(pairEngineMisuse() == ""); }

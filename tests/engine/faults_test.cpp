@@ -1,0 +1,252 @@
+// Engines that fail, lie, or lose their peers: every rank gets an error that says so, memory stays whole, and the
+// engine goes back to its owner once.
+#include "tests/support/catch.h"
+
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+
+#include "tests/support/group.h"
+#include "tests/support/pair_engine.h"
+
+using namespace sparsecoll::test;
+
+namespace {
+
+constexpr uint64_t kLength = 30000;  // frames on both sides of what fits into a slip
+
+sparsecollConfig_t impatient(uint64_t timeoutMs) {
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.opTimeoutMs = config.initTimeoutMs = timeoutMs;
+  config.abortTimeoutMs = 2000;
+  return config;
+}
+
+sparsecollResult_t stepOf(const Reducers& reducers, int rank) {
+  std::vector<float> vector(kLength, static_cast<float>(rank + 1));
+  for (size_t i = 0; i < vector.size(); ++i) vector[i] += static_cast<float>(i % 97) * 0.01f;
+  return sparsecollReducerRun(reducers[rank], vector.data(), vector.data(), nullptr);
+}
+
+struct Team {
+  Team(int ranks, const sparsecollConfig_t& config, Mischief* mischief = nullptr)
+      : comms(static_cast<size_t>(ranks)), result(makeOverPairs(comms.data(), ranks, &config, mischief)) {}
+  std::vector<sparsecollComm_t> comms;
+  sparsecollResult_t result;
+};
+
+// Steps of every rank until one fails, at most a few.
+Results runUntilFailure(const Ranks& ranks, const Reducers& reducers, int steps) {
+  return onEach(ranks, [&](int rank, sparsecollComm_t) {
+    sparsecollResult_t result = sparsecollSuccess;
+    for (int step = 0; step < steps && result == sparsecollSuccess; ++step) result = stepOf(reducers, rank);
+    return result;
+  });
+}
+
+bool isGood(sparsecollResult_t result) { return result == sparsecollSuccess; }
+
+}  // namespace
+
+TEST_CASE("a bit that turns on the way is noticed, whichever it is") {
+  const uint64_t seed = 20261122;
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  Random random(seed);
+  for (const char* const name : {"topka", "micro", "spardl", "gtopk"})
+    for (int trial = 0; trial < 12; ++trial) {
+      CAPTURE(name, trial);
+      Mischief mischief;
+      std::mutex mutex;
+      int64_t wait = -1;  // messages until one is spoilt; negative: never
+      mischief.spoil = [&](int, int, std::vector<std::byte>& bytes) {
+        const std::lock_guard lock(mutex);
+        if (wait < 0 || bytes.empty() || wait-- != 0) return;
+        const uint64_t bit = random.below(bytes.size() * 8);
+        bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+      };
+      Team team(3, impatient(4000), &mischief);
+      REQUIRE(team.result == sparsecollSuccess);
+      const Ranks ranks(std::move(team.comms));
+      const Reducers reducers(ranks, kLength, sparsecollFloat32, preset(name, 0.1));
+      {
+        const std::lock_guard lock(mutex);
+        wait = static_cast<int64_t>(random.below(24));
+      }
+      const Results results = runUntilFailure(ranks, reducers, 8);
+      int corrupted = 0;
+      for (int rank = 0; rank < 3; ++rank) {
+        const sparsecollResult_t result = results[static_cast<size_t>(rank)];
+        CAPTURE(rank, failureOf(ranks[rank]).text);
+        corrupted += result == sparsecollCorrupted ? 1 : 0;
+        CHECK((result == sparsecollCorrupted || result == sparsecollPeerFailed));
+      }
+      CHECK(corrupted >= 1);
+    }
+}
+
+TEST_CASE("messages that are cut, grow, or go missing are errors") {
+  enum class Change { kCut, kGrow, kEmpty };
+  for (const Change change : {Change::kCut, Change::kGrow, Change::kEmpty})
+    for (const int tag : {0, 1}) {
+      CAPTURE(static_cast<int>(change), tag);
+      Mischief mischief;
+      std::atomic<bool> armed{false};
+      mischief.spoil = [&](int, int of, std::vector<std::byte>& bytes) {
+        if (of != tag || !armed.exchange(false)) return;
+        if (change == Change::kCut) bytes.resize(bytes.size() - 1);
+        if (change == Change::kGrow) bytes.resize(bytes.size() + (tag == 0 ? 5000 : 1));
+        if (change == Change::kEmpty) bytes.clear();
+      };
+      Team team(3, impatient(4000), &mischief);
+      REQUIRE(team.result == sparsecollSuccess);
+      const Ranks ranks(std::move(team.comms));
+      const Reducers reducers(ranks, kLength, sparsecollFloat32, preset("topka", 0.1));
+      armed = true;
+      const Results results = runUntilFailure(ranks, reducers, 2);
+      CHECK_FALSE(armed);
+      for (const sparsecollResult_t result : results)
+        CHECK((result == sparsecollCorrupted || result == sparsecollPeerFailed));
+    }
+}
+
+TEST_CASE("a function that fails, at whichever call") {
+  for (const char* const name : {"topka", "dense", "spardl"})
+    for (int64_t call = 0; call < 400; call += call < 40 ? 1 : 29) {
+      CAPTURE(name, call);
+      Mischief mischief;
+      Team team(2, impatient(4000), &mischief);
+      REQUIRE(team.result == sparsecollSuccess);
+      const Ranks ranks(std::move(team.comms));
+      const Reducers reducers(ranks, kLength, sparsecollFloat32, preset(name, name == std::string("dense") ? 0 : 0.1));
+      mischief.callsUntilFailure = call;
+      const Results results = runUntilFailure(ranks, reducers, 3);
+      if (mischief.callsUntilFailure >= 0) continue;  // it did not come to that
+      for (const sparsecollResult_t result : results)
+        CHECK((isGood(result) || result == sparsecollPeerFailed || result == sparsecollTimeout));
+    }
+}
+
+TEST_CASE("a function that fails while the communicator is made: the engine stays its maker's") {
+  for (int64_t call = 0; call < 12; ++call) {
+    CAPTURE(call);
+    Mischief mischief;
+    mischief.callsUntilFailure = call;
+    Team team(2, impatient(4000), &mischief);
+    if (mischief.callsUntilFailure >= 0)
+      CHECK(team.result == sparsecollSuccess);
+    else
+      CHECK((isGood(team.result) || team.result == sparsecollPeerFailed));
+    const Ranks ranks(std::move(team.comms));  // frees what was made
+  }
+  CHECK(pairEngineMisuse() == "");
+}
+
+TEST_CASE("a rank that never comes to the making: Timeout after initTimeoutMs") {
+  PairMesh mesh(2);
+  PairEngine engine(0, mesh.takeSockets(0));
+  const sparsecollEngine_t table = engine.table();
+  const sparsecollConfig_t config = impatient(300);
+  sparsecollComm_t comm = nullptr;
+  CHECK(sparsecollCommInitEngine(&comm, 2, 0, -1, &table, &config) == sparsecollTimeout);
+  CHECK(comm == nullptr);
+  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("rank(s) 1"));
+}
+
+TEST_CASE("functions that may be NULL") {
+  PairMesh mesh(2);
+  std::vector<std::unique_ptr<PairEngine>> engines;
+  std::vector<sparsecollComm_t> comms(2);
+  for (int rank = 0; rank < 2; ++rank) engines.push_back(std::make_unique<PairEngine>(rank, mesh.takeSockets(rank)));
+  std::vector<std::thread> threads;
+  Results made(2);
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto r = static_cast<size_t>(rank);
+      sparsecollEngine_t table = engines[r]->table();
+      table.progress = nullptr;
+      table.release = nullptr;
+      made[r] = sparsecollCommInitEngine(&comms[r], 2, rank, -1, &table, nullptr);
+    });
+  for (std::thread& thread : threads) thread.join();
+  REQUIRE(made == all(2, sparsecollSuccess));
+  {
+    const Ranks ranks(std::move(comms));
+    for (const char* const name : {"dense", "spardl"}) {
+      const Reducers reducers(ranks, kLength, sparsecollFloat32, preset(name, name == std::string("dense") ? 0 : 0.1));
+      CHECK(runUntilFailure(ranks, reducers, 3) == all(2, sparsecollSuccess));
+    }
+  }
+  engines.clear();
+}
+
+TEST_CASE("one rank needs no engine's help") {
+  PairMesh mesh(1);
+  PairEngine engine(0, mesh.takeSockets(0));
+  sparsecollEngine_t table = engine.table();
+  table.release = nullptr;
+  sparsecollComm_t comm = nullptr;
+  REQUIRE(sparsecollCommInitEngine(&comm, 1, 0, -1, &table, nullptr) == sparsecollSuccess);
+  int rank = -1, ranks = -1, device = 0;
+  CHECK(sparsecollCommGetInfo(comm, &rank, &ranks, &device) == sparsecollSuccess);
+  CHECK(rank == 0);
+  CHECK(ranks == 1);
+  CHECK(device == -1);
+  const Ranks alone(std::vector<sparsecollComm_t>{comm});
+  for (const char* const name : {"dense", "topka", "micro"}) {
+    const Reducers reducers(alone, kLength, sparsecollFloat32, preset(name, name == std::string("dense") ? 0 : 0.1));
+    CHECK(runUntilFailure(alone, reducers, 3) == all(1, sparsecollSuccess));
+  }
+}
+
+TEST_CASE("a rank that leaves after its last step disturbs nobody who has all it needs") {
+  for (const char* const name : {"topka", "dense", "gtopk"}) {
+    CAPTURE(name);
+    Team team(3, impatient(20000));
+    REQUIRE(team.result == sparsecollSuccess);
+    Ranks ranks(std::move(team.comms));
+    const Reducers reducers(ranks, kLength, sparsecollFloat32, preset(name, name == std::string("dense") ? 0 : 0.1));
+    Results results(3);
+    std::vector<sparsecollComm_t> comms = {ranks.release(0), ranks.release(1), ranks.release(2)};
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 3; ++rank)
+      threads.emplace_back([&, rank] {
+        const auto r = static_cast<size_t>(rank);
+        for (int step = 0; step < 20; ++step)
+          if (const sparsecollResult_t ran = stepOf(reducers, rank); ran != sparsecollSuccess) results[r] = ran;
+        if (sparsecollCommDestroy(comms[r]) != sparsecollSuccess) results[r] = sparsecollInternalError;
+      });
+    for (std::thread& thread : threads) thread.join();
+    CHECK(results == all(3, sparsecollSuccess));
+  }
+}
+
+TEST_CASE("reducers outlive a communicator whose engine is gone") {
+  Team team(2, impatient(20000));
+  REQUIRE(team.result == sparsecollSuccess);
+  Ranks ranks(std::move(team.comms));
+  const Reducers reducers(ranks, kLength, sparsecollFloat32, preset("spardl", 0.1));
+  REQUIRE(runUntilFailure(ranks, reducers, 1) == all(2, sparsecollSuccess));
+  for (int rank = 0; rank < 2; ++rank) CHECK(sparsecollCommDestroy(ranks.release(rank)) == sparsecollSuccess);
+  for (int rank = 0; rank < 2; ++rank) CHECK_FALSE(isGood(stepOf(reducers, rank)));
+}
+
+TEST_CASE("a step that was given up while long messages were under way leaves the next one alone") {
+  Team team(4, impatient(20000));
+  REQUIRE(team.result == sparsecollSuccess);
+  const Ranks ranks(std::move(team.comms));
+  const Reducers small(ranks, 500, sparsecollFloat32, preset("topka", 0.1));
+  const Reducers large(ranks, kLength, sparsecollFloat32, preset("topka", 0.2));
+  const Reducers relayed(ranks, kLength, sparsecollFloat32, preset("spardl", 0.2));
+  for (int trial = 0; trial < 20; ++trial) {
+    CAPTURE(trial);
+    const Reducers& one = trial % 2 == 0 ? small : relayed;
+    CHECK(onEach(ranks, [&](int rank, sparsecollComm_t) {
+            return rank == trial % 4 ? stepOf(one, rank) : stepOf(large, rank);
+          }) == all(4, sparsecollMismatch));
+    for (const Reducers* const reducers : {&small, &large, &relayed})
+      REQUIRE(onEach(ranks, [&](int rank, sparsecollComm_t) { return stepOf(*reducers, rank); }) ==
+              all(4, sparsecollSuccess));
+  }
+}
+
+TEST_CASE("the engine was used as its rules say") { CHECK(pairEngineMisuse() == ""); }

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# One trainer at a tiny size on made-up data: 20 steps with every preset, and a run that is stopped and goes on, which must
+# end with the same bits as one that is not.
+# usage: trainer.sh PROGRAM METRIC OPTION...
+set -euo pipefail
+program=$1 metric=$2
+shift 2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"  # away from any data
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
+fail() { echo "FAIL: $*"; exit 1; }
+
+# results FILE: what does not depend on time.
+results() { grep -E "\"(preset|parameters|steps|fingerprint|train_loss|sent_bytes_per_step|achieved_density|$metric)\"" "$1"; }
+
+"$program" "$@" --ranks 2 --density 0.05 --eval-every 0 --preset all --max-steps 20 --json all.json > table.txt 2> log.txt ||
+  fail "a preset: $(tail -n 1 log.txt)"
+rows=$(results all.json | grep -c '"preset"')
+[ "$rows" -ge 20 ] || fail "$rows rows for all presets"
+[ "$(results all.json | grep -c "\"$metric\": [0-9]")" = "$rows" ] || fail "a test without a number: $(results all.json)"
+grep -q '"synthetic": "yes"' all.json || fail "the data is not labelled as made up"
+grep -q SYNTHETIC log.txt || fail "nobody was told that the data is made up"
+
+for preset in topka micro dgc; do
+  common=("$@" --ranks 2 --density 0.05 --preset "$preset" --max-steps 12 --checkpoint checkpoint --eval-every 0)
+  "$program" "${common[@]}" --json straight.json > /dev/null 2> log.txt || fail "$preset: $(tail -n 1 log.txt)"
+  "$program" "${common[@]}" --stop-after 7 > /dev/null 2> log.txt || fail "$preset, stopped: $(tail -n 1 log.txt)"
+  "$program" "${common[@]}" --resume checkpoint --json resumed.json > /dev/null 2> log.txt ||
+    fail "$preset, resumed: $(tail -n 1 log.txt)"
+  diff <(results straight.json) <(results resumed.json) || fail "$preset: going on changed the results"
+  rm -r checkpoint
+done
+# What is kept for later shows in the metrics.
+for feedback in --error-feedback --no-error-feedback; do
+  "$program" "$@" --ranks 2 --density 0.05 --preset topka --max-steps 3 $feedback --metrics metrics.jsonl > /dev/null 2>&1 ||
+    fail "topka $feedback"
+  kept=$(grep -o '"residual_norm":[^,}]*' metrics.jsonl | tail -n 1)
+  if [ $feedback = --error-feedback ]; then
+    [[ $kept =~ :.*[1-9] ]] || fail "no residual: $kept"
+  else
+    [[ $kept =~ :0(\.0)?$ ]] || fail "a residual without error feedback: $kept"
+  fi
+done
+echo "$rows presets; $(results all.json | grep -m 1 parameters)"

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Ranks on hosts that are namespaces of this machine (network.sh).
+# usage: hosts.sh BIN WHAT      BIN: the folder of the programs; WHAT is one of
+#   test-links   the links carry what they should, with rates, delays and losses
+#   test-mpi     the presets over MPI between two hosts, and that what they say they send is what their cards sent
+#   table        dense against sparse on COUNT (4) hosts with links of RATE (1gbit), DENSITIES (0.1,0.01,0.001), PRESETS
+#                (all), ELEMENTS (14728266), STEPS (5) of each; and what the links allow here
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+bin=$(cd "$1" && pwd)
+what=$2
+shift 2
+network=$here/network.sh
+fail() { echo "FAIL: $*"; exit 1; }
+# between OPTIONS... -- WHAT ARGUMENTS...: this script again, between hosts that the options make.
+between() {
+  local options=()
+  while [ "$1" != -- ]; do options+=("$1"); shift; done
+  shift
+  "$network" "${options[@]}" --switch "$bin/hosts_switch" -- "${BASH_SOURCE[0]}" "$bin" "$@"
+}
+
+# ring ELEMENTS REPEATS: an all-reduce of plain TCP between all hosts, its median in milliseconds.
+ring() {
+  local rank=0 host processes=() process status=0
+  for host in $HOSTS; do
+    on "$host" "$bin/hosts_ring" $rank $HOSTS_ADDRESSES "$1" "$2" > "$HOSTS_DIR/ring$rank" &
+    processes+=($!)
+    rank=$((rank + 1))
+  done
+  for process in "${processes[@]}"; do wait "$process" || status=1; done
+  grep -q ' 0 wrong' "$HOSTS_DIR/ring0" || fail "the ring: $(cat "$HOSTS_DIR/ring0")"
+  [ $status = 0 ] || fail "a rank of the ring"
+  sed -E 's/ ms median.*//' "$HOSTS_DIR/ring0"
+}
+
+# mpi COMMAND...: a rank on every host, one that does not take the cores away from the kernel while it waits.
+mpi() {
+  printf '%s slots=1\n' $HOSTS > "$HOSTS_DIR/hostfile"
+  on "${HOSTS%% *}" env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    mpirun.openmpi --hostfile "$HOSTS_DIR/hostfile" -n "$(wc -w <<< "$HOSTS")" --bind-to none \
+    --mca plm_rsh_agent "$HOSTS_DIR/on" --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include eth0 \
+    --mca oob_tcp_if_include eth0 --mca mpi_yield_when_idle 1 ${MPI_OPTIONS:-} "$@"
+}
+
+case $what in
+  test-links)
+    between --hosts 2 --rate none -- inside-links
+    between --hosts 3 --rate 100mbit -- inside-links 38
+    between --hosts 2 --rate 100mbit --delay 1000 --loss 0.001 -- inside-links 28
+    ;;
+  inside-links)  # [LEAST MILLISECONDS]: 1 MB at 100 Mbit/s takes 80 ms
+    took=$(ring 100000 3)
+    echo "$HOSTS: $took ms"
+    [ "${took%.*}" -ge "${1:-0}" ] || fail "$took ms is faster than the link"
+    ;;
+  test-mpi) between --hosts 2 --rate 1gbit -- inside-mpi ;;
+  inside-mpi)
+    command -v mpirun.openmpi > /dev/null || { echo "skipped: no mpirun.openmpi here"; exit 77; }
+    mpi "$bin/hosts_steps" 200000 0.01 topka,micro,oktopk 2
+    ;;
+  table)
+    export RATE=${RATE:-1gbit}
+    between --hosts "${COUNT:-4}" --rate "$RATE" -- inside-table
+    ;;
+  inside-table)
+    elements=${ELEMENTS:-14728266}
+    count=$(wc -w <<< "$HOSTS")
+    echo "== $count hosts on $(nproc) cores, links of $RATE, load $(cut -d' ' -f1 /proc/loadavg), $(date -u +%FT%TZ)"
+    case $RATE in
+      *gbit) ideal=$((64 * (count - 1) * elements / count / ${RATE%gbit} / 10000)) ;;
+      *mbit) ideal=$((64 * (count - 1) * elements / count / ${RATE%mbit} / 10)) ;;
+    esac
+    echo "ring all-reduce, ideal: $((ideal / 100)).$((ideal % 100 / 10)) ms; over plain TCP: $(ring "$elements" 5) ms"
+    # Of MPI's algorithms the one that is best with long vectors.
+    MPI_OPTIONS="--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 5
+      --mca coll_tuned_allreduce_algorithm_segmentsize 131072" mpi "$bin/hosts_steps" "$elements" "${DENSITIES:-0.1,0.01,0.001}" "${PRESETS:-all}" "${STEPS:-5}"
+    ;;
+  *) echo "hosts.sh: $what: no such thing" >&2; exit 2 ;;
+esac

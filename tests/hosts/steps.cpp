@@ -1,0 +1,223 @@
+// Whole steps of ranks on several hosts, over MPI: dense sums by MPI and by the library, then methods, each at some
+// densities. Prints a table; "wrong" counts entries that are not conserved, or not the same on all ranks. Ends with 1
+// if there are any, or if a host's card sent much else than its rank says it did. usage: mpirun ... steps ELEMENTS
+// DENSITIES PRESETS STEPS      lists with commas; PRESETS may be all
+#include <sparsecoll/mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr uint64_t kShift = 4099;  // from one step's gradient to the next one's
+constexpr uint64_t kCheckLength = 100'000;
+constexpr int kWarmup = 3;
+int rank = 0, ranks = 1;
+
+[[noreturn]] void die(const std::string& what) {
+  std::fprintf(stderr, "rank %d: %s: %s\n", rank, what.c_str(), sparsecollGetLastError());
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+void check(sparsecollResult_t result, const char* call) {
+  if (result != sparsecollSuccess) die(call);
+}
+#define CHECK_CALL(call) check(call, #call)
+
+std::vector<std::string> listOf(const char* text) {
+  std::vector<std::string> words;
+  std::istringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) words.push_back(word);
+  return words;
+}
+
+// About normal and different on every rank.
+std::vector<float> gradientOf(uint64_t length) {
+  std::vector<float> gradient(length);
+  uint64_t state = 0x9e3779b97f4a7c15u * static_cast<uint64_t>(rank + 1);
+  for (float& x : gradient) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const auto part = [&](int shift) { return static_cast<float>(state >> shift & 0xffff); };
+    x = (part(48) + part(32) + part(16) - 98302.5F) / 32768;
+  }
+  return gradient;
+}
+
+// What has left this host's card; 0 if nobody counts.
+uint64_t cardBytes() {
+  std::ifstream counter("/sys/class/net/eth0/statistics/tx_bytes");
+  uint64_t bytes = 0;
+  counter >> bytes;
+  return bytes;
+}
+
+uint64_t largest(uint64_t x) {
+  MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+  return x;
+}
+
+struct Times {
+  std::vector<double> seconds;  // of the slowest rank, sorted
+  uint64_t cardBytes;           // a step, on this host
+};
+
+template <class Step>
+Times timesOf(int steps, const Step& step) {
+  std::vector<double> times;
+  uint64_t before = 0;
+  for (int i = -kWarmup; i < steps; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (i == 0) before = cardBytes();
+    const double begin = MPI_Wtime();
+    step(i + kWarmup);
+    double took = MPI_Wtime() - begin;
+    MPI_Allreduce(MPI_IN_PLACE, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    if (i >= 0) times.push_back(took);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::sort(times.begin(), times.end());
+  return {times, (cardBytes() - before) / static_cast<uint64_t>(steps)};
+}
+
+struct Reducer {
+  Reducer(sparsecollComm_t comm, const std::string& preset, double density, uint64_t length) : n(length) {
+    sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
+    CHECK_CALL(sparsecollPreset(preset.c_str(), &params));
+    if (preset != "dense") params.density = density;
+    // For numbers that are drawn as gradientOf draws them: about the density that was asked for.
+    if (preset == "threshold") params.threshold = 1.2 * std::sqrt(-2 * std::log(density));
+    CHECK_CALL(sparsecollReducerCreate(&handle, n, sparsecollFloat32, &params, nullptr, comm));
+  }
+  ~Reducer() { CHECK_CALL(sparsecollReducerDestroy(handle)); }
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+
+  void run(const float* gradient, float* out) { CHECK_CALL(sparsecollReducerRun(handle, gradient, out, nullptr)); }
+  std::vector<double> residual() const {
+    void* data = nullptr;
+    uint64_t length = 0;
+    sparsecollDataType_t type = sparsecollFloat32;
+    CHECK_CALL(sparsecollReducerGetResidual(handle, &data, &length, &type));
+    const auto* const from = static_cast<const float*>(data);
+    return data == nullptr ? std::vector<double>(n) : std::vector<double>(from, from + length);
+  }
+
+  uint64_t n;
+  sparsecollReducer_t handle = nullptr;
+};
+
+// Entries of a step that were lost, came from nowhere, or differ between ranks. Whole numbers make the sums exact.
+uint64_t wrongEntries(sparsecollComm_t comm, const std::string& preset, double density) {
+  Reducer reducer(comm, preset, density, kCheckLength);
+  std::vector<float> gradient(kCheckLength), out(kCheckLength), first(kCheckLength);
+  uint64_t wrong = 0;
+  for (uint64_t step = 0; step < 3; ++step) {
+    for (uint64_t i = 0; i < kCheckLength; ++i)
+      gradient[i] =
+          static_cast<float>((i * 2654435761u + static_cast<uint64_t>(rank) * 40503u + step * 977u) % 255) - 127;
+    std::vector<double> mass = reducer.residual();
+    for (uint64_t i = 0; i < kCheckLength; ++i) mass[i] += gradient[i];
+    reducer.run(gradient.data(), out.data());
+    const std::vector<double> left = reducer.residual();
+    for (uint64_t i = 0; i < kCheckLength; ++i) mass[i] -= left[i];
+    MPI_Allreduce(MPI_IN_PLACE, mass.data(), static_cast<int>(kCheckLength), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    first = out;
+    MPI_Bcast(first.data(), static_cast<int>(kCheckLength), MPI_FLOAT, 0, MPI_COMM_WORLD);
+    for (uint64_t i = 0; i < kCheckLength; ++i) wrong += mass[i] != out[i] || first[i] != out[i] ? 1 : 0;
+  }
+  MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+  return wrong;
+}
+
+class Table {
+ public:
+  Table(uint64_t n, int steps) : n_(n), steps_(steps), gradient_(gradientOf(n + 64 * kShift)), out_(n) {}
+
+  void header() const {
+    if (rank == 0)
+      std::printf("%-16s %8s %10s %10s %12s %12s %9s %6s\n", "preset", "density", "median ms", "best ms", "sent bytes",
+                  "card bytes", "x dense", "wrong");
+  }
+
+  // What dense gradients cost without the library: as MPI chooses to do it.
+  void mpi() {
+    const auto times = timesOf(steps_, [&](int step) {
+      MPI_Allreduce(gradientAt(step), out_.data(), static_cast<int>(n_), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    });
+    print("MPI_Allreduce", 1, times, 2 * (static_cast<uint64_t>(ranks) - 1) * n_ / static_cast<uint64_t>(ranks) * 4, 0);
+  }
+
+  void method(sparsecollComm_t comm, const std::string& preset, double density) {
+    const uint64_t wrong = wrongEntries(comm, preset, density);
+    wrong_ += wrong;
+    Reducer reducer(comm, preset, density, n_);
+    const auto times = timesOf(steps_, [&](int step) { reducer.run(gradientAt(step), out_.data()); });
+    sparsecollStats_t stats = SPARSECOLL_INIT(sparsecollStats_t);
+    CHECK_CALL(sparsecollReducerGetStats(reducer.handle, &stats));
+    // Packets have heads, ranks are told when to begin, and a method may send more in one step than in another.
+    const uint64_t sent = stats.lastBytesSent, card = times.cardBytes;
+    const bool strange = card != 0 && (card + card / 2 < sent || card > sent + sent / 2 + 32768);
+    strange_ += largest(strange ? 1 : 0);
+    print(preset, preset == "dense" ? 1 : density, times, sent, wrong);
+    if (strange)
+      std::printf("rank %d says that it sent %llu bytes, its card %llu\n", rank, static_cast<unsigned long long>(sent),
+                  static_cast<unsigned long long>(card));
+  }
+
+  bool right() const { return wrong_ == 0 && strange_ == 0; }
+
+ private:
+  const float* gradientAt(int step) const { return gradient_.data() + static_cast<uint64_t>(step % 64) * kShift; }
+
+  void print(const std::string& name, double density, const Times& times, uint64_t sent, uint64_t wrong) {
+    const double median = times.seconds[times.seconds.size() / 2];
+    sent = largest(sent);
+    const uint64_t card = largest(times.cardBytes);
+    if (density == 1) dense_ = dense_ == 0 ? median : std::min(dense_, median);
+    if (rank != 0) return;
+    std::printf("%-16s %8g %10.1f %10.1f %12llu %12llu %9.2f %6llu\n", name.c_str(), density, median * 1e3,
+                times.seconds[0] * 1e3, static_cast<unsigned long long>(sent), static_cast<unsigned long long>(card),
+                dense_ / median, static_cast<unsigned long long>(wrong));
+    std::fflush(stdout);
+  }
+
+  uint64_t n_;
+  int steps_;
+  std::vector<float> gradient_, out_;
+  double dense_ = 0;  // the better one
+  uint64_t wrong_ = 0, strange_ = 0;
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  MPI_Init(&count, &words);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (count != 5) die("usage: steps ELEMENTS DENSITIES PRESETS STEPS");
+  std::vector<std::string> presets = listOf(words[3]);
+  if (presets == std::vector<std::string>{"all"}) {
+    presets.clear();
+    for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) presets.emplace_back(sparsecollPresetName(i));
+  }
+  sparsecollComm_t comm = nullptr;
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.opTimeoutMs = 120'000;
+  CHECK_CALL(sparsecollCommInitMpi(&comm, MPI_COMM_WORLD, -1, &config));
+  Table table(std::strtoull(words[1], nullptr, 10), std::atoi(words[4]));
+  table.header();
+  table.mpi();
+  table.method(comm, "dense", 1);
+  for (const std::string& density : listOf(words[2]))
+    for (const std::string& preset : presets)
+      if (preset != "dense") table.method(comm, preset, std::atof(density.c_str()));
+  CHECK_CALL(sparsecollCommDestroy(comm));
+  MPI_Finalize();
+  return table.right() ? 0 : 1;
+}

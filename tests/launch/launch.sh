@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Jobs by sparsecoll-run: ranks meet and sum; the first failure decides the status and ends the others; signals are passed
+# on; nothing is left behind. Slurm and Open MPI are played by their variables.
+# usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM        exit code 77: this machine has no UCX
+set -euo pipefail
+run=$1 program=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export TMPDIR=$folder UCX_LOG_LEVEL=fatal
+fail() { echo "FAIL: $*"; cat "$folder/out" 2> /dev/null; exit 1; }
+
+# expect STATUS COMMAND...: output in $folder/out
+expect() {
+  local status=0 wanted=$1
+  shift
+  timeout 120 "$@" > "$folder/out" 2>&1 || status=$?
+  [ "$status" = "$wanted" ] || fail "$*: status $status, expected $wanted"
+}
+clean() { [ "$(find "$folder" -mindepth 1 ! -name out | wc -l)" = 0 ] || fail "left behind: $(find "$folder")"; }
+
+status=0
+timeout 120 "$run" -n 1 "$program" > /dev/null 2>&1 || status=$?
+[ "$status" != 77 ] || { echo "skipped: no UCX here"; exit 77; }
+
+expect 0 "$run" -n 4 --prefix -- "$program"
+for rank in 0 1 2 3; do
+  grep -q "^\[$rank\] rank $rank of 4 by sparsecoll-run: success$" "$folder/out" || fail "no word of rank $rank"
+done
+clean
+echo "4 ranks met and summed"
+
+# Rank 1 begins to end first; its peers, who learn of it at once, may be through sooner.
+status=0
+timeout 120 "$run" -n 3 --grace 20 "$program" fail 1 > "$folder/out" 2>&1 || status=$?
+[ "$status" = 7 ] || [ "$status" = 3 ] || fail "a failed rank: status $status"
+[ "$(grep -c 'peer failed' "$folder/out")" = 2 ] || fail "the others did not learn of it"
+grep -q "ended with status $status" "$folder/out" || fail "the failed rank is not named"
+expect 9 "$run" -n 3 --grace 20 bash -c '[ "$SPARSECOLL_RANK" = 1 ] && exit 9; sleep 1'
+grep -q 'rank 1 ended with status 9' "$folder/out" || fail "the failed rank is not named"
+expect 137 "$run" -n 2 --grace 20 bash -c '[ "$SPARSECOLL_RANK" = 1 ] && kill -9 $$; sleep 1'
+grep -q 'rank 1 was ended by signal 9' "$folder/out" || fail "the killed rank is not named"
+clean
+expect 127 "$run" -n 2 --grace 0 "$folder/no-such-program"
+expect 2 "$run" -n 0 "$program"
+expect 2 "$run" -n 2
+clean
+echo "failures decide the status"
+
+timeout 120 "$run" -n 2 "$program" wait > "$folder/out" 2>&1 &
+job=$!
+for _ in $(seq 600); do [ "$(grep -c waits "$folder/out")" = 2 ] && break; sleep 0.1; done
+launcher=$(pgrep -P $job -x sparsecoll-run || echo $job)
+kill -USR1 "$launcher"
+status=0
+wait $job || status=$?
+[ "$status" = $((40 + 10)) ] || fail "after SIGUSR1: status $status"
+clean
+echo "signals are passed on"
+
+# sparsecoll-run --grace 0: a rank that ignores its peers' failure is ended.
+expect 1 "$run" -n 2 --grace 0 bash -c '[ "$SPARSECOLL_RANK" = 1 ] && exit 1; sleep 60'
+clean
+
+# A process that a rank has left behind, with its output in hand, does not keep sparsecoll-run.
+expect 0 "$run" -n 2 --prefix bash -c 'sleep 300 & echo "$!" >> "$TMPDIR/helpers"; printf "the last word"'
+while read -r helper; do kill "$helper"; done < "$folder/helpers"
+rm "$folder/helpers"
+[ "$(grep -c '^\[[01]\] the last word$' "$folder/out")" = 2 ] || fail "output of ranks with helpers was lost"
+clean
+echo "helpers that outlive their ranks hold up nothing"
+
+# What other launchers say.
+play() {
+  local rank pids=()
+  for rank in 0 1 2; do
+    env "${@//%/$rank}" "$program" >> "$folder/out" 2>&1 &
+    pids+=($!)
+  done
+  for rank in "${pids[@]}"; do wait "$rank" || fail "$* ended with $?"; done
+}
+: > "$folder/out"
+play SLURM_PROCID=% SLURM_NTASKS=3 SLURM_LOCALID=% SLURM_NNODES=1 SLURM_JOB_ID=12 SLURM_STEP_ID=0 \
+  SLURM_SUBMIT_DIR="$folder"
+[ "$(grep -c 'of 3 by Slurm: success' "$folder/out")" = 3 ] || fail "Slurm's ranks did not meet"
+play OMPI_COMM_WORLD_RANK=% OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=% \
+  PMIX_NAMESPACE="test-$$" SPARSECOLL_LAUNCH_DIR="$folder"
+[ "$(grep -c 'of 3 by Open MPI: success' "$folder/out")" = 3 ] || fail "Open MPI's ranks did not meet"
+clean
+echo "ranks of Slurm and Open MPI meet"

@@ -1,0 +1,44 @@
+/* A rank of a launched job: meets the others and sums. Arguments: nothing; "fail RANK": that rank ends with status 7
+   once all have met, and the others wait for it; "wait": all wait for a signal. */
+#define _POSIX_C_SOURCE 200809L
+#include <signal.h>
+#include <sparsecoll/launch.h>
+
+enum { kLength = 1000, kSkipped = 77 };
+
+static void onSignal(int number) { _exit(40 + number); }
+
+int main(int argc, char** argv) {
+  static float values[kLength];
+  sparsecollLaunch_t launch;
+  sparsecollComm_t comm = NULL;
+  sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
+  sparsecollResult_t result;
+  int i, available = 0, failing = argc > 2 ? atoi(argv[2]) : -1;
+
+  if (sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportUcx, &available) != sparsecollSuccess ||
+      !available)
+    return kSkipped;
+  sparsecollLaunchRead(&launch);
+  if (argc > 1 && strcmp(argv[1], "wait") == 0) {
+    signal(SIGUSR1, onSignal);
+    printf("rank %d waits\n", launch.rank);
+    fflush(stdout);
+    for (;;) pause();
+  }
+  if (sparsecollLaunchComm(&launch, &comm, -1, NULL) != sparsecollSuccess) {
+    fprintf(stderr, "rank %d: %s\n", launch.rank, sparsecollGetLastError());
+    return 1;
+  }
+  if (launch.rank == failing) return 7;
+  for (i = 0; i < kLength; ++i) values[i] = (float)(i + launch.rank);
+  if (sparsecollPreset("topka", &params) != sparsecollSuccess) return 1;
+  params.density = 1;
+  result = sparsecollAllReduce(values, values, kLength, sparsecollFloat32, &params, comm, NULL);
+  for (i = 0; result == sparsecollSuccess && i < kLength; ++i)
+    if (values[i] != (float)(i * launch.size + launch.size * (launch.size - 1) / 2)) return 2;
+  if (result != sparsecollSuccess) fprintf(stderr, "rank %d: %s\n", launch.rank, sparsecollGetLastError());
+  printf("rank %d of %d by %s: %s\n", launch.rank, launch.size, launch.by, sparsecollGetErrorString(result));
+  if (sparsecollCommDestroy(comm) != sparsecollSuccess) return 1;
+  return result == sparsecollSuccess ? 0 : 3;
+}

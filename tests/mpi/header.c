@@ -1,0 +1,5 @@
+/* sparsecoll/mpi.h as C99. */
+#include <sparsecoll/mpi.h>
+
+sparsecollResult_t makeInC(sparsecollComm_t* comm);
+sparsecollResult_t makeInC(sparsecollComm_t* comm) { return sparsecollCommInitMpi(comm, MPI_COMM_WORLD, -1, NULL); }

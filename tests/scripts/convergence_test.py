@@ -1,0 +1,149 @@
+"""scripts/convergence with trainers that only pretend: what is run, skipped, kept and written.
+
+usage: convergence_test.py SCRIPT
+"""
+import importlib.machinery
+import importlib.util
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+SCRIPT = sys.argv.pop(1)
+sys.dont_write_bytecode = True
+
+# Writes its command to calls.txt and results that depend on preset and seed.
+PRETENDER = """#!/bin/sh
+here=$(dirname "$0")
+echo "$(basename "$0") $*" >> "$here/calls.txt"
+while [ $# -gt 0 ]; do
+  case $1 in
+    --preset) preset=$2 ;; --seed) seed=$2 ;; --metrics) metrics=$2 ;; --json) json=$2 ;; --density) density=$2 ;;
+  esac
+  shift
+done
+[ -e "$here/fail" ] && [ "$preset" = deft ] && { echo "out of luck" >&2; exit 1; }
+value=0.5$seed
+[ "$preset" = micro ] && value=null
+for name in test_accuracy validation_perplexity HR@10; do
+  echo '{"event": "test", "step": 10, "'$name'": 0.25}' >> "$metrics.$name"
+  echo '{"event": "test", "step": 20, "'$name'": '$value'}' >> "$metrics.$name"
+done
+echo '{"event": "start"}' > "$metrics"
+paste -d ' ' "$metrics.test_accuracy" "$metrics.validation_perplexity" "$metrics.HR@10" |
+  sed 's/} {"event": "test", "step": [0-9]*,/,/g' >> "$metrics"
+sent=1000
+[ "$preset" = dense ] || sent=50
+cat > "$json" << END
+{"context": {"synthetic": "no", "library": {"commit": "abc1234"}}, "rows": [{"parameters": 7, "steps": 20,
+ "train_loss": 0.123456789, "sent_bytes_per_step": $sent, "achieved_density": ${density:-1}}]}
+END
+"""
+
+
+class Convergence(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="convergence_test_")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        loader = importlib.machinery.SourceFileLoader("convergence", SCRIPT)
+        self.module = importlib.util.module_from_spec(importlib.util.spec_from_loader("convergence", loader))
+        loader.exec_module(self.module)
+        self.module.ROOT = self.folder
+        self.module.RESULTS = self.folder / "results"
+        self.module.DOCUMENT = self.folder / "convergence.md"
+        self.module.FIGURES = self.folder / "figures"
+        self.bin = self.folder / "bin"
+        self.bin.mkdir()
+        for trainer in self.module.TRAINERS:
+            program = self.bin / f"sparsecoll-{trainer.name}"
+            program.write_text(PRETENDER)
+            program.chmod(0o755)
+        self.output = io.StringIO()
+
+    def run_script(self, *arguments):
+        with contextlib.redirect_stdout(self.output), contextlib.redirect_stderr(self.output):
+            return self.module.main(["--bin", str(self.bin), "--data", str(self.folder / "data"), *arguments])
+
+    def calls(self):
+        path = self.bin / "calls.txt"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def test_runs_once_and_reports(self):
+        (self.folder / "data" / "ml-latest-small").mkdir(parents=True)
+        self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1"), 0, self.output.getvalue())
+        rows = list(self.module.TRAINERS[3].rows())
+        calls = self.calls()
+        self.assertEqual(len(calls), len(rows))
+        self.assertIn("--preset dense --ranks 4 --batch-size 1024 --seed 1 --sharding iid", calls[0])
+        self.assertIn(f"--data-dir {self.folder / 'data' / 'ml-latest-small'}", calls[0])
+        self.assertNotIn("--density", calls[0])
+        self.assertEqual(sum("--no-error-feedback" in call for call in calls), 1)
+        self.assertEqual(sum("--sharding contiguous" in call for call in calls), 2)
+        self.assertEqual(sum("--ranks 8 --batch-size 512" in call for call in calls), 7)
+
+        self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1,2"), 0)
+        self.assertEqual(len(self.calls()), 2 * len(rows))
+        text = self.module.DOCUMENT.read_text()
+        # 0.51 and 0.52: a mean of 51.5 and two deviations of 1.41 points.
+        self.assertIn("| dense | 51.5 % ± 1.4 | - | 1e+03 B | 1.0000 | 1 | 2 |".replace("1e+03 B", "1 kB"), text)
+        self.assertIn("| topka | 51.5 % ± 1.4 | +0.0 points | 50 B | 0.0500 | 0.1 | 2 |", text)
+        self.assertIn("| micro | diverged | - |", text)
+        self.assertIn("topka, no error feedback", text)
+        self.assertIn("topka, contiguous shards", text)
+        self.assertIn("### 8 ranks", text)
+        self.assertIn("abc1234", text)
+        # The command that the document shows is one that was run.
+        shown = text.split("```\nsparsecoll-ncf ")[1].split("\n```")[0].replace(" \\\n ", "")
+        self.assertIn("--preset topka --ranks 4 --batch-size 1024 --seed 1 --sharding iid", shown)
+        self.assertIn("--density 0.1", shown)
+        shown = shown.replace("DATA/", f"{self.folder / 'data'}/")
+        self.assertTrue(any(f"sparsecoll-ncf {shown} --metrics" in call for call in calls), shown)
+        self.assertIn("Not run yet.", text)
+        size = sum(path.stat().st_size for path in self.module.RESULTS.iterdir())
+        everything = len(self.module.TRAINERS) * len(rows) * 3
+        self.assertLess(size / len(self.calls()) * everything, 300000)
+
+    def test_a_failed_training_is_tried_again(self):
+        (self.bin / "fail").touch()
+        self.assertEqual(self.run_script("--trainers", "lstm", "--seeds", "1"), 1)
+        self.assertIn("2 trainings failed", self.output.getvalue())
+        self.assertIn("out of luck", self.output.getvalue())
+        (self.bin / "fail").unlink()
+        before = len(self.calls())
+        self.assertEqual(self.run_script("--trainers", "lstm", "--seeds", "1"), 0)
+        self.assertEqual(len(self.calls()), before + 2)
+
+    def test_results_of_other_settings_do_not_count(self):
+        self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1"), 0)
+        before = len(self.calls())
+        self.module.TRAINERS[3].arguments["options"]["--factors"] = "9"
+        self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1"), 0)
+        self.assertEqual(len(self.calls()), 2 * before)
+
+    def test_made_up_data_is_named(self):
+        program = self.bin / "sparsecoll-cnn"
+        program.write_text(PRETENDER.replace('"synthetic": "no"', '"synthetic": "yes"'))
+        self.assertEqual(self.run_script("--trainers", "cnn", "--seeds", "1"), 0)
+        self.assertIn("--data synthetic", self.calls()[0])
+        self.assertIn("SYNTHETIC data", self.module.DOCUMENT.read_text())
+
+    def test_minutes_list_and_usage(self):
+        self.assertEqual(self.run_script("--minutes", "0", "--trainers", "ncf", "--seeds", "1"), 0)
+        self.assertEqual(self.calls(), [])
+        self.assertIn("0.0 minutes are over", self.output.getvalue())
+        self.assertEqual(self.run_script("--list", "--seeds", "3"), 0)
+        self.assertIn("to do cnn dense ranks=4 feedback=yes iid seed=3", self.output.getvalue())
+        for wrong in (["--what"], ["--bin"], ["--trainers", "rnn"]):
+            with contextlib.redirect_stderr(self.output):
+                self.assertEqual(self.module.main(wrong), 2)
+        (self.bin / "sparsecoll-lstm").unlink()
+        self.assertEqual(self.run_script("--trainers", "lstm"), 1)
+        self.assertIn("not built: sparsecoll-lstm", self.output.getvalue())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

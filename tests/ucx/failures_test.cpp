@@ -1,0 +1,252 @@
+// Ranks that are killed, stopped, aborted or forked: the survivors return, blame the right one, and leave nothing
+// behind. SPARSECOLL_TEST_TRIALS and SPARSECOLL_TEST_ABORTS set how often (make stress); the seed is printed.
+#include <dirent.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "tests/support/catch.h"
+#include "tests/ucx/processes.h"
+
+namespace sparsecoll::test {
+namespace {
+
+constexpr uint64_t kLength = 200000;
+
+int trials(const char* name, int otherwise) {
+  const char* const given = std::getenv(name);
+  return given != nullptr ? std::atoi(given) : otherwise;
+}
+
+std::set<std::string> sharedMemory() {
+  std::set<std::string> names;
+  DIR* const all = opendir("/dev/shm");
+  while (const dirent* const one = all != nullptr ? readdir(all) : nullptr) names.insert(one->d_name);
+  if (all != nullptr) closedir(all);
+  return names;
+}
+
+size_t entriesOf(const char* folder) {
+  size_t count = 0;
+  DIR* const all = opendir(folder);
+  while (readdir(all) != nullptr) ++count;
+  closedir(all);
+  return count;
+}
+
+void note(Finding& finding, sparsecollComm_t comm, sparsecollResult_t result) {
+  finding.atMs = nowMs();
+  finding.result = result;
+  const sparsecollFailure_t failure = failureOf(comm);
+  finding.peer = failure.peer;
+  std::snprintf(finding.text, sizeof finding.text, "%s", failure.text);
+}
+
+// Steps until one fails.
+sparsecollResult_t stepUntilFailure(Finding& finding, const char* method, sparsecollComm_t comm, uint64_t n) {
+  sparsecollParams_t params = preset(method, 0.01);
+  if (std::string(method) == "dense") params.density = 0;
+  sparsecollReducer_t reducer = nullptr;
+  sparsecollResult_t result = sparsecollReducerCreate(&reducer, n, sparsecollFloat32, &params, nullptr, comm);
+  std::vector<float> gradient(n, 1.0f);
+  for (int step = 0; result == sparsecollSuccess; ++step) {
+    gradient[static_cast<size_t>(step) % n] = static_cast<float>(step % 100);
+    result = sparsecollReducerRun(reducer, gradient.data(), gradient.data(), nullptr);
+    if (step == 2) finding.stage = 1;
+  }
+  note(finding, comm, result);
+  (void)sparsecollReducerDestroy(reducer);
+  return result;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is killed at any moment ends the others' waits, and is the one they blame") {
+  if (!ucxHere()) return;
+  const auto seed = static_cast<uint64_t>(trials("SPARSECOLL_TEST_SEED", static_cast<int>(time(nullptr))));
+  const int count = trials("SPARSECOLL_TEST_TRIALS", 10);
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  Random random(seed);
+  const std::set<std::string> before = sharedMemory();
+  std::vector<double> latencies;
+  for (int trial = 0; trial < count; ++trial) {
+    const int ranks = 3 + static_cast<int>(random.below(2));
+    const int victim = static_cast<int>(random.below(static_cast<uint64_t>(ranks)));
+    const uint64_t afterUs = random.below(60000);
+    const char* const method = trial % 3 == 0 ? "dense" : trial % 3 == 1 ? "topka" : "spardl";
+    const char* const transports = trial % 2 == 0 ? "" : "tcp,self";
+    CAPTURE(trial, ranks, victim, afterUs, method, transports);
+    Processes processes(ranks);
+    processes.start([&](int rank, Finding& finding) {
+      if (transports[0] != '\0') setenv("UCX_TLS", transports, 1);
+      setenv("UCX_LOG_LEVEL", "fatal", 1);
+      sparsecollComm_t comm = processes.join(rank);
+      if (finding.made != sparsecollSuccess) return;
+      (void)stepUntilFailure(finding, method, comm, kLength);
+      (void)sparsecollCommDestroy(comm);
+      finding.stage = 2;
+    });
+    REQUIRE(processes.awaitStage(victim, 1));
+    usleep(static_cast<useconds_t>(afterUs));
+    const double killed = nowMs();
+    kill(processes.process(victim), SIGKILL);
+    REQUIRE(processes.awaitEnd(60000, {victim}));
+    double worst = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == victim) continue;
+      CAPTURE(rank, processes[rank].text);
+      CHECK(processes[rank].result == sparsecollPeerFailed);
+      CHECK(processes[rank].peer == victim);
+      worst = std::max(worst, processes[rank].atMs - killed);
+      latencies.push_back(processes[rank].atMs - killed);
+    }
+    std::printf(
+        "trial %d: %d ranks, %s, UCX_TLS=%s, rank %d killed after %llu us, the last survivor back after %.1f ms\n",
+        trial, ranks, method, transports[0] != '\0' ? transports : "(all)", victim,
+        static_cast<unsigned long long>(afterUs), worst);
+  }
+  if (!latencies.empty())
+    std::printf("%d kills, %zu survivors: back after %.1f ms (median), %.1f ms (longest)\n", count, latencies.size(),
+                median(latencies), *std::max_element(latencies.begin(), latencies.end()));
+  std::set<std::string> left;
+  for (const std::string& name : sharedMemory())
+    if (before.count(name) == 0 && name.find("ucx") != std::string::npos) left.insert(name);
+  CHECK(left.empty());
+}
+
+TEST_CASE("a rank that is stopped shows as a Timeout that names it") {
+  if (!ucxHere()) return;
+  Processes processes(3);
+  processes.start([&](int rank, Finding& finding) {
+    sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+    config.transport = sparsecollTransportUcx;
+    config.opTimeoutMs = 2000;
+    config.abortTimeoutMs = 200;
+    sparsecollComm_t comm = processes.join(rank, &config);
+    if (finding.made != sparsecollSuccess) return;
+    (void)stepUntilFailure(finding, "topka", comm, 20000);
+    (void)sparsecollCommDestroy(comm);
+  });
+  REQUIRE(processes.awaitStage(1, 1));
+  const double stopped = nowMs();
+  kill(processes.process(1), SIGSTOP);
+  REQUIRE(processes.awaitEnd(60000, {1}));
+  int timeouts = 0;
+  for (const int rank : {0, 2}) {
+    CAPTURE(rank, processes[rank].text);
+    CHECK((processes[rank].result == sparsecollTimeout || processes[rank].result == sparsecollPeerFailed));
+    CHECK(processes[rank].peer == 1);
+    if (processes[rank].result == sparsecollTimeout) ++timeouts;
+    std::printf("rank %d back %.0f ms after the stop: %s\n", rank, processes[rank].atMs - stopped,
+                processes[rank].text);
+  }
+  CHECK(timeouts >= 1);
+}
+
+TEST_CASE("abort from another thread ends this rank's wait and its peers'") {
+  if (!ucxHere()) return;
+  const int count = trials("SPARSECOLL_TEST_ABORTS", 20);
+  const auto seed = static_cast<uint64_t>(trials("SPARSECOLL_TEST_SEED", static_cast<int>(time(nullptr))));
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  Processes processes(3);
+  processes.start([&](int rank, Finding& finding) {
+    Random random(seed);
+    setenv("UCX_LOG_LEVEL", "fatal", 1);
+    for (int trial = 0; trial < count; ++trial) {
+      const int aborter = static_cast<int>(random.below(3));
+      const auto afterUs = static_cast<useconds_t>(random.below(20000));
+      sparsecollComm_t comm = processes.join(rank);
+      if (finding.made != sparsecollSuccess) return;
+      double aborted = 0;
+      std::thread other([&] {
+        if (rank != aborter) return;
+        usleep(afterUs);
+        aborted = nowMs();
+        (void)sparsecollCommAbort(comm);
+      });
+      const sparsecollResult_t result = stepUntilFailure(finding, trial % 2 == 0 ? "topka" : "dense", comm, 20000);
+      other.join();
+      (void)sparsecollCommDestroy(comm);
+      const bool good =
+          rank == aborter ? result == sparsecollAborted : result == sparsecollPeerFailed && finding.peer == aborter;
+      finding.numbers[good ? 0 : 1] += 1;
+      if (rank == aborter)
+        finding.numbers[2] = std::max(finding.numbers[2], static_cast<int64_t>(finding.atMs - aborted));
+      // Nothing of a communicator stays: descriptors and threads are those that the first one left of UCX.
+      if (trial == 0) {
+        finding.numbers[3] = static_cast<int64_t>(entriesOf("/proc/self/fd"));
+        finding.numbers[4] = static_cast<int64_t>(entriesOf("/proc/self/task"));
+      }
+      finding.numbers[5] = static_cast<int64_t>(entriesOf("/proc/self/fd"));
+      finding.numbers[6] = static_cast<int64_t>(entriesOf("/proc/self/task"));
+    }
+    finding.stage = 3;
+  });
+  REQUIRE(processes.awaitEnd(60000 + 2000 * count));
+  for (int rank = 0; rank < 3; ++rank) {
+    CAPTURE(rank, processes[rank].text, processes[rank].result, processes[rank].peer);
+    CHECK(processes[rank].numbers[0] == count);
+    CHECK(processes[rank].numbers[1] == 0);
+    std::printf("rank %d: %d aborts, longest way back %lld ms, descriptors %lld then %lld, threads %lld then %lld\n",
+                rank, count, static_cast<long long>(processes[rank].numbers[2]),
+                static_cast<long long>(processes[rank].numbers[3]), static_cast<long long>(processes[rank].numbers[5]),
+                static_cast<long long>(processes[rank].numbers[4]), static_cast<long long>(processes[rank].numbers[6]));
+    CHECK(processes[rank].numbers[5] <= processes[rank].numbers[3]);
+    CHECK(processes[rank].numbers[6] <= processes[rank].numbers[4]);
+  }
+}
+
+TEST_CASE("a forked process cannot use its parent's communicator, and does not disturb it") {
+  if (!ucxHere()) return;
+  Processes processes(2);
+  processes.start([&](int rank, Finding& finding) {
+    sparsecollComm_t comm = processes.join(rank);
+    if (finding.made != sparsecollSuccess) return;
+    std::vector<float> values(1000, 1.0f);
+    sparsecollParams_t params = preset("topka", 0.01);
+    const auto sum = [&] {
+      return sparsecollAllReduce(values.data(), values.data(), values.size(), sparsecollFloat32, &params, comm,
+                                 nullptr);
+    };
+    finding.numbers[0] = sum();
+    const pid_t child = fork();
+    if (child == 0) {
+      const sparsecollResult_t used = sum();
+      const sparsecollResult_t ended = sparsecollCommDestroy(comm);
+      _exit(used == sparsecollInvalidUsage && ended == sparsecollSuccess ? 0 : 1);
+    }
+    int how = 1;
+    waitpid(child, &how, 0);
+    finding.numbers[1] = how;
+    finding.numbers[2] = sum();
+    sparsecollReducer_t reducer = nullptr;
+    finding.numbers[3] = sparsecollReducerCreate(&reducer, values.size(), sparsecollFloat32, &params, nullptr, comm);
+    const pid_t second = fork();
+    if (second == 0) std::exit(0);  // with handles that are its parent's
+    waitpid(second, &how, 0);
+    finding.numbers[4] = how;
+    const pid_t third = fork();
+    if (third == 0) _exit(sparsecollReducerDestroy(reducer) == sparsecollSuccess ? 0 : 1);
+    waitpid(third, &how, 0);
+    finding.numbers[5] = how;
+    finding.numbers[6] = sparsecollReducerRun(reducer, values.data(), values.data(), nullptr);
+    (void)sparsecollReducerDestroy(reducer);
+    finding.result = sparsecollCommDestroy(comm);
+  });
+  REQUIRE(processes.awaitEnd(60000));
+  for (int rank = 0; rank < 2; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    CHECK(processes[rank].numbers[0] == sparsecollSuccess);
+    for (int number = 1; number <= 6; ++number) CHECK(processes[rank].numbers[number] == 0);
+    CHECK(processes[rank].result == sparsecollSuccess);
+  }
+}
+
+}  // namespace sparsecoll::test

@@ -1,0 +1,164 @@
+// Ranks as processes of their own: forked, given an id by rank 0 through a pipe, watched, and their findings read from
+// memory that all share. What a child finds out is looked at in the parent: a failed assertion in a child would be
+// lost.
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/support/group.h"
+
+namespace sparsecoll::test {
+
+inline constexpr int kMostProcesses = 8;
+
+inline double nowMs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+// One rank's words to the parent.
+struct Finding {
+  std::atomic<int> stage;  // as far as it got
+  int result;
+  int peer;
+  int made;  // CommInitRank's result
+  double atMs;
+  double initMs;
+  uint64_t hashes[64];
+  int64_t numbers[16];
+  int64_t lost[64];       // for laws of conservation: what left a rank, entry by entry,
+  int64_t delivered[64];  // and what came
+  char text[256];
+};
+
+class Processes {
+ public:
+  using Body = std::function<void(int rank, Finding& finding)>;
+
+  explicit Processes(int ranks) : ranks_(ranks) {
+    findings_ = static_cast<Finding*>(
+        mmap(nullptr, sizeof(Finding) * kMostProcesses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    for (int rank = 0; rank < kMostProcesses; ++rank) {
+      findings_[rank].result = findings_[rank].made = -1;
+      findings_[rank].peer = -2;
+    }
+    for (auto& ends : pipes_)
+      if (pipe(ends.data()) != 0) std::abort();
+  }
+  ~Processes() {
+    for (const pid_t child : children_)
+      if (child > 0) {
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+      }
+    for (const auto& ends : pipes_)
+      for (const int fd : ends) close(fd);
+    munmap(findings_, sizeof(Finding) * kMostProcesses);
+  }
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  Finding& operator[](int rank) { return findings_[rank]; }
+  pid_t process(int rank) const { return children_[static_cast<size_t>(rank)]; }
+
+  void start(const Body& body) {
+    std::fflush(nullptr);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const pid_t child = fork();
+      if (child == 0) {
+        body(rank, findings_[rank]);
+        std::fflush(nullptr);
+        _exit(0);
+      }
+      children_[static_cast<size_t>(rank)] = child;
+    }
+  }
+
+  // The communicator of a child's rank, by an id of rank 0's.
+  sparsecollComm_t join(int rank, const sparsecollConfig_t* config = nullptr) {
+    sparsecollConfig_t own = SPARSECOLL_INIT(sparsecollConfig_t);
+    own.transport = sparsecollTransportUcx;
+    sparsecollUniqueId_t id{};
+    Finding& finding = findings_[rank];
+    const sparsecollConfig_t* const used = config != nullptr ? config : &own;
+    if (rank == 0) {
+      finding.made = sparsecollGetUniqueId(&id, used);
+      for (int peer = 1; peer < ranks_; ++peer)
+        if (write(pipes_[static_cast<size_t>(peer)][1], &id, sizeof id) != sizeof id) _exit(1);
+    } else if (read(pipes_[static_cast<size_t>(rank)][0], &id, sizeof id) != sizeof id) {
+      _exit(1);
+    }
+    const double start = nowMs();
+    sparsecollComm_t comm = nullptr;
+    finding.made = sparsecollCommInitRank(&comm, ranks_, &id, rank, -1, used);
+    finding.initMs = nowMs() - start;
+    if (finding.made != sparsecollSuccess)
+      std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());
+    return comm;
+  }
+
+  bool awaitStage(int rank, int stage, double timeoutMs = 60000) {
+    for (const double end = nowMs() + timeoutMs; nowMs() < end; usleep(200))
+      if (findings_[rank].stage >= stage) return true;
+    return false;
+  }
+  // Whether all children (but those in `not`) ended by themselves within the time; one that does not is killed.
+  bool awaitEnd(double timeoutMs, std::vector<int> others = {}) {
+    bool good = true;
+    const double end = nowMs() + timeoutMs;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      bool expected = true;
+      for (const int other : others) expected = expected && other != rank;
+      pid_t& child = children_[static_cast<size_t>(rank)];
+      if (!expected || child <= 0) continue;
+      int how = 0;
+      pid_t ended = 0;
+      while ((ended = waitpid(child, &how, WNOHANG)) == 0 && nowMs() < end) usleep(500);
+      if (ended == child) {
+        child = 0;
+        good = good && WIFEXITED(how) && WEXITSTATUS(how) == 0;
+        if (WIFSIGNALED(how)) std::printf("rank %d was ended by signal %d\n", rank, WTERMSIG(how));
+      } else {
+        std::printf("rank %d hangs, at stage %d\n", rank, findings_[rank].stage.load());
+        good = false;
+      }
+    }
+    std::fflush(stdout);
+    return good;
+  }
+
+ private:
+  const int ranks_;
+  Finding* findings_;
+  std::array<std::array<int, 2>, kMostProcesses> pipes_{};
+  std::array<pid_t, kMostProcesses> children_{};
+};
+
+// FNV-1a of what memory holds.
+inline uint64_t hashBytes(const void* data, size_t bytes, uint64_t hash = 0xcbf29ce484222325ull) {
+  const auto* const at = static_cast<const unsigned char*>(data);
+  for (size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3ull;
+  return hash;
+}
+
+inline bool ucxHere() {
+  int available = 0;
+  return sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportUcx, &available) == sparsecollSuccess &&
+         available != 0;
+}
+
+}  // namespace sparsecoll::test

@@ -1,0 +1,317 @@
+// Survivors of a killed rank go on: they agree on who is left and on the step, nothing of their residuals is lost, and
+// the sums of the smaller communicator are right. Communicators of parts of another one's ranks, and those made without
+// an id.
+#include <ctime>
+
+#include "tests/support/catch.h"
+#include "tests/ucx/processes.h"
+
+namespace sparsecoll::test {
+namespace {
+
+constexpr uint64_t kLength = 64;
+
+int trials(const char* name, int otherwise) {
+  const char* const given = std::getenv(name);
+  return given != nullptr ? std::atoi(given) : otherwise;
+}
+
+// Integers, so that every sum is exact.
+void fill(std::vector<float>& gradient, int rank, int step) {
+  Random random(static_cast<uint64_t>(rank) * 7919 + static_cast<uint64_t>(step));
+  for (float& x : gradient) x = static_cast<float>(static_cast<int>(random.below(17)) - 8);
+}
+
+std::vector<float> residual(sparsecollReducer_t reducer) {
+  const Elements all = residualOf(reducer);
+  std::vector<float> values;
+  for (size_t i = 0; i < all.size(); ++i) values.push_back(static_cast<float>(all[i]));
+  return values;
+}
+
+// Steps of a moved reducer: what left this rank's residual, and what was delivered.
+sparsecollResult_t goOn(Finding& finding, sparsecollReducer_t reducer, int rank) {
+  std::vector<float> gradient(kLength), out(kLength);
+  const std::vector<float> before = residual(reducer);
+  for (size_t i = 0; i < kLength; ++i) finding.lost[i] += static_cast<int64_t>(before[i]);
+  for (int step = 0; step < 5; ++step) {
+    fill(gradient, rank, 1000 + step);
+    const sparsecollResult_t ran = sparsecollReducerRun(reducer, gradient.data(), out.data(), nullptr);
+    if (ran != sparsecollSuccess) return ran;
+    for (size_t i = 0; i < kLength; ++i) {
+      finding.lost[i] += static_cast<int64_t>(gradient[i]);
+      finding.delivered[i] += static_cast<int64_t>(out[i]);
+    }
+  }
+  const std::vector<float> after = residual(reducer);
+  for (size_t i = 0; i < kLength; ++i) finding.lost[i] -= static_cast<int64_t>(after[i]);
+  return sparsecollSuccess;
+}
+
+struct Place {
+  int rank = -1, ranks = -1;
+};
+Place placeIn(sparsecollComm_t comm) {
+  Place place;
+  if (sparsecollCommGetInfo(comm, &place.rank, &place.ranks, nullptr) != sparsecollSuccess) place = {};
+  return place;
+}
+
+enum Stage { kSteps = 1, kFailed, kShrunk, kMoved, kDone };
+
+// numbers: 0 steps completed, 1 stepped back, 2 the moved residual is the right one, 3 ranks left, 4 the new rank.
+void survive(Finding& finding, sparsecollComm_t comm, int rank, const char* method) {
+  sparsecollParams_t params = preset(method, 0.1);
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.transactional = 1;
+  sparsecollReducer_t reducer = nullptr;
+  finding.result = sparsecollReducerCreate(&reducer, kLength, sparsecollFloat32, &params, &config, comm);
+  if (finding.result != sparsecollSuccess) return;
+  std::vector<std::vector<float>> history = {residual(reducer)};
+  std::vector<float> gradient(kLength), out(kLength);
+  for (int step = 0;; ++step) {
+    fill(gradient, rank, step);
+    finding.result = sparsecollReducerRun(reducer, gradient.data(), out.data(), nullptr);
+    if (finding.result != sparsecollSuccess) break;
+    history.push_back(residual(reducer));
+    if (step == 2) finding.stage = kSteps;
+  }
+  finding.peer = failureOf(comm).peer;
+  finding.stage = kFailed;
+  sparsecollComm_t fewer = nullptr;
+  sparsecollConfig_t limits = SPARSECOLL_INIT(sparsecollConfig_t);
+  limits.initTimeoutMs = 30000;
+  finding.made = sparsecollCommShrink(comm, nullptr, 0, &fewer, &limits);
+  if (finding.made != sparsecollSuccess) {
+    std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());
+    return;
+  }
+  finding.stage = kShrunk;
+  int steppedBack = -1;
+  const Place place = placeIn(fewer);
+  sparsecollReducer_t moved = nullptr;
+  finding.made = sparsecollReducerMove(reducer, fewer, &moved, &steppedBack);
+  if (finding.made != sparsecollSuccess) {
+    std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());
+    return;
+  }
+  finding.stage = kMoved;
+  (void)sparsecollReducerDestroy(reducer);
+  (void)sparsecollCommDestroy(comm);
+  const size_t at = history.size() - 1 - static_cast<size_t>(steppedBack);
+  finding.numbers[0] = static_cast<int64_t>(history.size()) - 1;
+  finding.numbers[1] = steppedBack;
+  finding.numbers[2] = residual(moved) == history[at] ? 1 : 0;
+  finding.numbers[3] = place.ranks;
+  finding.numbers[4] = place.rank;
+  finding.made = goOn(finding, moved, rank);
+  (void)sparsecollReducerDestroy(moved);
+  (void)sparsecollCommDestroy(fewer);
+  finding.stage = kDone;
+}
+
+}  // namespace
+
+TEST_CASE("survivors of a killed rank go on at the same step, and nothing of theirs is lost") {
+  if (!ucxHere()) return;
+  const auto seed = static_cast<uint64_t>(trials("SPARSECOLL_TEST_SEED", static_cast<int>(time(nullptr))));
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  Random random(seed);
+  int steppedBack = 0;
+  const int count = trials("SPARSECOLL_TEST_SHRINKS", 6);
+  for (int trial = 0; trial < count; ++trial) {
+    const int ranks = 3 + static_cast<int>(random.below(2));
+    const int victim = static_cast<int>(random.below(static_cast<uint64_t>(ranks)));
+    const auto afterUs = static_cast<useconds_t>(random.below(20000));
+    const char* const method = trial % 2 == 0 ? "topka" : "micro";
+    CAPTURE(trial, ranks, victim, afterUs, method);
+    Processes processes(ranks);
+    processes.start([&](int rank, Finding& finding) {
+      setenv("UCX_LOG_LEVEL", "fatal", 1);
+      if (trial % 3 == 2) setenv("UCX_TLS", "tcp,self", 1);
+      sparsecollComm_t comm = processes.join(rank);
+      if (finding.made == sparsecollSuccess) survive(finding, comm, rank, method);
+    });
+    REQUIRE(processes.awaitStage(victim, kSteps));
+    usleep(afterUs);
+    kill(processes.process(victim), SIGKILL);
+    REQUIRE(processes.awaitEnd(90000, {victim}));
+    int64_t step = -1;
+    std::vector<int64_t> lost(kLength, 0);
+    int newRank = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == victim) continue;
+      const Finding& finding = processes[rank];
+      CAPTURE(rank, finding.text, finding.stage.load(), finding.result);
+      REQUIRE(finding.stage == kDone);
+      CHECK(finding.made == sparsecollSuccess);
+      CHECK(finding.result == sparsecollPeerFailed);
+      CHECK(finding.peer == victim);
+      CHECK(finding.numbers[2] == 1);
+      CHECK(finding.numbers[3] == ranks - 1);
+      CHECK(finding.numbers[4] == newRank++);
+      if (step < 0) step = finding.numbers[0] - finding.numbers[1];
+      CHECK(finding.numbers[0] - finding.numbers[1] == step);
+      steppedBack += static_cast<int>(finding.numbers[1]);
+      for (size_t i = 0; i < kLength; ++i) lost[i] += finding.lost[i];
+    }
+    const int any = victim == 0 ? 1 : 0;
+    for (size_t i = 0; i < kLength; ++i) {
+      CAPTURE(i);
+      CHECK(lost[i] == processes[any].delivered[i]);
+    }
+  }
+  std::printf("%d kills: survivors went on each time, %d of them one step back\n", count, steppedBack);
+}
+
+TEST_CASE("a rank that is alive but excluded is left out, and learns of it") {
+  if (!ucxHere()) return;
+  Processes processes(3);
+  processes.start([&](int rank, Finding& finding) {
+    sparsecollComm_t comm = processes.join(rank);
+    if (finding.made != sparsecollSuccess) return;
+    const int excluded[] = {1};
+    sparsecollConfig_t limits = SPARSECOLL_INIT(sparsecollConfig_t);
+    limits.initTimeoutMs = 20000;
+    sparsecollComm_t fewer = nullptr;
+    finding.result = sparsecollCommShrink(comm, excluded, rank == 1 ? 0 : 1, &fewer, &limits);
+    finding.numbers[0] = placeIn(fewer).ranks;
+    (void)sparsecollCommDestroy(fewer);
+    (void)sparsecollCommDestroy(comm);
+  });
+  REQUIRE(processes.awaitEnd(60000));
+  for (const int rank : {0, 2}) {
+    CHECK(processes[rank].result == sparsecollSuccess);
+    CHECK(processes[rank].numbers[0] == 2);
+  }
+  CHECK(processes[1].result == sparsecollPeerFailed);
+}
+
+TEST_CASE("survivors that wait for one that does not call get Timeout, and its name") {
+  if (!ucxHere()) return;
+  Processes processes(3);
+  processes.start([&](int rank, Finding& finding) {
+    sparsecollComm_t comm = processes.join(rank);
+    if (finding.made != sparsecollSuccess) return;
+    sparsecollConfig_t limits = SPARSECOLL_INIT(sparsecollConfig_t);
+    limits.initTimeoutMs = 500;
+    sparsecollComm_t fewer = nullptr;
+    if (rank != 1) {
+      finding.result = sparsecollCommShrink(comm, nullptr, 0, &fewer, &limits);
+      std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());
+    } else {
+      usleep(2000000);
+    }
+    (void)sparsecollCommDestroy(comm);
+  });
+  REQUIRE(processes.awaitEnd(60000));
+  for (const int rank : {0, 2}) {
+    CHECK(processes[rank].result == sparsecollTimeout);
+    CHECK_THAT(std::string(processes[rank].text), Catch::Contains("rank(s) 1 "));
+  }
+}
+
+TEST_CASE("communicators of parts of the ranks sum over their own") {
+  if (!ucxHere()) return;
+  Processes processes(4);
+  processes.start([&](int rank, Finding& finding) {
+    sparsecollComm_t comm = processes.join(rank);
+    if (finding.made != sparsecollSuccess) return;
+    sparsecollComm_t part = nullptr, none = comm;
+    finding.result = sparsecollCommSplit(comm, rank % 2, -rank, &part, nullptr);  // the other way round
+    finding.numbers[5] = sparsecollCommSplit(comm, SPARSECOLL_NO_COLOR, 0, &none, nullptr);
+    finding.numbers[6] = none == nullptr ? 1 : 0;
+    if (finding.result != sparsecollSuccess) {
+      std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());
+      return;
+    }
+    finding.numbers[0] = placeIn(part).rank;
+    finding.numbers[1] = placeIn(part).ranks;
+    for (int turn = 0; turn < 2; ++turn) {  // the part, and the whole again
+      std::vector<float> values(100, static_cast<float>(1 << rank));
+      sparsecollParams_t params = preset("topka", 1);
+      finding.numbers[2 + turn] = sparsecollAllReduce(values.data(), values.data(), values.size(), sparsecollFloat32,
+                                                      &params, turn == 0 ? part : comm, nullptr);
+      finding.numbers[7 + turn] = static_cast<int64_t>(values[50]);
+    }
+    (void)sparsecollCommDestroy(part);
+    (void)sparsecollCommDestroy(comm);
+  });
+  REQUIRE(processes.awaitEnd(60000));
+  for (int rank = 0; rank < 4; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    CHECK(processes[rank].result == sparsecollSuccess);
+    CHECK(processes[rank].numbers[0] == (rank < 2 ? 1 : 0));
+    CHECK(processes[rank].numbers[1] == 2);
+    CHECK(processes[rank].numbers[2] == sparsecollSuccess);
+    CHECK(processes[rank].numbers[3] == sparsecollSuccess);
+    CHECK(processes[rank].numbers[5] == sparsecollSuccess);
+    CHECK(processes[rank].numbers[6] == 1);
+    CHECK(processes[rank].numbers[7] == (rank % 2 == 0 ? 5 : 10));
+    CHECK(processes[rank].numbers[8] == 15);
+  }
+}
+
+namespace {
+
+// An all-gather by shared memory.
+struct Board {
+  std::atomic<int> arrived[64];
+  char bytes[64][kMostProcesses][4096];
+};
+
+struct Caller {
+  Board* board;
+  int rank, ranks, turn;
+};
+
+int allgather(void* user, const void* send, void* recv, size_t bytesPerRank, uint64_t) {
+  auto* const caller = static_cast<Caller*>(user);
+  if (bytesPerRank > 4096 || caller->turn == 64) return 1;
+  Board& board = *caller->board;
+  const int turn = caller->turn++;
+  std::memcpy(board.bytes[turn][caller->rank], send, bytesPerRank);
+  ++board.arrived[turn];
+  while (board.arrived[turn] < caller->ranks) usleep(200);
+  for (int rank = 0; rank < caller->ranks; ++rank)
+    std::memcpy(static_cast<char*>(recv) + static_cast<size_t>(rank) * bytesPerRank, board.bytes[turn][rank],
+                bytesPerRank);
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("a communicator is made by an all-gather of the caller's, and without an id") {
+  if (!ucxHere()) return;
+  auto* const board =
+      static_cast<Board*>(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  Processes processes(3);
+  processes.start([&](int rank, Finding& finding) {
+    Caller caller{board, rank, 3, 0};
+    sparsecollOob_t oob = SPARSECOLL_INIT(sparsecollOob_t);
+    oob.user = &caller;
+    oob.allgather = allgather;
+    sparsecollComm_t comm = nullptr;
+    finding.made = sparsecollCommInitOob(&comm, 3, rank, -1, &oob, nullptr);
+    if (finding.made != sparsecollSuccess) {
+      std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());
+      return;
+    }
+    std::vector<float> values(100, static_cast<float>(1 << rank));
+    sparsecollParams_t params = preset("topka", 1);
+    finding.result =
+        sparsecollAllReduce(values.data(), values.data(), values.size(), sparsecollFloat32, &params, comm, nullptr);
+    finding.numbers[0] = static_cast<int64_t>(values[0]);
+    (void)sparsecollCommDestroy(comm);
+  });
+  CHECK(processes.awaitEnd(60000));
+  for (int rank = 0; rank < 3; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    CHECK(processes[rank].made == sparsecollSuccess);
+    CHECK(processes[rank].result == sparsecollSuccess);
+    CHECK(processes[rank].numbers[0] == 7);
+  }
+  munmap(board, sizeof(Board));
+}
+
+}  // namespace sparsecoll::test

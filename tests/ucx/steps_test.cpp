@@ -1,0 +1,108 @@
+// Every preset over UCX in processes, against the same steps on threads: the same bits in every sum and residual.
+// Shared memory and TCP, frames that travel at once and frames that are asked for first.
+#include "tests/support/catch.h"
+#include "tests/ucx/processes.h"
+
+namespace sparsecoll::test {
+namespace {
+
+constexpr int kSteps = 3;
+
+std::vector<std::string> presets() {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
+  return names;
+}
+
+struct Case {
+  int ranks;
+  uint64_t n;
+  double density;
+};
+
+void fill(Elements& gradient, int rank, int step) {
+  Random random(static_cast<uint64_t>(rank) * 1000 + static_cast<uint64_t>(step) + 7);
+  for (size_t i = 0; i < gradient.size(); ++i) gradient.set(i, random.bell());
+}
+
+// A hash of this rank's sums and residual, and of whether every call succeeded. 0: the preset does not run at this P.
+uint64_t runPreset(const std::string& name, const Case& shape, int rank, sparsecollComm_t comm) {
+  sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : shape.density);
+  sparsecollReducer_t reducer = nullptr;
+  const sparsecollResult_t made = sparsecollReducerCreate(&reducer, shape.n, sparsecollFloat32, &params, nullptr, comm);
+  if (made == sparsecollInvalidArgument || made == sparsecollUnsupported) return 0;
+  uint64_t hash = static_cast<uint64_t>(made) + 1;
+  Elements gradient(sparsecollFloat32, shape.n);
+  Elements out(sparsecollFloat32, shape.n);
+  for (int step = 0; step < kSteps && made == sparsecollSuccess; ++step) {
+    fill(gradient, rank, step);
+    const sparsecollResult_t ran = sparsecollReducerRun(reducer, gradient.data(), out.data(), nullptr);
+    hash = hashBytes(&ran, sizeof ran, hashBytes(out.data(), out.byteCount(), hash));
+  }
+  const Elements left = residualOf(reducer);
+  hash = hashBytes(left.data(), left.byteCount(), hash);
+  (void)sparsecollReducerDestroy(reducer);
+  return hash;
+}
+
+void compare(const Case& shape, const char* transports) {
+  CAPTURE(shape.ranks, shape.n, transports);
+  const std::vector<std::string> names = presets();
+  REQUIRE(names.size() <= 64);
+  Processes processes(shape.ranks);
+  processes.start([&](int rank, Finding& finding) {
+    if (transports[0] != '\0') setenv("UCX_TLS", transports, 1);
+    sparsecollComm_t comm = processes.join(rank);
+    if (finding.made != sparsecollSuccess) return;
+    for (size_t p = 0; p < names.size(); ++p) finding.hashes[p] = runPreset(names[p], shape, rank, comm);
+    finding.result = sparsecollCommDestroy(comm);
+    finding.stage = 1;
+  });
+  REQUIRE(processes.awaitEnd(300000));
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    REQUIRE(processes[rank].made == sparsecollSuccess);
+    CHECK(processes[rank].result == sparsecollSuccess);
+  }
+  const Ranks threads(shape.ranks);
+  REQUIRE(threads.result() == sparsecollSuccess);
+  std::vector<std::vector<uint64_t>> expected(static_cast<size_t>(shape.ranks), std::vector<uint64_t>(names.size()));
+  threads.run([&](int rank, sparsecollComm_t comm) {
+    for (size_t p = 0; p < names.size(); ++p)
+      expected[static_cast<size_t>(rank)][p] = runPreset(names[p], shape, rank, comm);
+  });
+  size_t ran = 0, equal = 0;
+  for (size_t p = 0; p < names.size(); ++p) {
+    CAPTURE(names[p]);
+    bool same = true;
+    for (int rank = 0; rank < shape.ranks; ++rank)
+      same = same && processes[rank].hashes[p] == expected[static_cast<size_t>(rank)][p];
+    if (expected[0][p] != 0) ++ran;
+    if (expected[0][p] != 0 && same) ++equal;
+    CHECK(same);
+  }
+  std::printf("%d ranks, n = %llu, UCX_TLS=%s: %zu of %zu presets run here, %zu with the bits of threads\n",
+              shape.ranks, static_cast<unsigned long long>(shape.n), transports[0] != '\0' ? transports : "(all)", ran,
+              names.size(), equal);
+  CHECK(ran >= 20);
+}
+
+}  // namespace
+
+TEST_CASE("all presets over shared memory have the bits of threads") {
+  if (!ucxHere()) return;
+  for (const int ranks : {2, 3, 4, 8}) compare({ranks, 5000, 0.02}, "");
+}
+
+TEST_CASE("all presets over TCP have the bits of threads") {
+  if (!ucxHere()) return;
+  for (const int ranks : {2, 3, 4, 8}) compare({ranks, 5000, 0.02}, "tcp,self");
+}
+
+TEST_CASE("messages that are asked for before they are sent have the bits of threads") {
+  if (!ucxHere()) return;
+  compare({3, 300000, 0.2}, "");
+  compare({2, 300000, 0.2}, "tcp,self");
+}
+
+}  // namespace sparsecoll::test

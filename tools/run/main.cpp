@@ -1,0 +1,89 @@
+// sparsecoll-run: starts the ranks of a job on this machine, passes signals on to them, and ends the rest when one
+// fails.
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tools/run/options.h"
+#include "tools/run/ranks.h"
+
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr int kSystemFailure = 126;
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
+// What hands the id on lies in a folder that only this user can enter.
+class PrivateFolder {
+ public:
+  PrivateFolder() {
+    const char* const base = std::getenv("TMPDIR");
+    path_ = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/sparsecoll-run-XXXXXX";
+    if (mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  ~PrivateFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Signals come through a descriptor, so that nothing happens between looking and sleeping.
+int openSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGCHLD);
+  for (const int signal : kForwarded) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+int run(const Options& options) {
+  const PrivateFolder folder;
+  const int signals = openSignals();
+  if (folder.path().empty() || signals < 0) {
+    std::perror("sparsecoll-run");
+    return kSystemFailure;
+  }
+  RankProcesses ranks(options, folder.path());
+  if (!ranks.start()) return kSystemFailure;
+  std::vector<pollfd> watched;
+  while (ranks.running()) {
+    watched.assign(1, {signals, POLLIN, 0});
+    ranks.watch(watched);
+    (void)poll(watched.data(), watched.size(), ranks.msToNextStep());
+    signalfd_siginfo came{};
+    while (read(signals, &came, sizeof came) == static_cast<ssize_t>(sizeof came))
+      if (came.ssi_signo != SIGCHLD) ranks.forward(static_cast<int>(came.ssi_signo));
+    ranks.readOutput();
+    ranks.attend();
+  }
+  close(signals);
+  return ranks.status();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  const std::string wrong = readOptions(argc, argv, options);
+  if (wrong == "help") {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  if (!wrong.empty()) {
+    std::fprintf(stderr, "sparsecoll-run: %s\n%s", wrong.c_str(), kUsage);
+    return kUsageError;
+  }
+  return run(options);
+}

@@ -1,0 +1,16 @@
+// What sparsecoll-run is told on its command line.
+#pragma once
+
+#include <string>
+
+struct Options {
+  int ranks = 0;
+  bool prefix = false;       // "[2] " before every line that rank 2 prints
+  int graceSeconds = 5;      // for the other ranks to end on their own once one has failed
+  char** program = nullptr;  // with its arguments, ends with nullptr
+};
+
+extern const char kUsage[];
+
+// Returns "" or what is wrong; "help" if that was asked for.
+std::string readOptions(int argc, char** argv, Options& options);

@@ -1,0 +1,182 @@
+#include "tools/run/ranks.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+constexpr int kNotFound = 127;
+constexpr auto kAfterTerm = std::chrono::seconds(2);
+constexpr auto kAfterLast = std::chrono::seconds(2);  // for what is still to be read once all ranks have ended
+}  // namespace
+
+RankProcesses::~RankProcesses() {
+  signalAll(SIGKILL);
+  for (Rank& rank : ranks_) {
+    if (rank.process > 0 && !rank.ended) waitpid(rank.process, nullptr, 0);
+    for (const int fd : rank.output)
+      if (fd >= 0) close(fd);
+  }
+}
+
+bool RankProcesses::start() {
+  ranks_.resize(static_cast<size_t>(options_.ranks));
+  for (int rank = 0; rank < options_.ranks; ++rank)
+    if (!startRank(rank)) return false;
+  return true;
+}
+
+bool RankProcesses::startRank(int number) {
+  Rank& rank = ranks_[static_cast<size_t>(number)];
+  int pipes[2][2] = {{-1, -1}, {-1, -1}};
+  for (size_t stream = 0; options_.prefix && stream < 2; ++stream) {
+    if (pipe2(pipes[stream], O_CLOEXEC) != 0) return false;
+    rank.output[stream] = pipes[stream][0];
+  }
+  const pid_t parent = getpid();
+  rank.process = fork();
+  if (rank.process == 0) {
+    // Ranks must not outlive their launcher, however it ends.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(kNotFound);
+    become(number, pipes);
+  }
+  for (size_t stream = 0; options_.prefix && stream < 2; ++stream) close(pipes[stream][1]);
+  if (rank.process < 0) std::fprintf(stderr, "sparsecoll-run: fork: %s\n", std::strerror(errno));
+  return rank.process > 0;
+}
+
+void RankProcesses::become(int rank, const int (&pipes)[2][2]) const {
+  setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  close(null);
+  if (options_.prefix) {
+    dup2(pipes[0][1], STDOUT_FILENO);
+    dup2(pipes[1][1], STDERR_FILENO);
+  }
+  setenv("SPARSECOLL_RANK", std::to_string(rank).c_str(), 1);
+  setenv("SPARSECOLL_SIZE", std::to_string(options_.ranks).c_str(), 1);
+  setenv("SPARSECOLL_LAUNCH_DIR", folder_.c_str(), 1);
+  execvp(options_.program[0], options_.program);
+  std::fprintf(stderr, "sparsecoll-run: %s: %s\n", options_.program[0], std::strerror(errno));
+  _exit(kNotFound);
+}
+
+bool RankProcesses::running() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return !rank.ended || rank.output[0] >= 0 || rank.output[1] >= 0; });
+}
+
+bool RankProcesses::allEnded() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.ended; });
+}
+
+void RankProcesses::signalAll(int signal) {
+  for (const Rank& rank : ranks_)
+    if (rank.process > 0 && !rank.ended && kill(-rank.process, signal) != 0) kill(rank.process, signal);
+}
+
+void RankProcesses::forward(int signal) { signalAll(signal); }
+
+void RankProcesses::ended(Rank& rank, int how) {
+  rank.ended = true;
+  const int code = WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
+  if (code == 0 || failed_) return;
+  status_ = code;
+  failed_ = true;
+  next_ = Clock::now() + std::chrono::seconds(options_.graceSeconds);
+  const auto number = static_cast<int>(&rank - ranks_.data());
+  if (WIFSIGNALED(how))
+    std::fprintf(stderr, "sparsecoll-run: rank %d was ended by signal %d\n", number, WTERMSIG(how));
+  else
+    std::fprintf(stderr, "sparsecoll-run: rank %d ended with status %d\n", number, code);
+}
+
+void RankProcesses::attend() {
+  for (Rank& rank : ranks_) {
+    int how = 0;
+    if (!rank.ended && waitpid(rank.process, &how, WNOHANG) == rank.process) ended(rank, how);
+  }
+  if (allEnded()) {
+    // A process that a rank has started may outlive it, with its output in hand.
+    if (outputUntil_ == Clock::time_point::max()) outputUntil_ = Clock::now() + kAfterLast;
+    if (Clock::now() >= outputUntil_) closeOutputs();
+    return;
+  }
+  if (!failed_ || stage_ == 2 || Clock::now() < next_) return;
+  signalAll(stage_ == 0 ? SIGTERM : SIGKILL);
+  ++stage_;
+  next_ = Clock::now() + kAfterTerm;
+}
+
+int RankProcesses::msToNextStep() const {
+  const bool last = outputUntil_ != Clock::time_point::max();
+  if (!last && (!failed_ || stage_ == 2)) return -1;
+  const auto next = last ? outputUntil_ : next_;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()).count();
+  return static_cast<int>(std::clamp<long>(left + 1, 0, 60000));
+}
+
+void RankProcesses::watch(std::vector<pollfd>& into) const {
+  for (const Rank& rank : ranks_)
+    for (const int fd : rank.output)
+      if (fd >= 0) into.push_back({fd, POLLIN, 0});
+}
+
+void RankProcesses::readOutput() {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    for (size_t stream = 0; stream < 2; ++stream) readFrom(rank, stream);
+}
+
+// Whole lines only, so that ranks do not write into each other's.
+void RankProcesses::readFrom(size_t number, size_t stream) {
+  Rank& rank = ranks_[number];
+  int& fd = rank.output[stream];
+  pollfd ready = {fd, POLLIN, 0};
+  if (fd < 0 || poll(&ready, 1, 0) != 1) return;
+  char piece[4096];
+  const ssize_t got = read(fd, piece, sizeof piece);
+  std::string& line = rank.line[stream];
+  if (got > 0) line.append(piece, static_cast<size_t>(got));
+  if (got == 0) {
+    close(fd);
+    fd = -1;
+    if (!line.empty()) line += '\n';
+  }
+  print(number, stream);
+}
+
+void RankProcesses::closeOutputs() {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    for (size_t stream = 0; stream < 2; ++stream) {
+      int& fd = ranks_[rank].output[stream];
+      if (fd < 0) continue;
+      close(fd);
+      fd = -1;
+      std::string& line = ranks_[rank].line[stream];
+      if (!line.empty()) line += '\n';
+      print(rank, stream);
+    }
+}
+
+void RankProcesses::print(size_t number, size_t stream) {
+  std::string& line = ranks_[number].line[stream];
+  FILE* const to = stream == 0 ? stdout : stderr;
+  for (size_t end = line.find('\n'); end != std::string::npos; end = line.find('\n')) {
+    std::fprintf(to, "[%zu] %.*s\n", number, static_cast<int>(end), line.c_str());
+    line.erase(0, end + 1);
+  }
+  std::fflush(to);
+}

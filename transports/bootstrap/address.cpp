@@ -1,0 +1,175 @@
+#include "transports/bootstrap/address.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+namespace sparsecoll::bootstrap {
+
+namespace {
+
+constexpr uint16_t kIpv4 = 4;
+constexpr uint16_t kIpv6 = 6;
+
+size_t sizeOf(uint16_t family) { return family == kIpv4 ? 4 : 16; }
+
+// Of several addresses that an interface has, the one that needs no scope to be reached.
+int rankOf(const Address& address) {
+  if (address.family == kIpv4) return 0;
+  const bool linkLocal = address.bytes[0] == std::byte{0xfe} && (address.bytes[1] & std::byte{0xc0}) == std::byte{0x80};
+  return linkLocal ? 2 : 1;
+}
+
+bool matches(const ifaddrs& one, const char* named) {
+  if (one.ifa_addr == nullptr || (one.ifa_flags & IFF_UP) == 0) return false;
+  if (std::strcmp(named, "auto") == 0) return (one.ifa_flags & IFF_LOOPBACK) == 0 && (one.ifa_flags & IFF_RUNNING) != 0;
+  return std::strcmp(one.ifa_name, named) == 0;
+}
+
+Result<Address> addressOfInterface(const char* named) {
+  ifaddrs* found = nullptr;
+  if (getifaddrs(&found) != 0) return fail(sparsecollSystemError, "getifaddrs: {}", std::strerror(errno));
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(found, freeifaddrs);
+  Address best;
+  const char* bestInterface = nullptr;
+  for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
+    if (!matches(*one, named) || (one->ifa_addr->sa_family != AF_INET && one->ifa_addr->sa_family != AF_INET6))
+      continue;
+    if (bestInterface != nullptr && std::strcmp(bestInterface, one->ifa_name) != 0) break;
+    SocketName name;
+    name.length = one->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::memcpy(&name.storage, one->ifa_addr, name.length);
+    SC_TRY(const Address address, Address::of(name));
+    if (rankOf(address) == 2) continue;
+    if (bestInterface == nullptr || rankOf(address) < rankOf(best)) best = address;
+    bestInterface = one->ifa_name;
+  }
+  if (bestInterface == nullptr) return invalid("no interface {} that is up and has an address", named);
+  return best.withPort(0);
+}
+
+}  // namespace
+
+bool Address::isLoopback() const {
+  if (family == kIpv4) return bytes[0] == std::byte{127};
+  const std::array<std::byte, 16> one = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, std::byte{1}}};
+  return family == kIpv6 && bytes == one;
+}
+
+bool Address::isAny() const {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+Address Address::withPort(uint16_t other) const {
+  Address changed = *this;
+  changed.port = other;
+  return changed;
+}
+
+SocketName Address::name() const {
+  SocketName name;
+  if (family == kIpv4) {
+    sockaddr_in in{};
+    in.sin_family = AF_INET;
+    in.sin_port = htons(port);
+    std::memcpy(&in.sin_addr, bytes.data(), sizeof in.sin_addr);
+    std::memcpy(&name.storage, &in, sizeof in);
+    name.length = sizeof in;
+  } else {
+    sockaddr_in6 in{};
+    in.sin6_family = AF_INET6;
+    in.sin6_port = htons(port);
+    std::memcpy(&in.sin6_addr, bytes.data(), sizeof in.sin6_addr);
+    std::memcpy(&name.storage, &in, sizeof in);
+    name.length = sizeof in;
+  }
+  return name;
+}
+
+Text<80> Address::text() const {
+  char host[INET6_ADDRSTRLEN] = "?";
+  inet_ntop(family == kIpv4 ? AF_INET : AF_INET6, bytes.data(), host, sizeof host);
+  return Text<80>::format("{} port {}", host, port);
+}
+
+Address Address::loopback() {
+  Address address;
+  address.family = kIpv4;
+  address.bytes[0] = std::byte{127};
+  address.bytes[3] = std::byte{1};
+  return address;
+}
+
+Result<Address> Address::of(const SocketName& name) {
+  Address address;
+  if (name.storage.ss_family == AF_INET && name.length >= sizeof(sockaddr_in)) {
+    sockaddr_in in{};
+    std::memcpy(&in, &name.storage, sizeof in);
+    address.family = kIpv4;
+    address.port = ntohs(in.sin_port);
+    std::memcpy(address.bytes.data(), &in.sin_addr, sizeof in.sin_addr);
+    return address;
+  }
+  if (name.storage.ss_family == AF_INET6 && name.length >= sizeof(sockaddr_in6)) {
+    sockaddr_in6 in{};
+    std::memcpy(&in, &name.storage, sizeof in);
+    address.family = kIpv6;
+    address.port = ntohs(in.sin6_port);
+    std::memcpy(address.bytes.data(), &in.sin6_addr, sizeof in.sin6_addr);
+    return address;
+  }
+  return unsupported("a socket of family {}", name.storage.ss_family);
+}
+
+void writeAddress(Writer& to, const Address& address) {
+  to.write(address.family);
+  to.write(address.port);
+  to.append(address.bytes.data(), address.bytes.size());
+}
+
+Result<Address> readAddress(Reader& from) {
+  Address address;
+  SC_TRY(address.family, from.read<uint16_t>());
+  SC_TRY(address.port, from.read<uint16_t>());
+  SC_TRY(const auto bytes, from.take(address.bytes.size()));
+  std::copy(bytes.begin(), bytes.end(), address.bytes.begin());
+  if (address.family != kIpv4 && address.family != kIpv6)
+    return fail(sparsecollCorrupted, "an address of family {}", address.family);
+  if (!std::all_of(bytes.begin() + static_cast<ptrdiff_t>(sizeOf(address.family)), bytes.end(),
+                   [](std::byte b) { return b == std::byte{0}; }))
+    return fail(sparsecollCorrupted, "an address with more bytes than its family has");
+  return address;
+}
+
+Result<Address> addressOf(const char* named) {
+  if (named == nullptr || named[0] == '\0') return Address::loopback();
+  Address literal;
+  literal.family = kIpv4;
+  if (inet_pton(AF_INET, named, literal.bytes.data()) == 1) return literal;
+  literal.family = kIpv6;
+  if (inet_pton(AF_INET6, named, literal.bytes.data()) == 1) return literal;
+  return addressOfInterface(named);
+}
+
+// The kernel's boot, and the network namespace in it: containers on one machine may have a loopback each.
+uint64_t hostId() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  char text[128] = {};
+  if (boot.empty() && gethostname(text, sizeof text - 1) == 0) boot = text;
+  const ssize_t length = readlink("/proc/self/ns/net", text, sizeof text);
+  if (length > 0) boot.append(text, static_cast<size_t>(length));
+  return XXH3_64bits(boot.data(), boot.size());
+}
+
+}  // namespace sparsecoll::bootstrap

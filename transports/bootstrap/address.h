@@ -1,0 +1,58 @@
+// Where a listener is reached, and on which of this machine's addresses one is opened.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "core/bytes.h"
+#include "core/status.h"
+
+namespace sparsecoll::bootstrap {
+
+// A sockaddr of either family.
+struct SocketName {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* room() {
+    length = sizeof storage;
+    return reinterpret_cast<sockaddr*>(&storage);
+  }
+};
+
+struct Address {
+  static constexpr size_t kWireBytes = 20;
+
+  uint16_t family = 0;  // 4 or 6; 0: none
+  uint16_t port = 0;
+  std::array<std::byte, 16> bytes{};  // the first 4 of them for IPv4
+
+  bool isLoopback() const;
+  bool isAny() const;  // all addresses of the machine
+  Address withPort(uint16_t other) const;
+  SocketName name() const;
+  Text<80> text() const;
+  bool operator==(const Address&) const = default;
+
+  static Address loopback();
+  // Errors: Unsupported (another family).
+  static Result<Address> of(const SocketName& name);
+};
+
+void writeAddress(Writer& to, const Address& address);
+// Errors: Corrupted.
+Result<Address> readAddress(Reader& from);
+
+// An address of this machine to listen at, port 0. named: an interface ("eth0"), an address ("10.0.0.1"), "auto" for
+// the first interface that is up and leads elsewhere, nullptr or "" for loopback. Errors: InvalidArgument, SystemError.
+Result<Address> addressOf(const char* named);
+
+// Equal in processes that reach each other by loopback, different in others.
+uint64_t hostId();
+
+}  // namespace sparsecoll::bootstrap

@@ -1,0 +1,241 @@
+#include "transports/bootstrap/mesh.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/bytes.h"
+#include "core/poll.h"
+#include "transports/bootstrap/lobby.h"
+
+namespace sparsecoll::bootstrap {
+
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr uint64_t kFirstRetryMs = 2;
+constexpr uint64_t kLastRetryMs = 100;
+
+// Ranks call those below them and are called by those above.
+class Connecting {
+ public:
+  Connecting(const Exchange& exchange, Fd listener, Identity self, std::vector<Address> addresses)
+      : exchange_(exchange),
+        self_(std::move(self)),
+        lobby_(std::move(listener), self_),
+        addresses_(std::move(addresses)),
+        calls_(static_cast<size_t>(self_.rank)),
+        links_(addresses_.size()) {}
+
+  Result<std::vector<Link>> run(const Deadline& deadline) {
+    for (;;) {
+      for (Guest& guest : lobby_.serve()) seat(std::move(guest));
+      for (size_t r = 0; r < calls_.size(); ++r)
+        if (!links_[r].open()) SC_TRY(call(r, deadline));
+      const std::vector<int> missing = notHere();
+      if (missing.empty()) return std::move(links_);
+      for (const int rank : missing)
+        if (exchange_.isGone(rank)) return wentAway(rank);
+      if (deadline.expired())
+        return failBy(missing[0], sparsecollTimeout, "rank(s) {} were not reached", listOf(missing));
+      SC_TRY(sleep(deadline));
+    }
+  }
+
+ private:
+  struct Call {
+    std::optional<Stranger> stranger;
+    Link proven;  // until the other side says that it holds its end, too
+    Deadline again = Deadline::in(0);
+    uint64_t retryMs = kFirstRetryMs;
+  };
+
+  void seat(Guest guest) {
+    const Claim claim = guest.claim;
+    const bool fits = claim.ranks == links_.size() && claim.rank < links_.size() &&
+                      claim.rank > static_cast<uint32_t>(self_.rank) && !links_[claim.rank].open();
+    if (!fits) return;
+    links_[claim.rank] = std::move(guest.link);
+    links_[claim.rank].send(FrameType::kHeartbeat, {});
+  }
+
+  Status call(size_t r, const Deadline& deadline) {
+    Call& call = calls_[r];
+    if (call.proven.open()) return awaitWord(r);
+    if (!call.stranger) {
+      if (!call.again.expired()) return {};
+      auto socket = connectTo(addresses_[r]);
+      if (!socket.ok()) return retry(call);
+      const Deadline patience = Deadline::earlier(deadline, Deadline::in(kHelloMs));
+      call.stranger.emplace(std::move(*socket), Hello::asClient(self_), patience, true);
+    }
+    const Stranger::State state = call.stranger->advance();
+    if (state == Stranger::State::kGoing) return {};
+    if (state == Stranger::State::kGone) {
+      const sparsecollResult_t why = call.stranger->why().result();
+      if (why == sparsecollAuthFailed) return failBy(static_cast<int>(r), why, "rank {} has another key", r);
+      return retry(call);
+    }
+    if (call.stranger->peer().rank != r) return retry(call);
+    call.proven = call.stranger->intoLink(static_cast<int>(r));
+    call.stranger.reset();
+    return awaitWord(r);
+  }
+
+  // A connection that is closed before its first frame was proven too late for the other side, which can be called
+  // again.
+  Status awaitWord(size_t r) {
+    Call& call = calls_[r];
+    bool heard = false;
+    SC_TRY(call.proven.receive([&](FrameType type, Bytes) -> Status {
+      if (heard || type != FrameType::kHeartbeat)
+        return failBy(static_cast<int>(r), sparsecollCorrupted, "rank {} says what was not asked", r);
+      heard = true;
+      return {};
+    }));
+    if (heard && call.proven.closed()) return wentAway(static_cast<int>(r));
+    if (heard) {
+      links_[r] = std::exchange(call.proven, Link());
+    } else if (call.proven.closed()) {
+      call.proven = Link();
+      return retry(call);
+    }
+    return {};
+  }
+
+  static Status retry(Call& call) {
+    call.stranger.reset();
+    call.again = Deadline::in(call.retryMs);
+    call.retryMs = std::min(2 * call.retryMs, kLastRetryMs);
+    return {};
+  }
+
+  std::vector<int> notHere() const {
+    std::vector<int> missing;
+    for (size_t r = 0; r < links_.size(); ++r)
+      if (static_cast<int>(r) != self_.rank && !links_[r].open()) missing.push_back(static_cast<int>(r));
+    return missing;
+  }
+
+  Status sleep(const Deadline& deadline) {
+    std::vector<pollfd> watched;
+    for (const Link& link : links_)  // whoever is here already may go again; what it says can wait
+      if (link.open()) watched.push_back({link.socket().get(), POLLRDHUP, 0});
+    const size_t here = watched.size();
+    lobby_.watch(watched);
+    Deadline until = Deadline::earlier(Deadline::earlier(deadline, lobby_.next()), Deadline::in(kLastRetryMs));
+    for (size_t r = 0; r < calls_.size(); ++r) {
+      if (links_[r].open()) continue;
+      if (calls_[r].stranger) watched.push_back(calls_[r].stranger->watch());
+      if (calls_[r].proven.open()) watched.push_back(calls_[r].proven.watch());
+      if (calls_[r].proven.open()) continue;
+      until = Deadline::earlier(until, calls_[r].stranger ? calls_[r].stranger->deadline() : calls_[r].again);
+    }
+    (void)awaitAny(watched, until);
+    for (size_t w = 0; w < here; ++w) {
+      if (watched[w].revents == 0) continue;
+      for (const Link& link : links_)
+        if (link.open() && link.socket().get() == watched[w].fd) return wentAway(link.peer());
+    }
+    return {};
+  }
+
+  static Status wentAway(int rank) {
+    return failBy(rank, sparsecollPeerFailed, "rank {} went away while ranks were connected", rank);
+  }
+
+  const Exchange& exchange_;
+  Identity self_;
+  Lobby lobby_;
+  const std::vector<Address> addresses_;
+  std::vector<Call> calls_;
+  std::vector<Link> links_;
+};
+
+Result<bool> onOneHost(Exchange& exchange, const Deadline& deadline) {
+  Writer writer;
+  writer.write(hostId());
+  SC_TRY(const Parts hosts, exchange.allgather(writer.bytes(), deadline));
+  return std::all_of(hosts.begin(), hosts.end(), [&](const auto& host) { return host == hosts[0]; });
+}
+
+Result<Address> placeToListen(const Exchange& exchange, const MeshSetup& setup, bool oneHost) {
+  if (!setup.interfaceName.empty()) return addressOf(setup.interfaceName.c_str());
+  if (oneHost) return Address::loopback();
+  const std::optional<Address> reached = exchange.reachedAt();
+  if (reached && !reached->isLoopback()) return *reached;
+  return addressOf("auto");
+}
+
+// Where a rank listens and its card.
+Result<Parts> exchangeCards(Exchange& exchange, const Address& at, Bytes card, const Deadline& deadline,
+                            std::vector<Address>& addresses) {
+  Writer writer;
+  writeAddress(writer, at);
+  writer.append(card.data(), card.size());
+  SC_TRY(Parts parts, exchange.allgather(writer.bytes(), deadline));
+  for (auto& part : parts) {
+    Reader reader(part);
+    SC_TRY(const Address address, readAddress(reader));
+    addresses.push_back(address);
+    part.erase(part.begin(), part.begin() + Address::kWireBytes);
+  }
+  return parts;
+}
+
+Result<Mesh> make(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline) {
+  Mesh mesh;
+  mesh.rank = exchange.rank();
+  mesh.ranks = exchange.ranks();
+  mesh.key = setup.key;
+  mesh.job = setup.job;
+  SC_TRY(const bool oneHost, onOneHost(exchange, deadline));
+  SC_TRY(const std::vector<std::byte> card, setup.card(oneHost));
+  SC_TRY(mesh.at, placeToListen(exchange, setup, oneHost));
+  SC_TRY(Fd listener, bindTo(mesh.at));
+  SC_TRY(listen(listener, kBacklog));
+  SC_TRY(const Address at, localAddress(listener));
+  std::vector<Address> addresses;
+  SC_TRY(mesh.cards, exchangeCards(exchange, at, card, deadline, addresses));
+  const Identity self{setup.key, setup.job, Purpose::kMesh, mesh.rank, mesh.ranks};
+  SC_TRY(mesh.links, Connecting(exchange, std::move(listener), self, std::move(addresses)).run(deadline));
+  SC_TRY(const Parts ready, exchange.allgather({}, deadline));
+  return mesh;
+}
+
+}  // namespace
+
+Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline) {
+  SC_TRY(cryptoReady());
+  auto made = make(exchange, setup, deadline);
+  if (made.ok()) return made;
+  const Status failed = made.takeStatus();
+  exchange.giveUp(failed.failure());
+  return Status(failed.failure());
+}
+
+Result<Agreed> drawTogether(Exchange& exchange, const Deadline& deadline) {
+  SC_TRY(cryptoReady());
+  std::array<std::byte, kKeyBytes> drawn;
+  const Wiping drawnWiped(drawn);
+  fillRandom(drawn);
+  SC_TRY(Parts all, exchange.allgather(drawn, deadline));
+  std::vector<std::byte> together(all.size() * kKeyBytes);
+  const Wiping togetherWiped(together);
+  size_t wrong = kKeyBytes;
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].size() == kKeyBytes)
+      std::ranges::copy(all[r], together.begin() + static_cast<ptrdiff_t>(r * kKeyBytes));
+    else
+      wrong = all[r].size();
+    wipe(all[r]);
+  }
+  if (wrong != kKeyBytes) return fail(sparsecollCorrupted, "a secret of {} bytes", wrong);
+  const Key root = deriveKey(Key(), "sparsecoll drawn together", together);
+  Agreed made{deriveKey(root, "sparsecoll key", {}), {}};
+  const Key job = deriveKey(root, "sparsecoll job", {});
+  std::copy_n(job.bytes().begin(), made.job.size(), made.job.begin());
+  return made;
+}
+
+}  // namespace sparsecoll::bootstrap

@@ -1,0 +1,44 @@
+// A proven connection between every two ranks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transports/bootstrap/exchange.h"
+#include "transports/bootstrap/link.h"
+
+namespace sparsecoll::bootstrap {
+
+// What a group of ranks is made from.
+struct MeshSetup {
+  Key key;
+  JobId job{};
+  std::string interfaceName;  // to listen at; empty: loopback where all ranks share a host, else where they are reached
+  // What else this rank has to tell the others, once it is known whether all share a host.
+  std::function<Result<std::vector<std::byte>>(bool oneHost)> card;
+};
+
+struct Mesh {
+  int rank = 0;
+  int ranks = 1;
+  Key key;
+  JobId job{};
+  Address at;               // where this rank listened, port 0
+  std::vector<Link> links;  // by rank; the own one is not open
+  Parts cards;              // by rank
+};
+
+// Collective over the exchange's ranks. No listener is left when it returns. Errors: the exchange's, Timeout (names the
+// ranks that were not reached), PeerFailed, AuthFailed, InvalidArgument (interface), SystemError.
+Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline);
+
+// A key and a job of the ranks' own, for exchanges that have none: what all of them drew, together.
+struct Agreed {
+  Key key;
+  JobId job{};
+};
+Result<Agreed> drawTogether(Exchange& exchange, const Deadline& deadline);
+
+}  // namespace sparsecoll::bootstrap

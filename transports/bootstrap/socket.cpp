@@ -1,0 +1,132 @@
+#include "transports/bootstrap/socket.h"
+
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace sparsecoll::bootstrap {
+
+namespace {
+
+Status systemError(const char* call, const Address& address, int error) {
+  return fail(sparsecollSystemError, "{} {}: {}", call, address.text(), std::strerror(error));
+}
+
+Result<Fd> makeSocket(const Address& address) {
+  const SocketName name = address.name();
+  Fd made(::socket(name.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made.open()) return systemError("socket for", address, errno);
+  return made;
+}
+
+// Frames are small and answered.
+void sendAtOnce(const Fd& socket) {
+  const int yes = 1;
+  (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+bool tryAgain(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+}  // namespace
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this == &other) return *this;
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = std::exchange(other.fd_, -1);
+  return *this;
+}
+
+Fd::~Fd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<Fd> bindTo(const Address& address) {
+  SC_TRY(Fd made, makeSocket(address));
+  const SocketName name = address.name();
+  if (::bind(made.get(), name.get(), name.length) != 0) return systemError("bind to", address, errno);
+  return made;
+}
+
+Status listen(const Fd& bound, int backlog) {
+  if (::listen(bound.get(), backlog) == 0) return {};
+  return fail(sparsecollSystemError, "listen: {}", std::strerror(errno));
+}
+
+Result<Address> localAddress(const Fd& socket) {
+  SocketName name;
+  if (getsockname(socket.get(), name.room(), &name.length) != 0)
+    return fail(sparsecollSystemError, "getsockname: {}", std::strerror(errno));
+  return Address::of(name);
+}
+
+Arrival accept(const Fd& listener, Fd& into) {
+  for (;;) {
+    const int fd = accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      into = Fd(fd);
+      sendAtOnce(into);
+      return Arrival::kCame;
+    }
+    if (tryAgain(errno)) return Arrival::kNone;
+    if (errno != EINTR && errno != ECONNABORTED) return Arrival::kNoRoom;
+  }
+}
+
+Result<Fd> connectTo(const Address& address) {
+  SC_TRY(Fd made, makeSocket(address));
+  sendAtOnce(made);
+  const SocketName name = address.name();
+  if (::connect(made.get(), name.get(), name.length) != 0 && errno != EINPROGRESS && errno != EINTR)
+    return systemError("connect to", address, errno);
+  return made;
+}
+
+Status connected(const Fd& socket) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error == 0) return {};
+  return fail(sparsecollSystemError, "connect: {}", std::strerror(error));
+}
+
+size_t receive(const Fd& socket, std::span<std::byte> into, bool& closed) {
+  for (;;) {
+    const ssize_t got = recv(socket.get(), into.data(), into.size(), MSG_DONTWAIT);
+    if (got > 0) return static_cast<size_t>(got);
+    if (got < 0 && errno == EINTR) continue;
+    closed = closed || got == 0 || !tryAgain(errno);
+    return 0;
+  }
+}
+
+size_t send(const Fd& socket, std::span<const std::byte> from, bool& closed) {
+  for (;;) {
+    const ssize_t sent = ::send(socket.get(), from.data(), from.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) return static_cast<size_t>(sent);
+    if (errno == EINTR) continue;
+    closed = closed || !tryAgain(errno);
+    return 0;
+  }
+}
+
+Result<WakeUp> WakeUp::make() {
+  WakeUp made;
+  made.fd_ = Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!made.fd_.open()) return fail(sparsecollSystemError, "eventfd: {}", std::strerror(errno));
+  return made;
+}
+
+void WakeUp::wake() const {
+  const uint64_t one = 1;
+  (void)!::write(fd_.get(), &one, sizeof one);
+}
+
+void WakeUp::clear() const {
+  uint64_t count = 0;
+  (void)!::read(fd_.get(), &count, sizeof count);
+}
+
+}  // namespace sparsecoll::bootstrap

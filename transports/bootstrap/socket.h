@@ -1,0 +1,59 @@
+// Sockets that never block: what they cannot do now, poll tells when.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "core/status.h"
+#include "transports/bootstrap/address.h"
+
+namespace sparsecoll::bootstrap {
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd();
+
+  int get() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void close() { *this = Fd(); }
+
+ private:
+  int fd_ = -1;
+};
+
+// A port of its own at the address, which connections find once listen() was called. Errors: SystemError.
+Result<Fd> bindTo(const Address& address);
+Status listen(const Fd& bound, int backlog);
+Result<Address> localAddress(const Fd& socket);
+
+enum class Arrival { kNone, kCame, kNoRoom };  // kNoRoom: the process or the machine has no descriptors left
+Arrival accept(const Fd& listener, Fd& into);
+
+// Begins to connect. Errors: SystemError (at once, as a refusal on this machine is).
+Result<Fd> connectTo(const Address& address);
+// Once the socket can be written to. Errors: SystemError.
+Status connected(const Fd& socket);
+
+// Some bytes; 0: none now. closed: the other side has gone, one way or another.
+size_t receive(const Fd& socket, std::span<std::byte> into, bool& closed);
+size_t send(const Fd& socket, std::span<const std::byte> from, bool& closed);
+
+// Wakes a thread that waits for descriptors.
+class WakeUp {
+ public:
+  static Result<WakeUp> make();
+  int fd() const { return fd_.get(); }
+  void wake() const;
+  void clear() const;
+
+ private:
+  Fd fd_;
+};
+
+}  // namespace sparsecoll::bootstrap

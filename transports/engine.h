@@ -1,0 +1,33 @@
+// The engine of messages: ranks in any processes, over requests that a table of functions answers (sparsecollEngine_t).
+// The table is the caller's, or one of the library's own engines fills it in.
+#pragma once
+
+#include <memory>
+
+#include "core/kernels.h"
+#include "core/memory.h"
+#include "core/transport.h"
+#include "transports/engine/peer_watch.h"
+
+namespace sparsecoll::engine {
+
+// What a rank's engine stands on.
+struct Place {
+  int rank = 0;
+  int ranks = 1;
+  sparsecollTransport_t kind = sparsecollTransportEngine;
+  std::shared_ptr<Kernels> kernels;      // of the vectors
+  std::shared_ptr<MemoryBudget> budget;  // of the engine's own memory
+  uint64_t abortTimeoutMs = 0;           // for the table to give memory back
+};
+
+// Local: the first operation meets the peers. table: checked.
+// watch: nullptr if the engine has none; told when this rank leaves or aborts, and gone before the table is released.
+// Errors: Unsupported, OutOfMemory.
+Result<std::unique_ptr<Transport>> makeTransport(const Place& place, const sparsecollEngine_t& table,
+                                                 std::unique_ptr<PeerWatch> watch);
+
+// From now on the table is released with the transport; until then it is its maker's.
+void takeOver(Transport& transport);
+
+}  // namespace sparsecoll::engine

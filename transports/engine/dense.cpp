@@ -1,0 +1,265 @@
+#include "transports/engine/dense.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/numeric.h"
+
+namespace sparsecoll::engine {
+
+namespace {
+
+constexpr uint64_t kStagingBytes = 4u << 20;
+constexpr uint64_t kLongestSegment = 128u << 10;
+constexpr uint64_t kShortestSegment = 4u << 10;
+constexpr int kManyRanks = 128;  // from here on a window of one segment keeps a rank busy
+
+}  // namespace
+
+DenseSum::DenseSum(State& state, Exchange& exchange)
+    : state_(state),
+      exchange_(exchange),
+      rank_(state.place.rank),
+      ranks_(state.place.ranks),
+      windows_(ranks_ >= kManyRanks ? 1 : kMostWindows),
+      pairs_(static_cast<size_t>(ranks_)),
+      sumSending_(windows_),
+      in_(static_cast<size_t>(ranks_)) {}
+
+Status DenseSum::open() {
+  if (ranks_ == 1) return {};
+  const uint64_t places = windows_ * (kUses * static_cast<uint64_t>(ranks_) + 1);
+  segmentBytes_ = kLongestSegment;
+  while (segmentBytes_ > kShortestSegment && places * segmentBytes_ > kStagingBytes) segmentBytes_ /= 2;
+  SC_TRY(staging_, state_.place.kernels->allocate(places * segmentBytes_, state_.place.budget));
+  return {};
+}
+
+DenseSum::Range DenseSum::partOf(int rank) const {
+  const auto ranks = static_cast<uint64_t>(ranks_);
+  const uint64_t length = alignUp((args_.n + ranks - 1) / ranks, 64);
+  const uint64_t begin = std::min(args_.n, length * static_cast<uint64_t>(rank));
+  return {begin, std::min(args_.n, begin + length)};
+}
+
+uint64_t DenseSum::segmentsOf(int rank) const {
+  const Range part = partOf(rank);
+  const uint64_t length = segmentBytes_ / elementBytes(args_.type);
+  return (part.end - part.begin + length - 1) / length;
+}
+
+DenseSum::Range DenseSum::segmentOf(int rank, uint64_t segment) const {
+  const Range part = partOf(rank);
+  const uint64_t length = segmentBytes_ / elementBytes(args_.type);
+  return {part.begin + segment * length, std::min(part.end, part.begin + (segment + 1) * length)};
+}
+
+std::byte* DenseSum::place(int peer, Use use, uint64_t segment) const {
+  const uint64_t index = (static_cast<uint64_t>(peer) * kUses + use) * windows_ + segment % windows_;
+  return staging_.as<>() + index * segmentBytes_;
+}
+
+std::byte* DenseSum::sumPlace(uint64_t segment) const { return place(ranks_, kContribution, segment); }
+
+Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, Stream stream) {
+  args_ = args;
+  stream_ = stream;
+  sequence_ = operation.sequence;
+  nonFinite_ = 0;
+  summed_ = 0;
+  byEngine_ = false;
+  if (ranks_ == 1) {
+    reshape(args.in, args.out, args.n, args.inputScale, args.finish, args.accumulate, &nonFinite_);
+    return {};
+  }
+  count(operation);
+  for (int peer = 0; peer < ranks_; ++peer) {
+    Pair& with = pair(peer);
+    with.posted = with.arrived = with.sent = with.sumsPosted = with.sumsTaken = 0;
+    with.segments = peer == rank_ ? 0 : segmentsOf(peer);
+  }
+  if (!state_.port.sums()) return {};
+  pieceAt_ = 0;
+  alike_ = alike;
+  const Status started = startPiece();
+  if (started.result() == sparsecollUnsupported) return {};
+  byEngine_ = true;
+  return Status(started.failure());
+}
+
+void DenseSum::count(Operation& operation) const {
+  const Range part = partOf(rank_);
+  const uint64_t own = part.end - part.begin;
+  const uint64_t bytes = (args_.n - own + own * static_cast<uint64_t>(ranks_ - 1)) * elementBytes(args_.type);
+  operation.sentBytes += bytes;
+  operation.receivedBytes += bytes;
+}
+
+void DenseSum::reshape(const void* in, void* out, uint64_t n, double scale, const Finish& finish, bool accumulate,
+                       uint32_t* nonFinite) {
+  const std::array<const void*, 1> from = {in};
+  const std::array<void*, 1> to = {out};
+  state_.place.kernels->denseSum({from, to, args_.type, n, scale, finish, accumulate, nonFinite}, stream_);
+}
+
+Result<bool> DenseSum::proceed(bool& moved) {
+  if (ranks_ == 1) return true;
+  SC_TRY(moved, exchange_.work());
+  SC_TRY(exchange_.lookAround(moved));
+  if (byEngine_) return proceedPiece(moved);
+  bool finished = true;
+  for (int step = 1; step < ranks_; ++step) SC_TRY(serve((rank_ + step) % ranks_, moved));
+  SC_TRY(sumOwn(moved));
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_ || over(peer)) continue;
+    finished = false;
+    SC_TRY(exchange_.check(peer));
+  }
+  return finished && summed_ == segmentsOf(rank_);
+}
+
+bool DenseSum::over(int peer) const {
+  const Pair& with = pairs_[static_cast<size_t>(peer)];
+  return with.sent == with.segments && with.sumsTaken == with.segments && with.arrived == segmentsOf(rank_);
+}
+
+Status DenseSum::serve(int peer, bool& moved) {
+  SC_TRY(post(peer, moved));
+  Pair& with = pair(peer);
+  const uint64_t element = elementBytes(args_.type);
+  for (; with.arrived < with.posted; ++with.arrived) {
+    Arrival& next = with.contributions[with.arrived % windows_];
+    const Outcome outcome = state_.port.test(next);
+    if (outcome == Outcome::kUnderWay) break;
+    if (outcome == Outcome::kFailed) return state_.port.unreachable(peer);
+    const Range segment = segmentOf(rank_, with.arrived);
+    if (next.bytes() != (segment.end - segment.begin) * element)
+      return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes for a part of a dense sum", peer, next.bytes());
+    moved = true;
+  }
+  for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0; ++with.sent) {
+    const Range segment = segmentOf(peer, with.sent);
+    const uint64_t bytes = (segment.end - segment.begin) * element;
+    std::byte* const from = place(peer, kOwnContribution, with.sent);
+    std::memcpy(from, static_cast<const std::byte*>(args_.in) + segment.begin * element, bytes);
+    SC_TRY(state_.port.send(peer, kContributions, from, bytes, sequence_, &with.sending[with.sent % windows_]));
+    moved = true;
+  }
+  return takeSums(peer, moved);
+}
+
+// Receives for what may come, as many as there is room for.
+Status DenseSum::post(int peer, bool& moved) {
+  Pair& with = pair(peer);
+  const uint64_t own = segmentsOf(rank_);
+  for (; with.posted < std::min(own, summed_ + windows_); ++with.posted, moved = true)
+    SC_TRY(state_.port.receive(with.contributions[with.posted % windows_], peer, kContributions,
+                               place(peer, kContribution, with.posted), segmentBytes_));
+  for (; with.sumsPosted < std::min(with.segments, with.sumsTaken + windows_); ++with.sumsPosted, moved = true)
+    SC_TRY(state_.port.receive(with.sums[with.sumsPosted % windows_], peer, kSums, place(peer, kSumOf, with.sumsPosted),
+                               segmentBytes_));
+  return {};
+}
+
+Status DenseSum::takeSums(int peer, bool& moved) {
+  Pair& with = pair(peer);
+  const uint64_t element = elementBytes(args_.type);
+  for (; with.sumsTaken < with.sumsPosted; ++with.sumsTaken) {
+    Arrival& next = with.sums[with.sumsTaken % windows_];
+    const Outcome outcome = state_.port.test(next);
+    if (outcome == Outcome::kUnderWay) break;
+    if (outcome == Outcome::kFailed) return state_.port.unreachable(peer);
+    const Range segment = segmentOf(peer, with.sumsTaken);
+    const uint64_t length = segment.end - segment.begin;
+    if (next.bytes() != length * element)
+      return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes of a dense sum", peer, next.bytes());
+    reshape(place(peer, kSumOf, with.sumsTaken), static_cast<std::byte*>(args_.out) + segment.begin * element, length,
+            1, {}, args_.accumulate, &nonFinite_);
+    moved = true;
+  }
+  return {};
+}
+
+// This rank's part: a segment is summed once everybody's contribution is there, and sent to all.
+Status DenseSum::sumOwn(bool& moved) {
+  const uint64_t element = elementBytes(args_.type);
+  const uint64_t own = segmentsOf(rank_);
+  for (; summed_ < own && sumSending_[summed_ % windows_] == 0; ++summed_) {
+    for (int peer = 0; peer < ranks_; ++peer)
+      if (peer != rank_ && pair(peer).arrived <= summed_) return {};
+    const Range segment = segmentOf(rank_, summed_);
+    const uint64_t length = segment.end - segment.begin;
+    for (int peer = 0; peer < ranks_; ++peer) in_[static_cast<size_t>(peer)] = place(peer, kContribution, summed_);
+    in_[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(args_.in) + segment.begin * element;
+    const std::array<void*, 1> to = {sumPlace(summed_)};
+    state_.place.kernels->denseSum({in_, to, args_.type, length, args_.inputScale, args_.finish, false, nullptr},
+                                   stream_);
+    reshape(to[0], static_cast<std::byte*>(args_.out) + segment.begin * element, length, 1, {}, args_.accumulate,
+            &nonFinite_);
+    for (int step = 1; step < ranks_; ++step)
+      SC_TRY(state_.port.send((rank_ + step) % ranks_, kSums, sumPlace(summed_), length * element, sequence_,
+                              &sumSending_[summed_ % windows_]));
+    moved = true;
+  }
+  return {};
+}
+
+// The engine sums a piece at a time: where out keeps what it holds, beside it.
+Status DenseSum::startPiece() {
+  const uint64_t element = elementBytes(args_.type);
+  const uint64_t most = args_.accumulate ? staging_.bytes() : SPARSECOLL_ENGINE_MESSAGE_BYTES;
+  pieceLength_ = std::min(args_.n - pieceAt_, most / element);
+  const auto* in = static_cast<const std::byte*>(args_.in) + pieceAt_ * element;
+  auto* const out = static_cast<std::byte*>(args_.out) + pieceAt_ * element;
+  std::byte* const to = args_.accumulate ? staging_.as<>() : out;
+  if (args_.accumulate || args_.inputScale != 1 || (!alike_ && in != out)) {
+    reshape(in, to, pieceLength_, args_.inputScale, {}, false, nullptr);
+    in = to;
+  }
+  return state_.port.startSum(in, to, pieceLength_, args_.type);
+}
+
+Result<bool> DenseSum::proceedPiece(bool& moved) {
+  const Outcome outcome = state_.port.testSum();
+  if (outcome == Outcome::kFailed) return fail(sparsecollSystemError, "the engine's sum failed");
+  if (outcome == Outcome::kUnderWay) return false;
+  moved = true;
+  auto* const out = static_cast<std::byte*>(args_.out) + pieceAt_ * elementBytes(args_.type);
+  const std::byte* const sum = args_.accumulate ? staging_.as<>() : out;
+  const bool plain = args_.finish.divisor == 1 && args_.finish.scale == 1 && args_.nonFinite == nullptr;
+  if (args_.accumulate || !plain) reshape(sum, out, pieceLength_, 1, args_.finish, args_.accumulate, &nonFinite_);
+  pieceAt_ += pieceLength_;
+  if (pieceAt_ == args_.n) return true;
+  SC_TRY(startPiece());
+  return false;
+}
+
+Status DenseSum::timeout() const {
+  if (byEngine_) return fail(sparsecollTimeout, "the engine's sum has not ended in time");
+  Text<128> missing;
+  int first = -1;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_ || over(peer)) continue;
+    if (first < 0) first = peer;
+    missing.append("{}{}", missing.empty() ? "" : ", ", peer);
+  }
+  return failBy(first, sparsecollTimeout, "the dense sum misses something from rank(s) {}", missing);
+}
+
+void DenseSum::end() {
+  if (args_.nonFinite != nullptr) *args_.nonFinite = nonFinite_ != 0;
+  args_ = {};
+}
+
+void DenseSum::close() {
+  for (Pair& with : pairs_)
+    for (uint32_t window = 0; window < windows_; ++window) {
+      if (with.contributions[window].posted()) state_.port.abandon(with.contributions[window]);
+      if (with.sums[window].posted()) state_.port.abandon(with.sums[window]);
+    }
+  state_.port.expectRetirement();
+  state_.port.retire(std::move(staging_));
+}
+
+}  // namespace sparsecoll::engine

@@ -1,0 +1,83 @@
+// The dense sum over messages. Each rank owns a part of the vector: all send it their contribution to the part, it sums
+// them in rank order, and sends the sum to all. That is what a ring sends, in two steps instead of 2 (P - 1), with one
+// rounding of each sum, and the same bits as when ranks share memory. Parts go through in segments, a few at a time, so
+// that both directions of the links and the arithmetic overlap. Where the engine sums on its own, it does.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transports/engine/exchange.h"
+
+namespace sparsecoll::engine {
+
+class DenseSum {
+ public:
+  DenseSum(State& state, Exchange& exchange);
+
+  Status open();
+  // After the ranks have met in the operation. alike: all of them sum in place, or none: engines may need that.
+  Status start(Operation& operation, const DenseArgs& args, bool alike, Stream stream);
+  // As Exchange::proceed.
+  Result<bool> proceed(bool& moved);
+  Status timeout() const;
+  // Neither the caller's vectors nor args are used any more, but by the engine's own sum after an error.
+  void end();
+  void close();
+
+ private:
+  static constexpr uint32_t kMostWindows = 4;  // segments under way between two ranks, in each direction
+
+  // What goes on between this rank and another. Segments are counted from 0 in each of the two parts.
+  struct Pair {
+    Arrival contributions[kMostWindows], sums[kMostWindows];
+    uint32_t sending[kMostWindows] = {};  // contributions under way from each window
+    uint64_t posted = 0, arrived = 0;     // contributions of the peer to this rank's part
+    uint64_t sent = 0;                    // contributions of this rank to the peer's part
+    uint64_t sumsPosted = 0, sumsTaken = 0;
+    uint64_t segments = 0;  // of the peer's part
+  };
+  struct Range {
+    uint64_t begin, end;
+  };
+
+  Pair& pair(int peer) { return pairs_[static_cast<size_t>(peer)]; }
+  Range partOf(int rank) const;
+  Range segmentOf(int rank, uint64_t segment) const;
+  uint64_t segmentsOf(int rank) const;
+  enum Use : uint64_t { kContribution, kOwnContribution, kSumOf, kUses };
+  std::byte* place(int peer, Use use, uint64_t segment) const;
+  std::byte* sumPlace(uint64_t segment) const;
+
+  Status serve(int peer, bool& moved);
+  Status post(int peer, bool& moved);
+  Status takeSums(int peer, bool& moved);
+  Status sumOwn(bool& moved);
+  bool over(int peer) const;
+
+  Status startPiece();
+  Result<bool> proceedPiece(bool& moved);
+  void reshape(const void* in, void* out, uint64_t n, double scale, const Finish& finish, bool accumulate,
+               uint32_t* nonFinite);
+  void count(Operation& operation) const;
+
+  State& state_;
+  Exchange& exchange_;
+  const int rank_, ranks_;
+  const uint32_t windows_;
+  uint64_t segmentBytes_ = 0;
+  Buffer staging_;
+  std::vector<Pair> pairs_;
+  std::vector<uint32_t> sumSending_;
+  uint64_t summed_ = 0;  // of this rank's segments
+  DenseArgs args_;
+  Stream stream_;
+  uint64_t sequence_ = 0;
+  uint32_t nonFinite_ = 0;
+  std::vector<const void*> in_;
+  bool byEngine_ = false;
+  bool alike_ = true;
+  uint64_t pieceAt_ = 0, pieceLength_ = 0;  // of the engine's own sum
+};
+
+}  // namespace sparsecoll::engine

@@ -1,0 +1,262 @@
+#include "transports/engine/exchange.h"
+
+#include <algorithm>
+
+namespace sparsecoll::engine {
+
+namespace {
+
+constexpr uint64_t kGraceMs = 1000;  // for what a peer sent before it left
+
+Status inAnotherOperation(int peer) {
+  return disagree(peer, "order", "rank {} is in another operation, or in this one with another density", peer);
+}
+
+}  // namespace
+
+Exchange::Exchange(State& state, std::unique_ptr<PeerWatch> watch)
+    : state_(state), watch_(std::move(watch)), rank_(state.place.rank), ranks_(state.place.ranks) {
+  awaited_.resize(static_cast<size_t>(ranks_));
+}
+
+Status Exchange::open() {
+  if (ranks_ == 1) return {};
+  const auto ranks = static_cast<uint64_t>(ranks_);
+  const Place& place = state_.place;
+  slotUses_.resize(2 * ranks + kOwnSlots);
+  SC_TRY(slots_, place.kernels->allocate(slotUses_.size() * kSlotBytes, place.budget));
+  SC_TRY(Buffer received, place.kernels->allocate(2 * ranks * kSlotBytes, place.budget));
+  return state_.lanes.open(std::move(received));
+}
+
+void Exchange::begin(const Operation& operation) {
+  current_ = operation.sequence;
+  plan_ = operation.plan;
+  round_ = 0;
+}
+
+Status Exchange::greet() {
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_) continue;
+    state_.lanes.look(peer, current_);
+    if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
+    if (const SlipKind notice = state_.lanes.noticeOf(peer); notice != SlipKind::kFrame) return gone(peer, notice);
+  }
+  return {};
+}
+
+void Exchange::start(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+  plan_ = operation.plan;
+  round_ = operation.round;
+  out_ = out;
+  in_ = in;
+  sent_ = 0;
+  missing_ = in.size();
+  for (const Incoming& message : in) {
+    awaited(message.peer).stage = Stage::kSlip;
+    awaited(message.peer).grace.reset();
+  }
+}
+
+Result<bool> Exchange::proceed(bool& moved) {
+  SC_TRY(moved, work());
+  SC_TRY(lookAround(moved));
+  for (Incoming& message : in_) SC_TRY(take(message, moved));
+  while (sent_ < out_.size()) {
+    const int peer = out_[sent_].peer;
+    if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
+    SC_TRY(const bool posted, post(out_[sent_]));
+    if (!posted) break;
+    ++sent_;
+    moved = true;
+  }
+  if (missing_ != 0 || sent_ != out_.size()) return false;
+  in_ = {};
+  out_ = {};
+  return true;
+}
+
+// The engine's turn.
+Result<bool> Exchange::work() {
+  SC_TRY(const bool moved, state_.port.progress());
+  for (int peer = state_.port.takeFailedPeer(); peer >= 0; peer = state_.port.takeFailedPeer()) {
+    state_.lanes.takeDown(peer, state_.port.unreachable(peer));
+    state_.port.giveUp(peer);
+  }
+  return moved;
+}
+
+// One lane that nothing is missing from: it may hold what is left of another operation, or tell that this one is given
+// up.
+Status Exchange::lookAround(bool& moved) {
+  around_ = (around_ + 1) % ranks_;
+  if (around_ == rank_ || awaited(around_).stage != Stage::kDone) return {};
+  moved = state_.lanes.look(around_, current_) || moved;
+  const Slip* const slip = state_.lanes.head(around_);
+  if (slip == nullptr || slip->sequence != current_) return {};
+  if (slip->kind == SlipKind::kRefuse) return Status(failureOf(state_.lanes.slotOf(around_), around_));
+  if (slip->plan != plan_ || slip->round < round_) return inAnotherOperation(around_);
+  return {};
+}
+
+Status Exchange::take(Incoming& message, bool& moved) {
+  const int peer = message.peer;
+  Awaited& from = awaited(peer);
+  if (from.stage == Stage::kSlip) {
+    moved = state_.lanes.look(peer, current_) || moved;
+    if (const Slip* const slip = state_.lanes.head(peer); slip != nullptr && slip->sequence >= current_) {
+      moved = true;
+      SC_TRY(takeSlip(message, *slip));
+    }
+  }
+  if (from.stage == Stage::kFrame) {
+    const Outcome outcome = state_.port.test(from.frame);
+    if (outcome == Outcome::kFailed) state_.lanes.takeDown(peer, state_.port.unreachable(peer));
+    if (outcome == Outcome::kDone) {
+      moved = true;
+      from.stage = Stage::kDone;
+      --missing_;
+      if (from.frame.bytes() != message.bytes)
+        return failBy(peer, sparsecollCorrupted, "{} bytes came from rank {} for a frame of {}", from.frame.bytes(),
+                      peer, message.bytes);
+    }
+  }
+  return from.stage == Stage::kDone ? Status() : check(peer);
+}
+
+// The slip is of this operation or a later one.
+Status Exchange::takeSlip(Incoming& message, const Slip& slip) {
+  const int peer = message.peer;
+  if (slip.sequence > current_) return disagree(peer, "order", "rank {} has left the operation for a later one", peer);
+  const std::byte* const slot = state_.lanes.slotOf(peer);
+  if (slip.kind == SlipKind::kRefuse) return Status(failureOf(slot, peer));
+  if (slip.plan != plan_ || slip.round != round_) return inAnotherOperation(peer);
+  if (slip.bytes > message.capacity)
+    return failBy(peer, sparsecollCorrupted, "rank {} sends a frame of {} bytes, the capacity is {}", peer, slip.bytes,
+                  message.capacity);
+  Awaited& from = awaited(peer);
+  message.frame = message.landing;
+  message.bytes = slip.bytes;
+  if (slip.inside != 0) {
+    std::memcpy(message.landing, slot + sizeof(Slip), slip.bytes);
+    from.stage = Stage::kDone;
+    --missing_;
+  } else {
+    SC_TRY(state_.port.receive(from.frame, peer, kFrames, message.landing, slip.bytes));
+    from.stage = Stage::kFrame;
+  }
+  state_.lanes.advance(peer);
+  return {};
+}
+
+Status Exchange::check(int peer) {
+  if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
+  if (state_.lanes.noticeOf(peer) == SlipKind::kAbort) return gone(peer, SlipKind::kAbort);
+  if (watch_ == nullptr) return {};
+  const PeerState now = watch_->stateOf(peer);
+  if (now == PeerState::kHere) return {};
+  std::optional<Deadline>& grace = awaited(peer).grace;
+  if (!grace) {
+    grace = Deadline::in(now == PeerState::kLeft ? kGraceMs : 0);
+    return {};
+  }
+  if (!grace->expired()) return {};
+  state_.lanes.takeDown(peer, failBy(peer, sparsecollPeerFailed, "rank {}: {}", peer, watch_->reasonOf(peer)));
+  state_.port.giveUp(peer);
+  return state_.lanes.whyDown(peer);
+}
+
+// False: no slot is free yet.
+Result<bool> Exchange::post(const Outgoing& message) {
+  const size_t slots = slotUses_.size() - kOwnSlots;
+  size_t free = 0;
+  while (free < slots && slotUses_[(nextSlot_ + free) % slots] != 0) ++free;
+  if (free == slots) return false;
+  const size_t index = (nextSlot_ + free) % slots;
+  nextSlot_ = index + 1;
+  const uint64_t bytes = message.layout.usedBytes(readHeader(message.frame));
+  const auto inside = static_cast<uint32_t>(bytes <= kMostInside ? bytes : 0);
+  std::memcpy(slot(index) + sizeof(Slip), message.frame, inside);
+  seal({SlipKind::kFrame, round_, current_, plan_, bytes, inside, 0}, slot(index));
+  SC_TRY(state_.port.send(message.peer, kSlips, slot(index), sizeof(Slip) + inside, current_, &slotUses_[index]));
+  if (inside == 0) SC_TRY(state_.port.send(message.peer, kFrames, message.frame, bytes, current_));
+  return true;
+}
+
+void Exchange::giveUp() {
+  for (const Incoming& message : in_) {
+    Awaited& from = awaited(message.peer);
+    if (from.stage == Stage::kFrame) state_.port.abandon(from.frame);
+    from.stage = Stage::kDone;
+  }
+  in_ = {};
+  out_ = {};
+}
+
+Status Exchange::timeout() const {
+  Text<128> missing;
+  int first = -1;
+  for (const Incoming& message : in_) {
+    if (awaited_[static_cast<size_t>(message.peer)].stage == Stage::kDone) continue;
+    if (first < 0) first = message.peer;
+    missing.append("{}{}", missing.empty() ? "" : ", ", message.peer);
+  }
+  if (first >= 0) return failBy(first, sparsecollTimeout, "nothing came in time from rank(s) {}", missing);
+  const int slow = sent_ < out_.size() ? out_[sent_].peer : -1;
+  return failBy(slow, sparsecollTimeout, "rank {} takes no messages", slow);
+}
+
+Result<bool> Exchange::settle(uint64_t sequence, bool& moved) {
+  SC_TRY(moved, work());
+  const int slow = state_.port.sendingTo(sequence);
+  if (slow < 0) return true;
+  moved = state_.lanes.look(slow, current_) || moved;
+  if (!check(slow).ok()) state_.port.giveUp(slow);  // what it needs of this rank it has, or never will
+  return false;
+}
+
+void Exchange::refuse(const Operation& operation, const Failure& why) {
+  const size_t index = slotUses_.size() - kOwnSlots + operation.sequence % 2;
+  if (slotUses_[index] != 0) return;  // told already
+  const Refusal refusal = refusalOf(why);
+  std::memcpy(slot(index) + sizeof(Slip), &refusal, sizeof refusal);
+  seal({SlipKind::kRefuse, 0, operation.sequence, 0, 0, sizeof refusal, 0}, slot(index));
+  tell(index, sizeof(Slip) + sizeof refusal, kSlips);
+}
+
+void Exchange::farewell(bool aborted) {
+  if (told_ || ranks_ == 1) return;
+  told_ = true;
+  const size_t index = slotUses_.size() - 1;
+  seal({aborted ? SlipKind::kAbort : SlipKind::kLeave, 0, UINT64_MAX, 0, 0, 0, 0}, slot(index));
+  tell(index, sizeof(Slip), kNotices);
+  tell(index, sizeof(Slip), kSlips);
+}
+
+void Exchange::tell(size_t index, uint64_t bytes, Tag tag) {
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_ || hasEnded(peer)) continue;  // others may still listen, whatever is wrong with them
+    const Status sent = state_.port.send(peer, tag, slot(index), bytes, current_, &slotUses_[index]);
+    if (!sent.ok()) state_.lanes.takeDown(peer, sent);
+  }
+}
+
+bool Exchange::hasEnded(int peer) {
+  return state_.lanes.hasLeft(peer) || state_.lanes.noticeOf(peer) != SlipKind::kFrame ||
+         (watch_ != nullptr && watch_->stateOf(peer) == PeerState::kLost);
+}
+
+bool Exchange::telling() {
+  if (!told_ || slotUses_.back() == 0) return false;
+  for (int peer = 0; peer < ranks_; ++peer)
+    if (peer != rank_ && state_.port.isSending(peer, slotUses_.back()) && !hasEnded(peer)) return true;
+  return false;
+}
+
+void Exchange::close() {
+  giveUp();
+  state_.lanes.close();
+  state_.port.retire(std::move(slots_));
+}
+
+}  // namespace sparsecoll::engine

@@ -1,0 +1,86 @@
+// One operation on this rank: its rounds, and who is missing. All of it runs under the state's mutex, a look at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/transport.h"
+#include "transports/engine/state.h"
+
+namespace sparsecoll::engine {
+
+class Exchange {
+ public:
+  Exchange(State& state, std::unique_ptr<PeerWatch> watch);
+
+  Status open();
+  PeerWatch* watch() { return watch_.get(); }
+
+  // The operation that slips are compared with from now on.
+  void begin(const Operation& operation);
+  // Looks at all lanes. Errors: PeerFailed (a peer is down).
+  Status greet();
+
+  // A round's messages, which stay until it is over.
+  void start(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in);
+  // Moves what can be moved. Result: whether the round is over; moved: whether anything was. Errors: Mismatch,
+  // PeerFailed, Corrupted, SystemError.
+  Result<bool> proceed(bool& moved);
+  // The round is given up. What is still to come lands where it was meant to, or is dropped.
+  void giveUp();
+  // Who is missing.
+  Status timeout() const;
+
+  // Sends of operations up to this one. Result: whether none is under way any more. Errors: SystemError.
+  Result<bool> settle(uint64_t sequence, bool& moved);
+
+  // Tell all peers.
+  void refuse(const Operation& operation, const Failure& why);
+  void farewell(bool aborted);
+  bool telling();  // the farewell is still under way to a peer that listens
+
+  // Everything that the engine may still use goes to the port.
+  void close();
+
+  // For messages without slips. work and lookAround: the engine's turn, and one look at the lane of a peer that may
+  // have given up. check: of a peer that something is missing from. Errors: as proceed.
+  Result<bool> work();
+  Status lookAround(bool& moved);
+  Status check(int peer);
+
+ private:
+  static constexpr size_t kOwnSlots = 3;  // two refusals in turn, and the farewell
+  enum class Stage : uint8_t { kSlip, kFrame, kDone };
+  struct Awaited {
+    Stage stage = Stage::kDone;
+    Arrival frame;
+    std::optional<Deadline> grace;  // of a peer that is said to be gone, for what it has sent before
+  };
+
+  Awaited& awaited(int peer) { return awaited_[static_cast<size_t>(peer)]; }
+  std::byte* slot(size_t index) const { return slots_.as<>() + index * kSlotBytes; }
+  bool hasEnded(int peer);
+  Result<bool> post(const Outgoing& message);
+  Status take(Incoming& message, bool& moved);
+  Status takeSlip(Incoming& message, const Slip& slip);
+  void tell(size_t index, uint64_t bytes, Tag tag);
+
+  State& state_;
+  const std::unique_ptr<PeerWatch> watch_;
+  const int rank_, ranks_;
+  Buffer slots_;                    // of slips to be sent, two for each rank, and of the notices
+  std::vector<uint32_t> slotUses_;  // sends from each that are under way
+  size_t nextSlot_ = 0;
+  std::vector<Awaited> awaited_;
+  uint64_t current_ = 0, plan_ = 0;  // the operation's
+  uint32_t round_ = 0;
+  std::span<const Outgoing> out_;
+  std::span<Incoming> in_;
+  size_t sent_ = 0, missing_ = 0;
+  int around_ = 0;  // the peer that was looked at last though nothing is missing from it
+  bool told_ = false;
+};
+
+}  // namespace sparsecoll::engine

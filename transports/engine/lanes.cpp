@@ -1,0 +1,137 @@
+#include "transports/engine/lanes.h"
+
+#include <new>
+
+namespace sparsecoll::engine {
+
+// What is read and dropped.
+class Lanes::Waste final : public MemorySource {
+ public:
+  Result<void*> allocate(uint64_t) override { return fail(sparsecollInternalError, "waste is not allocated here"); }
+  void release(void* data, uint64_t) noexcept override { delete[] static_cast<std::byte*>(data); }
+};
+
+Lanes::Lanes(Port& port, int rank, int ranks)
+    : port_(port), rank_(rank), lanes_(static_cast<size_t>(ranks)), waste_(std::make_shared<Waste>()) {}
+
+Status Lanes::open(Buffer slots) {
+  slots_ = std::move(slots);
+  for (int peer = 0; peer < static_cast<int>(lanes_.size()); ++peer) {
+    if (peer == rank_) continue;
+    at(peer).slot = slots_.as<>() + static_cast<uint64_t>(peer) * kSlotBytes;
+    SC_TRY(port_.receive(at(peer).arrival, peer, kSlips, at(peer).slot, kSlotBytes));
+    SC_TRY(port_.receive(at(peer).notice, peer, kNotices, noticeSlot(peer), kSlotBytes));
+  }
+  return {};
+}
+
+std::byte* Lanes::noticeSlot(int peer) const {
+  return slots_.as<>() + (lanes_.size() + static_cast<size_t>(peer)) * kSlotBytes;
+}
+
+SlipKind Lanes::noticeOf(int peer) {
+  Lane& lane = at(peer);
+  if (!lane.notice.posted() || port_.test(lane.notice) != Outcome::kDone) return lane.noticed;
+  auto read = readSlip(noticeSlot(peer), lane.notice.bytes());
+  if (read.ok()) lane.noticed = read->kind;
+  return lane.noticed;
+}
+
+void Lanes::post(int peer) {
+  Lane& lane = at(peer);
+  if (lane.down) return;
+  const Status posted = port_.receive(lane.arrival, peer, kSlips, lane.slot, kSlotBytes);
+  if (!posted.ok()) takeDown(peer, posted);
+}
+
+void Lanes::takeDown(int peer, const Status& why) {
+  Lane& lane = at(peer);
+  if (lane.down) return;
+  lane.down = true;
+  lane.why = why.failure();
+  lane.why.peer = peer;
+}
+
+int Lanes::firstDown() const {
+  for (size_t peer = 0; peer < lanes_.size(); ++peer)
+    if (lanes_[peer].down) return static_cast<int>(peer);
+  return -1;
+}
+
+void Lanes::advance(int peer) {
+  at(peer).full = false;
+  post(peer);
+}
+
+bool Lanes::look(int peer, uint64_t current) {
+  Lane& lane = at(peer);
+  bool moved = false;
+  if (lane.arrival.posted()) moved = takeSlip(peer);
+  if (lane.full && !lane.dropping && lane.slip.sequence < current) {
+    drop(peer);
+    moved = true;
+  }
+  if (!lane.dropping) return moved;
+  const Outcome outcome = port_.test(lane.dropped);
+  if (outcome == Outcome::kUnderWay) return moved;
+  if (outcome == Outcome::kFailed) takeDown(peer, port_.unreachable(peer));
+  lane.dropping = false;
+  lane.waste.reset();
+  advance(peer);
+  return true;
+}
+
+// A slip may have come: reads it.
+bool Lanes::takeSlip(int peer) {
+  Lane& lane = at(peer);
+  const Outcome outcome = port_.test(lane.arrival);
+  if (outcome == Outcome::kUnderWay) return false;
+  if (outcome == Outcome::kFailed) {
+    takeDown(peer, port_.unreachable(peer));
+    return true;
+  }
+  auto read = readSlip(lane.slot, lane.arrival.bytes());
+  if (!read.ok()) {
+    takeDown(peer, read.takeStatus());
+    return true;
+  }
+  lane.slip = *read;
+  lane.left = lane.slip.kind == SlipKind::kLeave || lane.slip.kind == SlipKind::kAbort;
+  lane.full = !lane.left;
+  if (lane.left) takeDown(peer, gone(peer, lane.slip.kind));
+  return true;
+}
+
+void Lanes::drop(int peer) {
+  Lane& lane = at(peer);
+  const bool apart = lane.slip.kind == SlipKind::kFrame && lane.slip.inside == 0;
+  if (!apart) {
+    advance(peer);
+    return;
+  }
+  lane.waste.reset(new (std::nothrow) std::byte[lane.slip.bytes]);
+  if (lane.waste == nullptr) {
+    takeDown(peer, fail(sparsecollSystemError, "no memory to drop {} bytes of a given-up operation", lane.slip.bytes));
+    lane.full = false;
+    return;
+  }
+  const Status posted = port_.receive(lane.dropped, peer, kFrames, lane.waste.get(), lane.slip.bytes);
+  lane.dropping = posted.ok();
+  lane.full = posted.ok();
+  if (!posted.ok()) takeDown(peer, posted);
+}
+
+void Lanes::close() {
+  port_.expectRetirement();
+  port_.expectRetirement();
+  for (Lane& lane : lanes_) {
+    if (lane.arrival.posted()) port_.abandon(lane.arrival);
+    if (lane.notice.posted()) port_.abandon(lane.notice);
+    if (!lane.dropping) continue;
+    port_.abandon(lane.dropped);
+    port_.retire(Buffer(lane.waste.release(), lane.slip.bytes, waste_, nullptr));
+  }
+  port_.retire(std::move(slots_));
+}
+
+}  // namespace sparsecoll::engine

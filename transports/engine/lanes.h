@@ -1,0 +1,73 @@
+// What comes from the peers, one slip at a time from each. A slip stays at the head of its lane until the round that it
+// belongs to takes it; what is left of operations that this rank has given up is read and dropped on the way.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/memory.h"
+#include "transports/engine/port.h"
+#include "transports/engine/slip.h"
+
+namespace sparsecoll::engine {
+
+class Lanes {
+ public:
+  Lanes(Port& port, int rank, int ranks);
+
+  // slots: two for each rank, for its slips and its notice. Posts the receives for them. Errors: PeerFailed.
+  Status open(Buffer slots);
+
+  // Looks at a peer's lane, and drops what belongs to operations before `current`. Returns whether something has moved.
+  bool look(int peer, uint64_t current);
+  // The slip at the head, or nullptr.
+  const Slip* head(int peer) const { return at(peer).full ? &at(peer).slip : nullptr; }
+  const std::byte* slotOf(int peer) const { return at(peer).slot; }
+  // The slip at the head has been read: the next one may come.
+  void advance(int peer);
+
+  // Nothing comes from the peer any more, and why. The first reason stays.
+  bool isDown(int peer) const { return at(peer).down; }
+  Status whyDown(int peer) const { return Status(at(peer).why); }
+  void takeDown(int peer, const Status& why);
+  // The peer has said so itself.
+  bool hasLeft(int peer) const { return at(peer).left; }
+  // What the peer says of its end, though there may be slips from before it: kLeave, kAbort, or kFrame for nothing.
+  SlipKind noticeOf(int peer);
+  int firstDown() const;
+
+  // Of the communicator's end: the receives that wait are given up.
+  void close();
+
+ private:
+  class Waste;
+  struct Lane {
+    Arrival arrival;
+    std::byte* slot = nullptr;
+    Slip slip{};
+    bool full = false;
+    bool dropping = false;  // the slip's frame, which comes apart, goes to waste
+    bool down = false, left = false;
+    Arrival notice;
+    SlipKind noticed = SlipKind::kFrame;
+    Arrival dropped;
+    std::unique_ptr<std::byte[]> waste;
+    Failure why;
+  };
+
+  Lane& at(int peer) { return lanes_[static_cast<size_t>(peer)]; }
+  const Lane& at(int peer) const { return lanes_[static_cast<size_t>(peer)]; }
+  std::byte* noticeSlot(int peer) const;
+  void post(int peer);
+  bool takeSlip(int peer);
+  void drop(int peer);
+
+  Port& port_;
+  const int rank_;
+  std::vector<Lane> lanes_;
+  const std::shared_ptr<MemorySource> waste_;
+  Buffer slots_;
+};
+
+}  // namespace sparsecoll::engine

@@ -1,0 +1,199 @@
+#include "transports/engine/port.h"
+
+#include <algorithm>
+
+#include "core/patience.h"
+
+namespace sparsecoll::engine {
+
+bool Port::good(int code, const char* function) {
+  if (code == 0) return true;
+  lastCode_ = code;
+  lastFunction_ = function;
+  return false;
+}
+
+Status Port::unreachable(int peer) const {
+  return failBy(peer, sparsecollPeerFailed, "rank {} cannot be reached: the engine's {} returned {}", peer,
+                lastFunction_, lastCode_);
+}
+
+Status Port::send(int peer, Tag tag, const std::byte* data, uint64_t bytes, uint64_t sequence, uint32_t* count) {
+  do {
+    const uint64_t piece = std::min<uint64_t>(bytes, SPARSECOLL_ENGINE_MESSAGE_BYTES);
+    underWay_.reserve(underWay_.size() + 1);
+    void* request = nullptr;
+    if (!good(table_.isend(table_.user, peer, tag, data, piece, &request), "isend")) return unreachable(peer);
+    underWay_.push_back({request, peer, data, piece, sequence, count, false});
+    if (count != nullptr) ++*count;
+    data += piece;
+    bytes -= piece;
+  } while (bytes != 0);
+  return {};
+}
+
+Status Port::receive(Arrival& arrival, int peer, Tag tag, std::byte* data, uint64_t capacity) {
+  arrival.peer_ = peer;
+  arrival.pieces_.clear();
+  arrival.done_ = 0;
+  arrival.bytes_ = 0;
+  do {
+    const uint64_t piece = std::min<uint64_t>(capacity, SPARSECOLL_ENGINE_MESSAGE_BYTES);
+    arrival.pieces_.reserve(arrival.pieces_.size() + 1);
+    void* request = nullptr;
+    if (!good(table_.irecv(table_.user, peer, tag, data, piece, &request), "irecv")) return unreachable(peer);
+    arrival.pieces_.push_back({request, data, piece});
+    data += piece;
+    capacity -= piece;
+  } while (capacity != 0);
+  return {};
+}
+
+Outcome Port::look(void** request, uint64_t* bytes) {
+  int done = 0;
+  size_t received = 0;
+  if (!good(table_.test(table_.user, request, &done, &received), "test")) return Outcome::kFailed;
+  if (done == 0) return Outcome::kUnderWay;
+  *bytes = received;
+  return Outcome::kDone;
+}
+
+Outcome Port::test(Arrival& arrival) {
+  while (arrival.done_ < arrival.pieces_.size()) {
+    Arrival::Piece& piece = arrival.pieces_[arrival.done_];
+    uint64_t bytes = 0;
+    const Outcome outcome = look(&piece.request, &bytes);
+    if (outcome == Outcome::kUnderWay) return outcome;
+    ++arrival.done_;
+    if (outcome == Outcome::kFailed || bytes > piece.bytes) {
+      abandon(arrival);
+      return Outcome::kFailed;
+    }
+    arrival.bytes_ += bytes;
+  }
+  arrival.pieces_.clear();
+  sweep();
+  return Outcome::kDone;
+}
+
+void Port::abandon(Arrival& arrival) {
+  for (; arrival.done_ < arrival.pieces_.size(); ++arrival.done_) {
+    const Arrival::Piece& piece = arrival.pieces_[arrival.done_];
+    underWay_.push_back({piece.request, arrival.peer_, piece.data, piece.bytes, UINT64_MAX, nullptr, false});
+  }
+  arrival.pieces_.clear();
+}
+
+void Port::giveUp(UnderWay& one) {
+  if (one.givenUp) return;
+  one.givenUp = true;
+  (void)good(table_.cancel(table_.user, &one.request), "cancel");
+}
+
+void Port::giveUp(int peer) {
+  for (UnderWay& one : underWay_)
+    if (one.peer == peer && one.sequence != UINT64_MAX) giveUp(one);
+}
+
+Status Port::startSum(const void* in, void* out, uint64_t count, sparsecollDataType_t type) {
+  const int code = table_.iallreduce(table_.user, in, out, count, type, sparsecollSum, &sum_);
+  if (code == sparsecollUnsupported) return unsupported("the engine does not sum type {}", int{type});
+  if (!good(code, "iallreduce")) return fail(sparsecollSystemError, "the engine's iallreduce returned {}", code);
+  summing_ = true;
+  return {};
+}
+
+Outcome Port::testSum() {
+  uint64_t bytes = 0;
+  const Outcome outcome = look(&sum_, &bytes);
+  summing_ = outcome == Outcome::kUnderWay;
+  return outcome;
+}
+
+Result<bool> Port::progress() {
+  if (table_.progress != nullptr && !good(table_.progress(table_.user), "progress"))
+    return fail(sparsecollSystemError, "the engine's progress returned {}", lastCode_);
+  const size_t before = underWay_.size();
+  for (size_t i = 0; i < underWay_.size();) {
+    UnderWay& one = underWay_[i];
+    uint64_t bytes = 0;
+    const Outcome outcome = look(&one.request, &bytes);
+    if (outcome == Outcome::kUnderWay) {
+      ++i;
+      continue;
+    }
+    if (outcome == Outcome::kFailed && !one.givenUp) failedPeers_.push_back(one.peer);
+    if (one.count != nullptr) --*one.count;
+    one = underWay_.back();
+    underWay_.pop_back();
+  }
+  if (underWay_.size() != before) sweep();
+  return underWay_.size() != before;
+}
+
+int Port::sendingTo(uint64_t sequence) const {
+  for (const UnderWay& one : underWay_)
+    if (!one.givenUp && one.sequence <= sequence) return one.peer;
+  return -1;
+}
+
+bool Port::isSending(int peer, const uint32_t& count) const {
+  return std::any_of(underWay_.begin(), underWay_.end(),
+                     [&](const UnderWay& one) { return one.peer == peer && one.count == &count && !one.givenUp; });
+}
+
+int Port::takeFailedPeer() {
+  if (failedPeers_.empty()) return -1;
+  const int peer = failedPeers_.back();
+  failedPeers_.pop_back();
+  return peer;
+}
+
+void Port::expectRetirement() {
+  retired_.reserve(expected_ + 1);
+  ++expected_;
+}
+
+bool Port::uses(const Buffer& memory) const {
+  return std::any_of(underWay_.begin(), underWay_.end(), [&](const UnderWay& one) {
+    return one.data < memory.as<>() + memory.bytes() && memory.as<>() < one.data + one.bytes;
+  });
+}
+
+void Port::retire(Buffer memory) noexcept {
+  if (closed_ && uses(memory)) {
+    new Buffer(std::move(memory));  // for ever: the engine has not let go of it
+    return;
+  }
+  retired_.push_back(std::move(memory));
+  sweep();
+}
+
+void Port::sweep() {
+  const auto kept =
+      std::partition(retired_.begin(), retired_.end(), [this](const Buffer& memory) { return uses(memory); });
+  expected_ -= static_cast<size_t>(retired_.end() - kept);
+  retired_.erase(kept, retired_.end());
+}
+
+void Port::close(const Deadline& deadline) {
+  for (UnderWay& one : underWay_) giveUp(one);
+  if (summing_) {
+    underWay_.push_back({sum_, -1, nullptr, 0, UINT64_MAX, nullptr, false});
+    summing_ = false;
+    giveUp(underWay_.back());
+  }
+  for (Patience patience(deadline); !underWay_.empty();) {
+    const bool works = progress().ok();
+    if (!works || !patience.rest()) break;
+  }
+  closed_ = true;
+  for (Buffer& memory : retired_) new Buffer(std::move(memory));
+  retired_.clear();
+}
+
+void Port::release() {
+  if (table_.release != nullptr) table_.release(table_.user);
+}
+
+}  // namespace sparsecoll::engine

@@ -1,0 +1,119 @@
+// The table of functions with what is under way in it: requests, and the memory that they use. Used by one thread at a
+// time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/kernels.h"
+#include "core/status.h"
+#include "core/wait.h"
+
+namespace sparsecoll::engine {
+
+enum Tag : int {
+  kSlips,          // one at a time from each peer; a receive for the next is always posted
+  kFrames,         // too large for their slips
+  kContributions,  // to dense sums, which are announced by slips
+  kSums,
+  kNotices,  // a rank's end, past what it has sent before
+};
+
+// What has become of a request.
+enum class Outcome { kUnderWay, kDone, kFailed };
+
+// A message that is to come, in the pieces that it was cut into.
+class Arrival {
+ public:
+  bool posted() const { return !pieces_.empty(); }
+  uint64_t bytes() const { return bytes_; }  // that have come
+
+ private:
+  friend class Port;
+  struct Piece {
+    void* request;
+    std::byte* data;
+    uint64_t bytes;
+  };
+  int peer_ = -1;
+  std::vector<Piece> pieces_;
+  size_t done_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+class Port {
+ public:
+  explicit Port(const sparsecollEngine_t& table) : table_(table) {}
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  // Errors: PeerFailed (the engine does not reach the peer).
+  // count: nullptr, or raised by one for every piece until it is sent, whatever happens: it stays where it is until
+  // then.
+  Status send(int peer, Tag tag, const std::byte* data, uint64_t bytes, uint64_t sequence, uint32_t* count = nullptr);
+  Status receive(Arrival& arrival, int peer, Tag tag, std::byte* data, uint64_t capacity);
+  // kDone and kFailed end an arrival: it can be posted again.
+  Outcome test(Arrival& arrival);
+  // Nobody is interested in it any more. It still takes what comes, so that the next one gets what is meant for it;
+  // memory that it may write to is kept, see retire.
+  void abandon(Arrival& arrival);
+
+  bool sums() const { return table_.iallreduce != nullptr; }
+  // Errors: Unsupported (nothing has happened), SystemError.
+  Status startSum(const void* in, void* out, uint64_t count, sparsecollDataType_t type);
+  Outcome testSum();
+
+  // Lets the engine work, and looks at what is sent. Returns whether something has moved. Errors: SystemError.
+  Result<bool> progress();
+  // Peers of sends of operations up to this one that are still under way; -1: none.
+  int sendingTo(uint64_t sequence) const;
+  bool isSending(int peer, const uint32_t& count) const;
+  // Sends to the peer are given up.
+  void giveUp(int peer);
+  // The peer of a send that has failed, told once; -1: none has.
+  int takeFailedPeer();
+
+  // Frees memory once no request uses it. Never needs memory itself: room was made by expectRetirement.
+  void expectRetirement();
+  void retire(Buffer memory) noexcept;
+
+  // Cancels what is under way, and waits until the engine has let go of it. What it does not let go of is never freed.
+  void close(const Deadline& deadline);
+  // After close. The table is not used any more.
+  void release();
+
+  // PeerFailed, in the words of the latest function that failed.
+  Status unreachable(int peer) const;
+
+ private:
+  struct UnderWay {
+    void* request;
+    int peer;
+    const std::byte* data;
+    uint64_t bytes;
+    uint64_t sequence;  // UINT64_MAX: no send
+    uint32_t* count;
+    bool givenUp;
+  };
+
+  bool good(int code, const char* function);
+  Outcome look(void** request, uint64_t* bytes);
+  void giveUp(UnderWay& one);
+  bool uses(const Buffer& memory) const;
+  void sweep();
+
+  sparsecollEngine_t table_;
+  std::vector<UnderWay> underWay_;
+  std::vector<Buffer> retired_;
+  size_t expected_ = 0;  // windows alive or retired
+  std::vector<int> failedPeers_;
+  void* sum_ = nullptr;
+  bool summing_ = false;
+  bool closed_ = false;
+  int lastCode_ = 0;  // of the latest function that failed
+  const char* lastFunction_ = "";
+};
+
+}  // namespace sparsecoll::engine

@@ -1,0 +1,285 @@
+// Rounds over a table of functions. An operation's thread looks at what has come, moves on what it can, and rests,
+// until its round is over; between two looks the mutex is free, so that an abort from another thread comes in at once.
+#include <atomic>
+
+#include "core/patience.h"
+#include "transports/engine.h"
+#include "transports/engine/dense.h"
+#include "transports/engine/exchange.h"
+
+namespace sparsecoll::engine {
+
+namespace {
+
+constexpr uint64_t kFarewellMs = 500;
+
+class EngineTransport final : public Transport {
+ public:
+  EngineTransport(std::shared_ptr<State> state, std::unique_ptr<PeerWatch> watch)
+      : state_(std::move(state)), exchange_(*state_, std::move(watch)), dense_(*state_, exchange_) {
+    for (int peer = 0; peer < ranks(); ++peer) {
+      if (peer == rank()) continue;
+      outgoing_.push_back({peer, nullptr, {}});
+      incoming_.push_back({peer, nullptr, FrameLayout{}.capacityBytes(), nullptr, 0});
+    }
+  }
+  ~EngineTransport() override {
+    goDown(Down::kLeft);
+    shutDown();
+  }
+
+  Status open() {
+    const std::lock_guard lock(state_->mutex);
+    SC_TRY(exchange_.open());
+    SC_TRY(dense_.open());
+    const uint64_t bytes = FrameLayout{}.capacityBytes();
+    const auto ranks = static_cast<uint64_t>(this->ranks());
+    SC_TRY(headers_, state_->place.kernels->allocate((ranks + 1) * bytes, state_->place.budget));
+    for (Incoming& message : incoming_)
+      message.landing = headers_.as<>() + (1 + static_cast<uint64_t>(message.peer)) * bytes;
+    return {};
+  }
+  void takeOver() { owned_ = true; }
+
+  sparsecollTransport_t kind() const override { return state_->place.kind; }
+  int rank() const override { return state_->place.rank; }
+  int ranks() const override { return state_->place.ranks; }
+  bool sharesMemory() const override { return false; }
+  bool checksumsPayload() const override { return true; }
+
+  Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget,
+                                                  Kernels* memory) override {
+    const Place& place = state_->place;
+    Kernels& owner = memory != nullptr ? *memory : *place.kernels;
+    SC_TRY(auto buffer, owner.allocate(bytes, budget != nullptr ? budget : place.budget));
+    auto window = std::make_unique<Window>(state_);
+    const std::lock_guard lock(state_->mutex);
+    state_->port.expectRetirement();
+    window->hold(std::move(buffer));
+    return std::unique_ptr<FrameWindow>(std::move(window));
+  }
+
+  // What this rank sent in operations that all ranks went through is sent when they end. What was left over from one
+  // that was given up the peers drop in the next.
+  Status begin(Operation& operation) override {
+    {
+      const std::lock_guard lock(state_->mutex);
+      busy_ = true;
+      givenUp_ = false;
+      exchange_.begin(operation);
+    }
+    Status begun = ready(operation);
+    givenUp_ = !begun.ok();
+    return begun;
+  }
+
+  Status round(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream) override {
+    const Status exchanged = exchange(operation, out, in);
+    if (!exchanged.ok()) return Status(exchanged.failure());
+    operation.sentMessages += out.size();
+    for (const Outgoing& message : out) operation.sentBytes += message.layout.usedBytes(readHeader(message.frame));
+    for (const Incoming& message : in) operation.receivedBytes += message.bytes;
+    return {};
+  }
+
+  Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
+    bool alike = true;
+    if (ranks() > 1) {
+      SC_TRY(alike, meet(operation, args.in == args.out));
+    }
+    {
+      const std::lock_guard lock(state_->mutex);
+      SC_TRY(dense_.start(operation, args, alike, stream));
+    }
+    const Status summed = wait(
+        operation.deadline, [&](bool& moved) { return dense_.proceed(moved); }, [&] { return dense_.timeout(); });
+    dense_.end();
+    givenUp_ = !summed.ok();
+    return Status(summed.failure());
+  }
+
+  void refuse(const Operation& operation, const Failure& why) override {
+    const std::lock_guard lock(state_->mutex);
+    givenUp_ = true;
+    if (!closed_ && ranks() > 1) exchange_.refuse(operation, why);
+  }
+
+  // Nothing moves between two calls of the library, so the sends have to be over before this one returns.
+  void end(const Operation& operation) override {
+    if (!givenUp_ && ranks() > 1) unsettled_ = untilSent(operation, operation.sequence);
+    {
+      const std::lock_guard lock(state_->mutex);
+      busy_ = false;
+    }
+    if (isDown()) tell();
+  }
+
+  void abort() override { goDown(Down::kAborted); }
+  void leave() override { goDown(Down::kLeft); }
+
+  // The table goes back: nobody is in it but this thread, or it has to wait for the destructor.
+  void shutDown() override {
+    // Also after an abort, and while a reducer keeps this alive: survivors are not to wait for a rank that has gone.
+    if (exchange_.watch() != nullptr) exchange_.watch()->announce(false);
+    const std::lock_guard lock(state_->mutex);
+    if (closed_ || busy_) return;
+    closed_ = true;
+    const Deadline deadline = Deadline::in(state_->place.abortTimeoutMs);
+    for (Patience patience(deadline); exchange_.telling() && exchange_.work().ok() && patience.rest();) continue;
+    dense_.close();
+    exchange_.close();
+    state_->port.close(deadline);
+    if (owned_) state_->port.release();
+  }
+
+ private:
+  enum class Down { kNo, kLeft, kAborted };
+
+  Status ready(Operation& operation) {
+    if (!unsettled_.ok()) return std::exchange(unsettled_, Status());
+    if (ranks() == 1) return soundHere();
+    SC_TRY(untilSent(operation, operation.sequence > 2 ? operation.sequence - 2 : 0));
+    Status greeted;
+    {
+      const std::lock_guard lock(state_->mutex);
+      greeted = exchange_.greet();
+    }
+    return accuse(greeted);
+  }
+
+  bool isDown() const { return down_.load(std::memory_order_acquire) != Down::kNo; }
+  Status soundHere() const {
+    if (!isDown()) return {};
+    return fail(sparsecollAborted, "the communicator was aborted");
+  }
+
+  void goDown(Down how) {
+    Down before = Down::kNo;
+    if (!down_.compare_exchange_strong(before, how)) return;
+    if (exchange_.watch() != nullptr) exchange_.watch()->announce(how == Down::kAborted);
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (busy_) return;  // the operation's thread tells, on its way out
+    }
+    tell();
+  }
+  // What is still under way may stand in front of the farewell, and nothing moves once this call has returned: a moment
+  // is left to it. Peers that do not take it in that time learn it when this rank closes.
+  void tell() {
+    for (Patience patience(Deadline::in(kFarewellMs));;) {
+      {
+        const std::lock_guard lock(state_->mutex);
+        if (closed_) return;
+        exchange_.farewell(down_.load() == Down::kAborted);
+        if (!exchange_.telling() || !exchange_.work().ok()) return;
+      }
+      if (!patience.rest()) return;
+    }
+  }
+
+  // A peer that gave up because of another one is not the one to be named.
+  Status accuse(const Status& failed) {
+    PeerWatch* const watch = exchange_.watch();
+    Failure failure = failed.failure();
+    const bool byPeer = failure.result == sparsecollPeerFailed || failure.result == sparsecollTimeout;
+    if (watch == nullptr || failure.peer < 0 || !byPeer) return Status(failure);
+    const int culprit = failure.result == sparsecollPeerFailed ? watch->blameOf(failure.peer) : failure.peer;
+    if (culprit != failure.peer)
+      failure = failBy(culprit, sparsecollPeerFailed, "{}", watch->reasonOf(failure.peer)).failure();
+    watch->blame(culprit);
+    return Status(failure);
+  }
+
+  // look(moved): whether it is over. late(): the failure once the deadline has passed.
+  template <class Look, class Late>
+  Status wait(const Deadline& deadline, Look look, Late late) {
+    for (Patience patience(deadline);;) {
+      bool moved = false;
+      Status failed;
+      {
+        const std::lock_guard lock(state_->mutex);
+        SC_TRY(soundHere());
+        auto over = look(moved);
+        if (over.ok() && *over) return {};
+        if (!over.ok()) failed = over.takeStatus();
+      }
+      if (!failed.ok()) return accuse(failed);
+      if (moved) patience.renew();
+      if (!moved && !patience.rest()) {
+        const std::lock_guard lock(state_->mutex);
+        return accuse(late());
+      }
+    }
+  }
+
+  Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+    {
+      const std::lock_guard lock(state_->mutex);
+      exchange_.start(operation, out, in);
+    }
+    const Status exchanged = wait(
+        operation.deadline, [&](bool& moved) { return exchange_.proceed(moved); }, [&] { return exchange_.timeout(); });
+    ++operation.round;
+    if (exchanged.ok()) return {};
+    const std::lock_guard lock(state_->mutex);
+    exchange_.giveUp();
+    givenUp_ = true;
+    return Status(exchanged.failure());
+  }
+
+  Status untilSent(const Operation& operation, uint64_t sequence) {
+    return wait(
+        operation.deadline, [&](bool& moved) { return exchange_.settle(sequence, moved); },
+        [&] {
+          const int peer = state_->port.sendingTo(sequence);
+          return failBy(peer, sparsecollTimeout, "rank {} has not taken what was sent to it in time", peer);
+        });
+  }
+
+  // That all ranks mean this operation, each learns for itself. Result: whether all sum in place, or none.
+  Result<bool> meet(Operation& operation, bool inPlace) {
+    FrameHeader header{operation.sequence, operation.plan, 0, 0, 0, inPlace ? 1u : 0u, 0};
+    header.checksum = frameChecksum(reinterpret_cast<const std::byte*>(&header), kFrameHeaderBytes, true);
+    std::memcpy(headers_.as<>(), &header, sizeof header);
+    for (Outgoing& message : outgoing_) message.frame = headers_.as<>();
+    SC_TRY(exchange(operation, outgoing_, incoming_));
+    bool alike = true;
+    for (const Incoming& message : incoming_) {
+      auto checked = checkFrame(message.frame, message.bytes, {}, operation.identity(), true);
+      if (checked.ok()) {
+        alike = alike && (*checked).threshold == header.threshold;
+        continue;
+      }
+      Failure failure = checked.takeStatus().failure();
+      failure.peer = message.peer;
+      return Status(failure);
+    }
+    return alike;
+  }
+
+  const std::shared_ptr<State> state_;
+  Exchange exchange_;
+  DenseSum dense_;
+  Buffer headers_;  // this rank's, then the ranks', for dense sums
+  std::vector<Outgoing> outgoing_;
+  std::vector<Incoming> incoming_;
+  std::atomic<Down> down_{Down::kNo};
+  bool busy_ = false;     // an operation's thread is at work
+  bool closed_ = false;   // nobody uses the table any more
+  bool givenUp_ = false;  // this rank does not go on with the operation
+  bool owned_ = false;
+  Status unsettled_;  // an operation that went well, but for its sends
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> makeTransport(const Place& place, const sparsecollEngine_t& table,
+                                                 std::unique_ptr<PeerWatch> watch) {
+  auto transport = std::make_unique<EngineTransport>(std::make_shared<State>(place, table), std::move(watch));
+  SC_TRY(transport->open());
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+void takeOver(Transport& transport) { static_cast<EngineTransport&>(transport).takeOver(); }
+
+}  // namespace sparsecoll::engine

@@ -1,0 +1,32 @@
+// The engine over UCX: shared memory, TCP, InfiniBand, whatever libucp finds between the ranks. libucp is opened when
+// it is first asked for; a build without its headers has the functions, too: they refuse.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/status.h"
+#include "transports/bootstrap/exchange.h"
+
+namespace sparsecoll::ucx {
+
+// Whether there is a UCX that can be used. Any thread.
+bool available();
+
+// One rank's messages.
+class Messenger {
+ public:
+  virtual ~Messenger() = default;
+  // By this the other ranks reach it.
+  virtual const std::vector<std::byte>& address() const = 0;
+  // By rank. Errors: SystemError (UCX finds no way to a rank).
+  virtual Status connect(const bootstrap::Parts& addresses, int rank) = 0;
+  // The messages as a table of functions; whose release deletes this.
+  virtual sparsecollEngine_t table() = 0;
+};
+
+// oneHost: all ranks are on this one. Then they use its memory and nothing else, unless UCX_TLS says otherwise.
+// Errors: Unsupported (no UCX, or one that is too old), SystemError.
+Result<std::unique_ptr<Messenger>> makeMessenger(bool oneHost);
+
+}  // namespace sparsecoll::ucx
