@@ -350,7 +350,7 @@ class Kernels {
   // nullptr where streams cannot wait for words in memory.
   virtual Result<std::unique_ptr<Flags>> makeFlags(uint64_t) { return std::unique_ptr<Flags>(); }
   // Raises flags, which may be other ranks', behind all work before it on the stream. The first argument are flags of
-  // who raises: once they let everything pass, so do those. Every one of the counts rises by one.
+  // who raises: once they let everything pass, it raises none any more. Every one of the counts rises by one.
   virtual void raise(const Flags&, std::span<uint32_t* const>, std::span<uint64_t* const>, Stream) {}
   // What comes now runs once all of them, flags of its own, are up.
   virtual void awaitRaised(const Flags&, std::span<uint32_t* const>, Stream) {}

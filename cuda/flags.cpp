@@ -8,7 +8,7 @@ namespace sparsecoll::cuda {
 
 namespace {
 
-constexpr uint64_t kWordsBefore = 64;  // the word that says that everything passes has a line of its own
+constexpr uint64_t kWordsBefore = 64;  // the word that says whether flags pass has a line of its own
 constexpr int kDriverVersion = 12000;
 
 using WaitValue = CUresult (*)(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
@@ -51,7 +51,7 @@ class DeviceFlags final : public Flags {
       (void)cudaGetLastError();  // on a device that runs nothing any more
   }
 
-  const uint32_t* passing() const { return memory_.as<uint32_t>(); }
+  const uint32_t* state() const { return memory_.as<uint32_t>(); }
   WaitValue waitValue() const { return waitValue_; }
 
  private:
@@ -83,12 +83,12 @@ Result<std::unique_ptr<Flags>> makeFlags(Buffer memory, const DeviceContext& dev
 void raise(const Flags& own, std::span<uint32_t* const> flags, std::span<uint64_t* const> counts, DeviceContext& device,
            Stream stream) {
   if (flags.empty() && counts.empty()) return;
-  setFlags(flags, 1, known(own).passing(), counts, device, stream);
+  raiseAll(flags, known(own).state(), counts, device, stream);
 }
 
 void lower(const Flags& own, std::span<uint32_t* const> flags, DeviceContext& device, Stream stream) {
   if (flags.empty()) return;
-  setFlags(flags, 0, known(own).passing(), {}, device, stream);
+  lowerAll(flags, known(own).state(), device, stream);
 }
 
 // "At least 1" is meant cyclically: what passes for ever is small enough.

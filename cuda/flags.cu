@@ -6,53 +6,75 @@ namespace sparsecoll::cuda {
 
 namespace {
 
-constexpr uint32_t kPasses = 2;
+constexpr uint32_t kPassing = 2;  // of a flag: passes for ever
 
-// The kernels before have ended, and what they wrote is to be seen by other devices before the flags are. All flags may
-// be let pass at any moment, also between the look and the writes here. So this looks again behind its writes, and
-// letThrough says what it is about to do before it does it: the fences make one of the two see the other.
+// The word beside the flags, which is only ever raised. Where it is not kRuns a step of this rank may have been kept
+// from taking effect, so nobody is to be told that a frame of a later one is whole.
+enum : uint32_t { kRuns, kEnds, kPasses };
+
+// The kernels before have ended, and what they wrote is to be seen by other devices before the flags are. Whom this
+// leaves waiting is let pass, or runs into its deadline.
 template <uint32_t kMost>
-__global__ void __launch_bounds__(kThreads) writeFlags(Table<uint32_t*, kMost> flags, uint32_t value,
-                                                       const uint32_t* passing, Table<uint64_t*, kFewItems> counts) {
+__global__ void __launch_bounds__(kThreads) raiseFlags(Table<uint32_t*, kMost> flags, const uint32_t* state,
+                                                       Table<uint64_t*, kFewItems> counts) {
   if (threadIdx.x < counts.count) ++*counts.items[threadIdx.x];
   __threadfence_system();
-  if (seeWord(passing) != 0) value = kPasses;
-  for (uint32_t f = threadIdx.x; f < flags.count; f += blockDim.x) setWord(flags.items[f], value);
-  __threadfence_system();
-  if (value == kPasses || seeWord(passing) == 0) return;
-  for (uint32_t f = threadIdx.x; f < flags.count; f += blockDim.x) setWord(flags.items[f], kPasses);
+  if (seeWord(state) != kRuns) return;
+  for (uint32_t f = threadIdx.x; f < flags.count; f += blockDim.x) setWord(flags.items[f], 1);
 }
 
-// First that nothing may take effect any more, then what tells writers, then the flags. One block.
+// All flags may be let pass at any moment, also between the look and the writes here. So this looks again behind its
+// writes, and letThrough says what it is about to do before it does it: the fences make one of the two see the other.
+template <uint32_t kMost>
+__global__ void __launch_bounds__(kThreads) lowerFlags(Table<uint32_t*, kMost> flags, const uint32_t* state) {
+  __threadfence_system();
+  const bool passes = seeWord(state) == kPasses;
+  for (uint32_t f = threadIdx.x; f < flags.count; f += blockDim.x) setWord(flags.items[f], passes ? kPassing : 0);
+  __threadfence_system();
+  if (passes || seeWord(state) != kPasses) return;
+  for (uint32_t f = threadIdx.x; f < flags.count; f += blockDim.x) setWord(flags.items[f], kPassing);
+}
+
+// One block. First what keeps frames from being offered, then that nothing may take effect any more, then what tells
+// whoever lowers flags, then the flags.
 __global__ void __launch_bounds__(kThreads)
-    letThrough(uint32_t* flags, uint64_t count, uint32_t* passing, Finding* finding, Finding why) {
-  if (threadIdx.x == 0 && finding != nullptr) overrule(finding, why);
+    letThrough(uint32_t* flags, uint64_t count, uint32_t* state, Finding* finding, Finding why) {
+  if (threadIdx.x == 0) {
+    setWord(state, kEnds);
+    __threadfence_system();
+    if (finding != nullptr) overrule(finding, why);
+    __threadfence_system();
+    setWord(state, kPasses);
+  }
   __threadfence_system();
   __syncthreads();
-  if (threadIdx.x == 0) setWord(passing, 1);
-  __threadfence_system();
-  __syncthreads();
-  for (uint64_t f = threadIdx.x; f < count; f += blockDim.x) setWord(flags + f, kPasses);
+  for (uint64_t f = threadIdx.x; f < count; f += blockDim.x) setWord(flags + f, kPassing);
 }
 
 }  // namespace
 
-cudaError_t letAllPass(uint32_t* flags, uint64_t count, uint32_t* passing, Finding* finding, const Finding& why,
+cudaError_t letAllPass(uint32_t* flags, uint64_t count, uint32_t* state, Finding* finding, const Finding& why,
                        cudaStream_t stream) {
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(1);
   config.blockDim = dim3(kThreads);
   config.stream = stream;
-  return cudaLaunchKernelEx(&config, letThrough, flags, count, passing, finding, why);
+  return cudaLaunchKernelEx(&config, letThrough, flags, count, state, finding, why);
 }
 
-void setFlags(std::span<uint32_t* const> flags, uint32_t value, const uint32_t* passing,
-              std::span<uint64_t* const> counts, DeviceContext& device, Stream stream) {
+void raiseAll(std::span<uint32_t* const> flags, const uint32_t* state, std::span<uint64_t* const> counts,
+              DeviceContext& device, Stream stream) {
   Table<uint64_t*, kFewItems> counted = {};
   counted.count = static_cast<uint32_t>(std::min<size_t>(counts.size(), kFewItems));
   std::copy_n(counts.begin(), counted.count, counted.items);
   withTable(flags, [&]<uint32_t kMost>(const Table<uint32_t*, kMost>& table) {
-    device.launch("flags", flags.size(), writeFlags<kMost>, {1, kThreads}, stream, table, value, passing, counted);
+    device.launch("raise", flags.size(), raiseFlags<kMost>, {1, kThreads}, stream, table, state, counted);
+  });
+}
+
+void lowerAll(std::span<uint32_t* const> flags, const uint32_t* state, DeviceContext& device, Stream stream) {
+  withTable(flags, [&]<uint32_t kMost>(const Table<uint32_t*, kMost>& table) {
+    device.launch("lower", flags.size(), lowerFlags<kMost>, {1, kThreads}, stream, table, state);
   });
 }
 

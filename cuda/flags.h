@@ -14,11 +14,13 @@ void raise(const Flags& own, std::span<uint32_t* const> flags, std::span<uint64_
 void lower(const Flags& own, std::span<uint32_t* const> flags, DeviceContext& device, Stream stream);
 void awaitRaised(const Flags& own, std::span<uint32_t* const> flags, DeviceContext& device, Stream stream);
 
-// flags.cu: no flag holds anybody up from now on, and the finding says why; nullptr: nothing is found.
-cudaError_t letAllPass(uint32_t* flags, uint64_t count, uint32_t* passing, Finding* finding, const Finding& why,
+// flags.cu. state: whether flags pass and steps take effect, in device memory; zero: they do not, and they do.
+// No flag holds anybody up from now on, and the finding says why; nullptr: nothing is found.
+cudaError_t letAllPass(uint32_t* flags, uint64_t count, uint32_t* state, Finding* finding, const Finding& why,
                        cudaStream_t stream);
-// Every one becomes value, or passes for ever where *passing is not 0.
-void setFlags(std::span<uint32_t* const> flags, uint32_t value, const uint32_t* passing,
-              std::span<uint64_t* const> counts, DeviceContext& device, Stream stream);
+// Not once letAllPass has begun; the counts rise all the same.
+void raiseAll(std::span<uint32_t* const> flags, const uint32_t* state, std::span<uint64_t* const> counts,
+              DeviceContext& device, Stream stream);
+void lowerAll(std::span<uint32_t* const> flags, const uint32_t* state, DeviceContext& device, Stream stream);
 
 }  // namespace sparsecoll::cuda

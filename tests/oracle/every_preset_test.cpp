@@ -23,7 +23,7 @@ struct Shape {
 // Fewer elements than ranks, k below the number of ranks, everything.
 constexpr Shape kShapes[] = {{1, 1}, {3, 0.4}, {17, 0.06}, {700, 0.01}, {1000, 0.3}, {5003, 0.02}, {64, 1}};
 
-#ifdef SPARSECOLL_TEST_SANITIZED
+#if defined(SPARSECOLL_TEST_SANITIZED) || defined(SPARSECOLL_TEST_PAIRS)
 constexpr int kRankCounts[] = {1, 3, 8};
 #else
 constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 7, 8, 16};

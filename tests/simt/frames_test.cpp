@@ -167,17 +167,14 @@ class Received {
 
 // Also of frames that are refused the same is kept: what came before the fault.
 sparsecollResult_t opened(TwoBackEnds& ends, Received& received, size_t ranks, bool isDouble = false) {
-  sparsecollResult_t result = sparsecollSuccess;
-  ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
+  const Outcome host = ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
     Block block(ranks, isDouble);
     Status status = kernels.open(received.args(&block.control), stream);
     if (status.ok()) status = kernels.findings(stream, Deadline::in(600000));
-    result = status.result();
-    *outcome.room<sparsecollResult_t>(1) = result;
-    *outcome.room<int>(1) = status.failure().peer;
+    outcome.endKeeping(status);
     block.note(outcome);
   });
-  return result;
+  return host.status().result();
 }
 
 TEST_CASE("device code opens what the host opens, and collects the same") {
