@@ -10,7 +10,7 @@ using namespace sparsecoll::test;
 namespace {
 
 #ifdef SPARSECOLL_TEST_SANITIZED
-constexpr int kRankCounts[] = {1, 3};
+constexpr int kRankCounts[] = {3};
 constexpr uint64_t kLength = 1001;
 constexpr int kManyReplays[] = {10, 10};
 #else

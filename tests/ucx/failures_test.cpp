@@ -9,6 +9,16 @@
 #include "tests/support/catch.h"
 #include "tests/ucx/processes.h"
 
+namespace {
+
+// A forked process that runs the handlers of exit holds what threads held that it does not have: no leak of its own.
+bool endsForked = false;
+
+}  // namespace
+
+// LeakSanitizer asks it before it looks.
+extern "C" int __lsan_is_turned_off() { return endsForked ? 1 : 0; }
+
 namespace sparsecoll::test {
 namespace {
 
@@ -229,7 +239,10 @@ TEST_CASE("a forked process cannot use its parent's communicator, and does not d
     sparsecollReducer_t reducer = nullptr;
     finding.numbers[3] = sparsecollReducerCreate(&reducer, values.size(), sparsecollFloat32, &params, nullptr, comm);
     const pid_t second = fork();
-    if (second == 0) std::exit(0);  // with handles that are its parent's
+    if (second == 0) {
+      endsForked = true;
+      std::exit(0);  // with handles that are its parent's
+    }
     waitpid(second, &how, 0);
     finding.numbers[4] = how;
     const pid_t third = fork();
