@@ -17,7 +17,7 @@ bool endsForked = false;
 }  // namespace
 
 // LeakSanitizer asks it before it looks.
-extern "C" int __lsan_is_turned_off() { return endsForked ? 1 : 0; }
+extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off() { return endsForked ? 1 : 0; }
 
 namespace sparsecoll::test {
 namespace {
