@@ -131,21 +131,30 @@ class Processes {
       if (ended == child) {
         child = 0;
         good = good && WIFEXITED(how) && WEXITSTATUS(how) == 0;
-        if (WIFSIGNALED(how)) std::printf("rank %d was ended by signal %d\n", rank, WTERMSIG(how));
+        if (WIFSIGNALED(how)) {
+          std::printf("rank %d was ended by signal %d\n", rank, WTERMSIG(how));
+          signals_[static_cast<size_t>(rank)] = WTERMSIG(how);
+        }
       } else {
         std::printf("rank %d hangs, at stage %d\n", rank, findings_[rank].stage.load());
+        hangs_ = true;
         good = false;
       }
     }
     std::fflush(stdout);
     return good;
   }
+  // After awaitEnd: the signal that ended a rank; 0: none did.
+  int signalOf(int rank) const { return signals_[static_cast<size_t>(rank)]; }
+  bool anyHangs() const { return hangs_; }
 
  private:
   const int ranks_;
   Finding* findings_;
   std::array<std::array<int, 2>, kMostProcesses> pipes_{};
   std::array<pid_t, kMostProcesses> children_{};
+  std::array<int, kMostProcesses> signals_{};
+  bool hangs_ = false;
 };
 
 // FNV-1a of what memory holds.

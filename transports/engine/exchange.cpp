@@ -6,7 +6,7 @@ namespace sparsecoll::engine {
 
 namespace {
 
-constexpr uint64_t kGraceMs = 1000;  // for what a peer sent before it left
+constexpr uint64_t kGraceMs = 1000;  // for what a peer sent before it left, or for others once one is lost
 
 Status inAnotherOperation(int peer) {
   return disagree(peer, "order", "rank {} is in another operation, or in this one with another density", peer);
@@ -160,10 +160,25 @@ Status Exchange::check(int peer) {
     grace = Deadline::in(now == PeerState::kLeft ? kGraceMs : 0);
     return {};
   }
-  if (!grace->expired()) return {};
+  return grace->expired() ? lose(peer) : Status();
+}
+
+Status Exchange::lose(int peer) {
   state_.lanes.takeDown(peer, failBy(peer, sparsecollPeerFailed, "rank {}: {}", peer, watch_->reasonOf(peer)));
   state_.port.giveUp(peer);
   return state_.lanes.whyDown(peer);
+}
+
+Status Exchange::mourn(bool moved, std::optional<Deadline>& since) {
+  if (moved || watch_ == nullptr) {
+    since.reset();
+    return {};
+  }
+  int lost = 0;
+  while (lost < ranks_ && (lost == rank_ || watch_->stateOf(lost) != PeerState::kLost)) ++lost;
+  if (lost == ranks_) return {};
+  if (!since) since = Deadline::in(kGraceMs);
+  return since->expired() ? lose(lost) : Status();
 }
 
 // False: no slot is free yet.

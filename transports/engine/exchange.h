@@ -49,6 +49,10 @@ class Exchange {
   Result<bool> work();
   Status lookAround(bool& moved);
   Status check(int peer);
+  // For a wait of any kind, at each look. since: from when on nothing has moved while a peer was known to be lost.
+  // Without that peer the operation may still end; but its last message, begun and never ended, may keep away what
+  // others send. Errors: PeerFailed.
+  Status mourn(bool moved, std::optional<Deadline>& since);
 
  private:
   static constexpr size_t kOwnSlots = 3;  // two refusals in turn, and the farewell
@@ -62,6 +66,7 @@ class Exchange {
   Awaited& awaited(int peer) { return awaited_[static_cast<size_t>(peer)]; }
   std::byte* slot(size_t index) const { return slots_.as<>() + index * kSlotBytes; }
   bool hasEnded(int peer);
+  Status lose(int peer);
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
   Status takeSlip(Incoming& message, const Slip& slip);

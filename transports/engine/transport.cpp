@@ -1,6 +1,7 @@
 // Rounds over a table of functions. An operation's thread looks at what has come, moves on what it can, and rests,
 // until its round is over; between two looks the mutex is free, so that an abort from another thread comes in at once.
 #include <atomic>
+#include <optional>
 
 #include "core/patience.h"
 #include "transports/engine.h"
@@ -193,6 +194,7 @@ class EngineTransport final : public Transport {
   // look(moved): whether it is over. late(): the failure once the deadline has passed.
   template <class Look, class Late>
   Status wait(const Deadline& deadline, Look look, Late late) {
+    std::optional<Deadline> mourning;
     for (Patience patience(deadline);;) {
       bool moved = false;
       Status failed;
@@ -201,7 +203,7 @@ class EngineTransport final : public Transport {
         SC_TRY(soundHere());
         auto over = look(moved);
         if (over.ok() && *over) return {};
-        if (!over.ok()) failed = over.takeStatus();
+        failed = over.ok() ? exchange_.mourn(moved, mourning) : over.takeStatus();
       }
       if (!failed.ok()) return accuse(failed);
       if (moved) patience.renew();
