@@ -1,11 +1,9 @@
 // C shim: communicators over an engine of the caller's.
 #include "core/limits.h"
-#include "host/host_kernels.h"
-#include "src/agreement.h"
 #include "src/guard.h"
+#include "src/ranks.h"
 #include "src/structs.h"
 #include "src/tables.h"
-#include "transports/engine.h"
 
 using namespace sparsecoll;
 
@@ -33,20 +31,14 @@ sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* comm, int nRanks, 
     if (nRanks < 1 || nRanks > kMaxRanks) return invalid("nRanks is {}, allowed are 1 to {}", nRanks, kMaxRanks);
     if (rank < 0 || rank >= nRanks) return invalid("rank is {} of {}", rank, nRanks);
     if (device < -1) return invalid("device is {}", device);
-    if (device >= 0) return unsupported("vectors on devices over an engine: only in host memory, device -1");
     SC_TRY(const sparsecollEngine_t table, readStruct(engine, "engine"));
     SC_TRY(checkEngine(table));
-    SC_TRY(const CommunicatorConfig read, readConfig(config, false, sparsecollTransportEngine));
+    SC_TRY(const CommunicatorConfig read, readConfig(config, device >= 0, sparsecollTransportEngine));
     engine::Place place;
     place.rank = rank;
     place.ranks = nRanks;
-    place.kernels = host::makeHostKernels(host::bestIsa(), hostMemory(read));
-    place.budget = std::make_shared<MemoryBudget>(read.workspaceLimitBytes);
-    place.abortTimeoutMs = read.abortTimeoutMs;
-    SC_TRY(auto transport, engine::makeTransport(place, table, nullptr));
-    SC_TRY(const auto made, Communicator::meet(read, place.kernels, place.budget, std::move(transport), device));
+    SC_TRY(const auto made, meetOverEngine(read, std::move(place), table, nullptr, device));
     communicators().addAll({made}, comm);
-    engine::takeOver(made->transport());
     return {};
   });
 }

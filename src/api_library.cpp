@@ -97,7 +97,7 @@ sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport
     const bool memory = backend != sparsecollBackendCuda || cuda::deviceCount() > 0;
     const bool nccl = transport == sparsecollTransportNccl && backend != sparsecollBackendHost &&
                       cuda::deviceCount() > 0 && nccl::available();
-    const bool ucx = transport == sparsecollTransportUcx && backend != sparsecollBackendCuda && ucx::available();
+    const bool ucx = transport == sparsecollTransportUcx && ucx::available();
     *available = memory && (transport <= sparsecollTransportThreads || nccl || ucx) ? 1 : 0;
     return {};
   });

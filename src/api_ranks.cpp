@@ -34,8 +34,9 @@ Status publish(const CommunicatorConfig& config, const nccl::Place& place, std::
 // Without a word of the caller's: NCCL where it can be used, else UCX.
 Result<bool> meansNccl(const sparsecollConfig_t* user) {
   SC_TRY(const sparsecollConfig_t given, readStructOr(user, "config"));
-  if (given.transport == sparsecollTransportNccl || given.backend == sparsecollBackendCuda) return true;
-  if (given.transport != sparsecollTransportAuto || given.backend == sparsecollBackendHost) return false;
+  if (given.transport != sparsecollTransportAuto) return given.transport == sparsecollTransportNccl;
+  if (given.backend == sparsecollBackendCuda) return true;
+  if (given.backend == sparsecollBackendHost) return false;
   return cuda::deviceCount() > 0 && nccl::available();
 }
 
@@ -49,8 +50,7 @@ Status checkPlace(int nRanks, int rank, int device) {
 
 Status initOverUcx(sparsecollComm_t* comm, int nRanks, const sparsecollUniqueId_t& id, int rank, int device,
                    const sparsecollConfig_t* config) {
-  if (device != -1) return unsupported("vectors on devices over UCX: only in host memory, device -1");
-  SC_TRY(const CommunicatorConfig read, readConfig(config, false, sparsecollTransportUcx));
+  SC_TRY(const CommunicatorConfig read, readConfig(config, device >= 0, sparsecollTransportUcx));
   SC_TRY(checkSecurity(read));
   // What rank 0 knows when its time is up, the others should still hear.
   constexpr uint64_t kLongerMs = 500;
@@ -58,7 +58,8 @@ Status initOverUcx(sparsecollComm_t* comm, int nRanks, const sparsecollUniqueId_
   const Deadline deadline = Deadline::in(read.initTimeoutMs + (waits ? kLongerMs : 0));
   SC_TRY(const bootstrap::Invitation invitation, bootstrap::readInvitation(id.bytes));
   SC_TRY(const auto exchange, bootstrap::meet(invitation, rank, nRanks, deadline));
-  SC_TRY(const auto made, meetOverUcx(read, *exchange, invitation.key, invitation.job, interfaceOf(read), deadline));
+  SC_TRY(const auto made,
+         meetOverUcx(read, *exchange, invitation.key, invitation.job, interfaceOf(read), deadline, device));
   communicators().addAll({made}, comm);
   return {};
 }
@@ -85,7 +86,9 @@ sparsecollResult_t sparsecollGetUniqueId(sparsecollUniqueId_t* id, const sparsec
       SC_TRY(const CommunicatorConfig read, readConfig(config, true, sparsecollTransportNccl));
       return nccl::makeUniqueId(id->bytes);
     }
-    SC_TRY(const CommunicatorConfig read, readConfig(config, false, sparsecollTransportUcx));
+    SC_TRY(const sparsecollConfig_t given, readStructOr(config, "config"));
+    const bool onDevices = given.backend == sparsecollBackendCuda;
+    SC_TRY(const CommunicatorConfig read, readConfig(config, onDevices, sparsecollTransportUcx));
     SC_TRY(checkSecurity(read));
     return bootstrap::invite(interfaceOf(read).c_str(), Deadline::in(read.initTimeoutMs), id->bytes);
   });
@@ -107,15 +110,14 @@ sparsecollResult_t sparsecollCommInitOob(sparsecollComm_t* comm, int nRanks, int
   return guard("CommInitOob", [&]() -> Status {
     if (comm == nullptr) return invalid("comm is NULL");
     SC_TRY(checkPlace(nRanks, rank, device));
-    if (device != -1) return unsupported("vectors on devices over UCX: only in host memory, device -1");
     SC_TRY(const sparsecollOob_t given, readStruct(oob, "oob"));
     if (given.allgather == nullptr) return invalid("oob.allgather is NULL");
-    SC_TRY(const CommunicatorConfig read, readConfig(config, false, sparsecollTransportUcx));
+    SC_TRY(const CommunicatorConfig read, readConfig(config, device >= 0, sparsecollTransportUcx));
     SC_TRY(checkSecurity(read));
     const Deadline deadline = Deadline::in(read.initTimeoutMs);
     bootstrap::OobExchange exchange(given, rank, nRanks);
     SC_TRY(const bootstrap::Agreed agreed, bootstrap::drawTogether(exchange, deadline));
-    SC_TRY(const auto made, meetOverUcx(read, exchange, agreed.key, agreed.job, interfaceOf(read), deadline));
+    SC_TRY(const auto made, meetOverUcx(read, exchange, agreed.key, agreed.job, interfaceOf(read), deadline, device));
     communicators().addAll({made}, comm);
     return {};
   });

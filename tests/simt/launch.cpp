@@ -66,14 +66,9 @@ CUresult waitValue(CUstream handle, CUdeviceptr address, T value, unsigned flags
   CUstream_st& stream = resolve(handle);
   const auto ready = [=] { return holds<T>(address, value, flags); };
   const std::scoped_lock lock(stream.mutex);
-  if (stream.capture) {
-    if (!stream.capture->valid) return resultOf(cudaErrorStreamCaptureInvalidated);
-    record(
-        stream, [] {}, ready);
-  } else {
-    stream.drain();
-    if (!ready()) await(ready);
-  }
+  if (stream.capture || &stream == handle) return resultOf(submitWhen(handle, ready, [] {}));
+  stream.drain();
+  if (!ready()) await(ready);
   return CUDA_SUCCESS;
 }
 

@@ -52,7 +52,7 @@ bool Worker::idle() {
 
 bool Worker::rests() {
   const std::scoped_lock lock(mutex_);
-  return work_.empty() || stands_;
+  return work_.empty() || (stands_ && !work_.front().ready());
 }
 
 bool Worker::drain() {

@@ -1,11 +1,11 @@
 #include "transports/bootstrap/control.h"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 
 #include "core/bytes.h"
 #include "core/poll.h"
+#include "core/signals.h"
 
 namespace sparsecoll::bootstrap {
 
@@ -16,22 +16,6 @@ namespace {
 constexpr uint64_t kFarewellMs = 1000;  // for the last words to leave
 constexpr size_t kMostLetters = 4096;
 constexpr uint64_t kHearsayMs = 100;  // for what a peer said here to be heard, once its last message has come
-
-// Signals are for the caller's threads: one that begins while this lives takes none.
-class WithoutSignals {
- public:
-  WithoutSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  WithoutSignals(const WithoutSignals&) = delete;
-  WithoutSignals& operator=(const WithoutSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 std::vector<std::byte> asPayload(int rank) {
   Writer writer;

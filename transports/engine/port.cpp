@@ -100,6 +100,7 @@ Status Port::startSum(const void* in, void* out, uint64_t count, sparsecollDataT
   if (code == sparsecollUnsupported) return unsupported("the engine does not sum type {}", int{type});
   if (!good(code, "iallreduce")) return fail(sparsecollSystemError, "the engine's iallreduce returned {}", code);
   summing_ = true;
+  summed_ = {static_cast<const std::byte*>(out), count * elementBytes(type)};
   return {};
 }
 
@@ -155,9 +156,12 @@ void Port::expectRetirement() {
 }
 
 bool Port::uses(const Buffer& memory) const {
-  return std::any_of(underWay_.begin(), underWay_.end(), [&](const UnderWay& one) {
-    return one.data < memory.as<>() + memory.bytes() && memory.as<>() < one.data + one.bytes;
-  });
+  const auto overlaps = [&](const std::byte* data, uint64_t bytes) {
+    return data < memory.as<>() + memory.bytes() && memory.as<>() < data + bytes;
+  };
+  if (summing_ && overlaps(summed_.data(), summed_.size())) return true;
+  return std::any_of(underWay_.begin(), underWay_.end(),
+                     [&](const UnderWay& one) { return overlaps(one.data, one.bytes); });
 }
 
 void Port::retire(Buffer memory) noexcept {
@@ -179,7 +183,7 @@ void Port::sweep() {
 void Port::close(const Deadline& deadline) {
   for (UnderWay& one : underWay_) giveUp(one);
   if (summing_) {
-    underWay_.push_back({sum_, -1, nullptr, 0, UINT64_MAX, nullptr, false});
+    underWay_.push_back({sum_, -1, summed_.data(), summed_.size(), UINT64_MAX, nullptr, false});
     summing_ = false;
     giveUp(underWay_.back());
   }

@@ -110,6 +110,7 @@ class Port {
   size_t expected_ = 0;  // windows alive or retired
   std::vector<int> failedPeers_;
   void* sum_ = nullptr;
+  std::span<const std::byte> summed_;  // where the sum is formed
   bool summing_ = false;
   bool closed_ = false;
   int lastCode_ = 0;  // of the latest function that failed
