@@ -140,7 +140,7 @@ Result<std::shared_ptr<Communicator>> Communicator::meet(const CommunicatorConfi
       std::make_shared<Communicator>(config, std::move(kernels), std::move(budget), std::move(transport), device);
   SC_TRY(made->makeAgreementRoom());
   made->timeoutMs_ = config.initTimeoutMs;
-  const Agreed fields[] = {{"version", SPARSECOLL_VERSION_CODE}};
+  const Agreed fields[] = {{"version", SPARSECOLL_VERSION_CODE}, {"backend", device >= 0 ? 1u : 0u}};
   SC_TRY(agree(*made, "CommInit", fields).takeStatusOrOk());
   made->timeoutMs_ = config.opTimeoutMs;
   return made;

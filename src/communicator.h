@@ -54,8 +54,8 @@ class Communicator {
   // nRanks communicators inside this process. devices: nullptr for host memory, else one a rank.
   static Result<std::vector<std::shared_ptr<Communicator>>> inProcess(int ranks, const int* devices,
                                                                       const CommunicatorConfig& config);
-  // This rank's, on an engine that reaches the other ones. Collective: returns when all ranks are there, and of one
-  // version. Errors: what an operation's are, Timeout after initTimeoutMs.
+  // This rank's, on an engine that reaches the other ones. Collective: returns when all ranks are there, of one version
+  // and with vectors in one kind of memory. Errors: what an operation's are, Timeout after initTimeoutMs.
   static Result<std::shared_ptr<Communicator>> meet(const CommunicatorConfig& config, std::shared_ptr<Kernels> kernels,
                                                     std::shared_ptr<MemoryBudget> budget,
                                                     std::unique_ptr<Transport> transport, int device);

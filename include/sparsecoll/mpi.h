@@ -5,7 +5,8 @@
 
    Threads. MPI is called on the threads that call this library. MPI_THREAD_FUNNELED is enough where that is the main
    thread, MPI_THREAD_SERIALIZED where it is one at a time beside the program's own MPI calls, MPI_THREAD_MULTIPLE where
-   they overlap. CommAbort from a second thread needs SERIALIZED, too.
+   they overlap. CommAbort from a second thread needs SERIALIZED, too. With a device steps call MPI on a thread of the
+   library's: SERIALIZED is needed, and MULTIPLE if the program calls MPI while steps are under way.
    Between calls of this library nothing moves, and a rank of MPI that fails is seen as a Timeout: MPI does not tell. */
 #ifndef SPARSECOLL_MPI_H_
 #define SPARSECOLL_MPI_H_
@@ -196,15 +197,18 @@ static inline void sparsecollMpiRelease_(void* user) {
 
 /* Makes this rank's communicator over a copy of the caller's MPI_Comm. Collective over it, and so is CommDestroy, which
    waits up to abortTimeoutMs for the others to come to theirs; it may be called after MPI_Finalize, but then frees
-   less. The copy is made by MPI_Comm_dup, which knows no deadline: it waits for all ranks, however long they take. device: as in sparsecollCommInitEngine. Errors: as there; SystemError (MPI); InvalidUsage (MPI is not
-   initialized). */
+   less. The copy is made by MPI_Comm_dup, which knows no deadline: it waits for all ranks, however long they take. device: as in
+   sparsecollCommInitEngine. Errors: as there; SystemError (MPI); InvalidUsage (MPI is not initialized, or for fewer
+   threads than a device needs). */
 static inline sparsecollResult_t sparsecollCommInitMpi(sparsecollComm_t* comm, MPI_Comm mpiComm, int device,
                                                        const sparsecollConfig_t* config) {
   sparsecollEngine_t engine = SPARSECOLL_INIT(sparsecollEngine_t);
   sparsecollMpi_* mpi;
   sparsecollResult_t result;
-  int rank = 0, initialized = 0;
+  int rank = 0, initialized = 0, threads = MPI_THREAD_SINGLE;
   if (MPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return sparsecollInvalidUsage;
+  if (device >= 0 && (MPI_Query_thread(&threads) != MPI_SUCCESS || threads < MPI_THREAD_SERIALIZED))
+    return sparsecollInvalidUsage;
   mpi = (sparsecollMpi_*)calloc(1, sizeof(sparsecollMpi_));
   if (mpi == NULL) return sparsecollOutOfMemory;
   mpi->releaseSeconds = 10;

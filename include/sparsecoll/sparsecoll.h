@@ -292,7 +292,8 @@ typedef struct {
    never two at once. A trainer that has one thread for them needs an engine for one thread; CommAbort on another thread
    calls isend there, unless an operation is under way, whose thread does it then. Nothing is called between calls of the
    library, so an engine without a thread of its own moves nothing then: the library waits for its sends before an
-   operation returns. None of the functions may wait for another rank, except release.
+   operation returns. None of the functions may wait for another rank, except release. For vectors on a device steps call
+   them on a thread that the communicator has for that, also between calls of the library; still never two at once.
    Messages. peer is 0 to nRanks - 1, never the own rank. Tags are 0 to SPARSECOLL_ENGINE_TAGS - 1. Messages from one rank
    to another with one tag arrive in the order of isend, in the receives in the order of irecv; with other tags they are
    independent. They have 0 to SPARSECOLL_ENGINE_MESSAGE_BYTES bytes; what is longer the library cuts. isend may be
@@ -315,7 +316,8 @@ typedef struct {
   /* NULL: the library sums on its own. out = the sum (op: sparsecollSum) of all ranks' in, of count elements of dataType;
      in equals out on all ranks or on none. Every rank calls it at the same place in the order of its calls. Returning sparsecollUnsupported
      (on all ranks) leaves this sum to the library. It is not cancelled where the engine cannot: then in and out, which
-     are the caller's of ReducerRun or AllReduce, must live on after an error until CommDestroy has returned. */
+     are the caller's of ReducerRun or AllReduce, must live on after an error until CommDestroy has returned; on devices
+     they are the library's. */
   int (*iallreduce)(void* user, const void* in, void* out, uint64_t count, int32_t dataType, int32_t op, void** request);
   /* NULL: test is enough. Moves what is under way. */
   int (*progress)(void* user);
@@ -496,7 +498,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollGetUniqueId(sparsecollUniqueId_t* id
 /* Makes this rank's communicator of nRanks (1 to 256) over the id's engine, in any mix of processes and threads.
    Collective: returns when all ranks have called it, or with Timeout after initTimeoutMs; over UCX the failure names the
    ranks that did not come. device: over NCCL this rank's CUDA ordinal, SPARSECOLL_CURRENT_DEVICE for the calling
-   thread's; NCCL wants another one on each rank of a host. Over UCX -1: vectors are in host memory. After a fork the new
+   thread's; NCCL wants another one on each rank of a host. Over UCX as in sparsecollCommInitEngine. After a fork the new
    process can use none of its parent's communicators: InvalidUsage.
    Errors: InvalidArgument, InvalidUsage (an id that was used, has expired, or is for ranks of another host), Unsupported
    (as GetUniqueId; no driver; no UCX), CudaError, SystemError, RemoteError, InternalError, OutOfMemory, Timeout,
@@ -521,11 +523,13 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitNccl(sparsecollComm_t* comm,
                                                          const sparsecollConfig_t* config);
 
 /* Makes this rank's communicator of nRanks (1 to 1024) over the caller's engine, which is copied. Collective: returns when
-   all ranks have called it, or with Timeout after initTimeoutMs. device: -1 for host memory; devices: Unsupported in this
-   version. A function of the engine that returns another number than 0 ends the communicator: with PeerFailed for isend,
-   irecv, test and cancel, with SystemError for progress and iallreduce. Errors: InvalidArgument, Unsupported, OutOfMemory,
-   Mismatch (another version), Timeout, PeerFailed, SystemError, Corrupted; then *comm is untouched, and the engine is the
-   caller's again: nothing is under way in it that could be cancelled, and release is not called. */
+   all ranks have called it, or with Timeout after initTimeoutMs. device: -1 for host memory, else the CUDA ordinal of this
+   rank's device, on all ranks (at most 256); what they send passes through pinned host memory. A function of the engine
+   that returns another number than 0 ends the communicator: with PeerFailed for isend, irecv, test and cancel, with
+   SystemError for progress and iallreduce. Errors: InvalidArgument, Unsupported (no CUDA in this build, a driver before
+   CUDA 12), OutOfMemory, CudaError, Mismatch (another version, devices on some ranks only), Timeout, PeerFailed,
+   SystemError, Corrupted; then *comm is untouched, and the engine is the caller's again: nothing is under way in it that
+   could be cancelled, and release is not called. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* comm, int nRanks, int rank, int device,
                                                            const sparsecollEngine_t* engine,
                                                            const sparsecollConfig_t* config);

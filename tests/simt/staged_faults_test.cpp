@@ -373,31 +373,3 @@ TEST_CASE("the i-th piece of memory is not there: OutOfMemory, nothing is lost, 
   }
   checkNoMisuse();
 }
-
-TEST_CASE("a driver without stream memory operations") {
-  for (const char* const call : {"cudaGetDriverEntryPoint", "cudaGetDriverEntryPointByVersion"})
-    simt::failCall(call, 0, cudaErrorNotSupported);
-  const StagedRanks ranks(1);
-  simt::forgetFailures();
-  CHECK(ranks.made() == all(1, sparsecollUnsupported));
-  checkNoMisuse();
-}
-
-TEST_CASE("arguments") {
-  PairMesh mesh(1);
-  PairEngine engine(0, mesh.takeSockets(0));
-  sparsecollEngine_t table = engine.table();
-  table.release = nullptr;
-  sparsecollComm_t comm = nullptr;
-  CHECK(sparsecollCommInitEngine(&comm, 1, 0, 1000, &table, nullptr) == sparsecollInvalidArgument);
-  CHECK(sparsecollCommInitEngine(&comm, 257, 0, 0, &table, nullptr) == sparsecollUnsupported);
-  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
-  config.backend = sparsecollBackendHost;
-  CHECK(sparsecollCommInitEngine(&comm, 1, 0, 0, &table, &config) == sparsecollInvalidArgument);
-  config.backend = sparsecollBackendCuda;
-  CHECK(sparsecollCommInitEngine(&comm, 1, 0, -1, &table, &config) == sparsecollInvalidArgument);
-  CHECK(comm == nullptr);
-  REQUIRE(sparsecollCommInitEngine(&comm, 1, 0, 0, &table, &config) == sparsecollSuccess);
-  CHECK(sparsecollCommDestroy(comm) == sparsecollSuccess);
-  checkNoMisuse();
-}

@@ -12,15 +12,18 @@ namespace sparsecoll::test {
 
 class StagedRanks : public StreamRanks {
  public:
-  explicit StagedRanks(int ranks, const sparsecollConfig_t* config = nullptr, Mischief* mischief = nullptr)
-      : StreamRanks(ranks, overPairs(ranks, config, mischief)) {}
+  // deviceOfFirst: -1 for vectors of rank 0 in host memory.
+  explicit StagedRanks(int ranks, const sparsecollConfig_t* config = nullptr, Mischief* mischief = nullptr,
+                       int deviceOfFirst = 0)
+      : StreamRanks(ranks, overPairs(ranks, config, mischief, deviceOfFirst)) {}
 
  private:
-  static Make overPairs(int ranks, const sparsecollConfig_t* config, Mischief* mischief) {
+  static Make overPairs(int ranks, const sparsecollConfig_t* config, Mischief* mischief, int deviceOfFirst) {
     return [=, mesh = std::make_shared<PairMesh>(ranks)](int rank, sparsecollComm_t* comm) {
       auto engine = std::make_unique<PairEngine>(rank, mesh->takeSockets(rank), mischief);
       const sparsecollEngine_t table = engine->table();
-      const sparsecollResult_t made = sparsecollCommInitEngine(comm, ranks, rank, 0, &table, config);
+      const int device = rank == 0 ? deviceOfFirst : 0;
+      const sparsecollResult_t made = sparsecollCommInitEngine(comm, ranks, rank, device, &table, config);
       if (made == sparsecollSuccess) (void)engine.release();
       return made;
     };

@@ -20,7 +20,7 @@ constexpr uint64_t kLength = 10007;
 constexpr int kSteps = 3;
 #endif
 
-void checkSteps(const StagedRanks& ranks, const std::string& name, uint64_t n, sparsecollDataType_t type,
+void checkSteps(const StreamRanks& ranks, const std::string& name, uint64_t n, sparsecollDataType_t type,
                 const sparsecollParams_t& params, int steps) {
   const int count = ranks.count();
   CAPTURE(name, count, n, nameOf(type));
@@ -222,6 +222,30 @@ TEST_CASE("sparse vectors on devices over messages") {
   checkNoMisuse();
 }
 
+TEST_CASE("ranks with vectors in host memory and on devices do not meet") {
+  const StagedRanks ranks(2, nullptr, nullptr, -1);
+  CHECK(ranks.made() == all(2, sparsecollMismatch));
+  checkNoMisuse();
+}
+
+TEST_CASE("steps on devices over UCX") {
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.transport = sparsecollTransportUcx;
+  config.backend = sparsecollBackendCuda;
+  int available = 0;
+  REQUIRE(sparsecollBackendAvailable(config.backend, config.transport, &available) == sparsecollSuccess);
+  if (available == 0) return;
+  sparsecollUniqueId_t id{};
+  REQUIRE(sparsecollGetUniqueId(&id, &config) == sparsecollSuccess);
+  const StreamRanks ranks(
+      3, [&](int rank, sparsecollComm_t* comm) { return sparsecollCommInitRank(comm, 3, &id, rank, 0, &config); });
+  REQUIRE(ranks.made() == all(3, sparsecollSuccess));
+  for (const char* const name : {"topka", "spardl", "dense"})
+    checkSteps(ranks, name, kLength, sparsecollFloat32, paramsOf(name), kSteps);
+  sparsecollComm_t part = nullptr;
+  CHECK(sparsecollCommSplit(ranks[0], 0, 0, &part, nullptr) == sparsecollUnsupported);
+}
+
 TEST_CASE("steps over messages cannot be captured, on no rank, and go on afterwards") {
   for (const char* const name : {"topka", "dense"}) {
     CAPTURE(name);
@@ -244,5 +268,33 @@ TEST_CASE("steps over messages cannot be captured, on no rank, and go on afterwa
     CHECK(group.step() == all(3, sparsecollSuccess));
     CHECK(group.step() == all(3, sparsecollSuccess));
   }
+  checkNoMisuse();
+}
+
+TEST_CASE("a driver without stream memory operations") {
+  for (const char* const call : {"cudaGetDriverEntryPoint", "cudaGetDriverEntryPointByVersion"})
+    simt::failCall(call, 0, cudaErrorNotSupported);
+  const StagedRanks ranks(1);
+  simt::forgetFailures();
+  CHECK(ranks.made() == all(1, sparsecollUnsupported));
+  checkNoMisuse();
+}
+
+TEST_CASE("arguments") {
+  PairMesh mesh(1);
+  PairEngine engine(0, mesh.takeSockets(0));
+  sparsecollEngine_t table = engine.table();
+  table.release = nullptr;
+  sparsecollComm_t comm = nullptr;
+  CHECK(sparsecollCommInitEngine(&comm, 1, 0, 1000, &table, nullptr) == sparsecollInvalidArgument);
+  CHECK(sparsecollCommInitEngine(&comm, 257, 0, 0, &table, nullptr) == sparsecollUnsupported);
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.backend = sparsecollBackendHost;
+  CHECK(sparsecollCommInitEngine(&comm, 1, 0, 0, &table, &config) == sparsecollInvalidArgument);
+  config.backend = sparsecollBackendCuda;
+  CHECK(sparsecollCommInitEngine(&comm, 1, 0, -1, &table, &config) == sparsecollInvalidArgument);
+  CHECK(comm == nullptr);
+  REQUIRE(sparsecollCommInitEngine(&comm, 1, 0, 0, &table, &config) == sparsecollSuccess);
+  CHECK(sparsecollCommDestroy(comm) == sparsecollSuccess);
   checkNoMisuse();
 }

@@ -19,9 +19,10 @@ namespace sparsecoll::test {
 inline sparsecollResult_t makeRanks(sparsecollComm_t* comms, int ranks, const int* devices,
                                     const sparsecollConfig_t* config) {
 #ifdef SPARSECOLL_TEST_PAIRS
-  if (devices == nullptr) return makeOverPairs(comms, ranks, config);
-#endif
+  return makeOverPairs(comms, ranks, config, nullptr, devices != nullptr ? devices[0] : -1);
+#else
   return sparsecollCommInitAll(comms, ranks, devices, config);
+#endif
 }
 
 // P communicators in this process, destroyed at the end.
