@@ -6,7 +6,7 @@
    Threads. MPI is called on the threads that call this library. MPI_THREAD_FUNNELED is enough where that is the main
    thread, MPI_THREAD_SERIALIZED where it is one at a time beside the program's own MPI calls, MPI_THREAD_MULTIPLE where
    they overlap. CommAbort from a second thread needs SERIALIZED, too. With a device steps call MPI on a thread of the
-   library's: SERIALIZED is needed, and MULTIPLE if the program calls MPI while steps are under way.
+   library's, one for each communicator: MULTIPLE is needed, else InvalidUsage.
    Between calls of this library nothing moves, and a rank of MPI that fails is seen as a Timeout: MPI does not tell. */
 #ifndef SPARSECOLL_MPI_H_
 #define SPARSECOLL_MPI_H_
@@ -207,7 +207,7 @@ static inline sparsecollResult_t sparsecollCommInitMpi(sparsecollComm_t* comm, M
   sparsecollResult_t result;
   int rank = 0, initialized = 0, threads = MPI_THREAD_SINGLE;
   if (MPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return sparsecollInvalidUsage;
-  if (device >= 0 && (MPI_Query_thread(&threads) != MPI_SUCCESS || threads < MPI_THREAD_SERIALIZED))
+  if (device >= 0 && (MPI_Query_thread(&threads) != MPI_SUCCESS || threads < MPI_THREAD_MULTIPLE))
     return sparsecollInvalidUsage;
   mpi = (sparsecollMpi_*)calloc(1, sizeof(sparsecollMpi_));
   if (mpi == NULL) return sparsecollOutOfMemory;

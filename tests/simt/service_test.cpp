@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <new>
 
 #include "host/host_kernels.h"
 #include "tests/simt/simt.h"
@@ -246,4 +247,31 @@ TEST_CASE("jobs wait for room, but not those that end an operation, and after th
   test.begin(2);
   test.round(2, false);
   CHECK(test.answer() == 0);
+}
+
+TEST_CASE("an operation that nobody ends any more is ended when the thread is") {
+  Fixture test;
+  test.begin(1);
+  test.round(1);
+  CHECK(test.answer() == ~uint64_t{1});
+  CHECK(test.service->idle(Deadline::in(kPatienceMs)));
+  CHECK(test.engine.ended == 0);
+  test.service->abandon(fail(sparsecollAborted, "the communicator was destroyed"));
+  test.service->stop();
+  CHECK(test.engine.ended == 1);
+  test.end();  // comes too late
+  CHECK(test.engine.ended == 1);
+}
+
+TEST_CASE("memory that runs out in the engine is a failure like others") {
+  Fixture test;
+  test.engine.onRound = [](const Operation&) -> Status { throw std::bad_alloc(); };
+  test.begin(1);
+  test.round(1);
+  CHECK(test.answer() == 0);
+  test.end();
+  CHECK(test.service->idle(Deadline::in(kPatienceMs)));
+  CHECK(test.engine.ended == 1);
+  CHECK(test.engine.aborted);
+  CHECK(test.service->health().result() == sparsecollInternalError);
 }

@@ -175,7 +175,11 @@ Status Exchange::mourn(bool moved, std::optional<Deadline>& since) {
     return {};
   }
   int lost = 0;
-  while (lost < ranks_ && (lost == rank_ || watch_->stateOf(lost) != PeerState::kLost)) ++lost;
+  const auto isLost = [this](int peer) {
+    const PeerState now = watch_->stateOf(peer);
+    return now == PeerState::kLost || now == PeerState::kAborted;  // which may have been killed a moment later
+  };
+  while (lost < ranks_ && (lost == rank_ || !isLost(lost))) ++lost;
   if (lost == ranks_) return {};
   if (!since) since = Deadline::in(kGraceMs);
   return since->expired() ? lose(lost) : Status();

@@ -49,7 +49,7 @@ class Exchange {
   Result<bool> work();
   Status lookAround(bool& moved);
   Status check(int peer);
-  // For a wait of any kind, at each look. since: from when on nothing has moved while a peer was known to be lost.
+  // For a wait of any kind, at each look. since: from when on no message has ended while a peer was known to be lost.
   // Without that peer the operation may still end; but its last message, begun and never ended, may keep away what
   // others send. Errors: PeerFailed.
   Status mourn(bool moved, std::optional<Deadline>& since);

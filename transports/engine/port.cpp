@@ -72,7 +72,6 @@ Outcome Port::test(Arrival& arrival) {
     arrival.bytes_ += bytes;
   }
   arrival.pieces_.clear();
-  sweep();
   return Outcome::kDone;
 }
 
@@ -128,7 +127,6 @@ Result<bool> Port::progress() {
     one = underWay_.back();
     underWay_.pop_back();
   }
-  if (underWay_.size() != before) sweep();
   return underWay_.size() != before;
 }
 
@@ -151,6 +149,7 @@ int Port::takeFailedPeer() {
 }
 
 void Port::expectRetirement() {
+  sweep();
   retired_.reserve(expected_ + 1);
   ++expected_;
 }

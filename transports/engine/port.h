@@ -75,7 +75,8 @@ class Port {
   // The peer of a send that has failed, told once; -1: none has.
   int takeFailedPeer();
 
-  // Frees memory once no request uses it. Never needs memory itself: room was made by expectRetirement.
+  // Memory that no request uses is freed in these, and in close. Not where the engine works: to free pinned memory may
+  // wait for a stream that waits for that. retire never needs memory itself: room was made by expectRetirement.
   void expectRetirement();
   void retire(Buffer memory) noexcept;
 

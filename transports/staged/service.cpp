@@ -1,6 +1,7 @@
 #include "transports/staged/service.h"
 
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "core/frame.h"
@@ -112,12 +113,23 @@ void Service::run() {
       (void)changed_.wait(lock, Deadline::in(SPARSECOLL_NO_TIMEOUT), [this] { return stops_ || !waiting_.empty(); });
       if (waiting_.empty()) {
         ended_ = true;
-        return;
+        break;
       }
       job = &waiting_.front();
     }
-    serve(*job);
+    serveOrFail(*job);
     endJob(*job);
+  }
+  if (begun_) engine_.end(operation_);  // its own end comes too late, and would leave the engine at work for ever
+}
+
+// Nobody above this thread catches anything.
+void Service::serveOrFail(Job& job) {
+  try {
+    serve(job);
+  } catch (const std::exception& thrown) {
+    (void)settle(fail(sparsecollInternalError, "operation {}: {}", operation_.sequence, thrown.what()));
+    spoil(job);
   }
 }
 

@@ -65,6 +65,7 @@ class Service {
 
   void run();
   void serve(Job& job);
+  void serveOrFail(Job& job);
   bool bring(Job& job);
   Status work(Job& job);
   Status awaitStream(const Job& job);
