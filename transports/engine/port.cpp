@@ -191,6 +191,7 @@ void Port::close(const Deadline& deadline) {
     if (!works || !patience.rest()) break;
   }
   closed_ = true;
+  sweep();
   for (Buffer& memory : retired_) new Buffer(std::move(memory));
   retired_.clear();
 }
