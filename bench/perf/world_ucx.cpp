@@ -1,4 +1,5 @@
 // Processes that sparsecoll-run, Slurm or mpirun has started, which meet by themselves and talk over UCX.
+#include <algorithm>
 #include <sparsecoll/launch.h>
 
 #include <cstdlib>
@@ -12,7 +13,7 @@ namespace bench {
 
 namespace {
 
-constexpr uint64_t kMostBytes = 1u << 20;  // that a rank gives: what is gathered are clocks and counts
+constexpr uint64_t kPieceBytes = 1u << 20;  // that a rank gives at once: eight times as much is sent
 
 class UcxWorld final : public World {
  public:
@@ -31,20 +32,10 @@ class UcxWorld final : public World {
     std::vector<char> all(static_cast<size_t>(ranks()));
     gather(&nothing, sizeof nothing, all.data());
   }
-  // A sum of vectors in which each rank has its own places, and 0 elsewhere; a byte is exact in a double.
   void gather(const void* own, uint64_t bytes, void* all) override {
-    if (bytes > kMostBytes) throw EnvironmentError("too much to gather at once");
-    std::vector<double> places(bytes * static_cast<uint64_t>(ranks()));
-    const auto* const from = static_cast<const unsigned char*>(own);
-    const uint64_t first = bytes * static_cast<uint64_t>(rank());
-    for (uint64_t at = 0; at < bytes; ++at) places[first + at] = from[at];
-    auto params = SPARSECOLL_INIT(sparsecollParams_t);
-    check(sparsecollPreset("dense", &params), "sparsecollPreset");
-    check(
-        sparsecollAllReduce(places.data(), places.data(), places.size(), sparsecollFloat64, &params, control_, nullptr),
-        "sparsecollAllReduce");
-    auto* const to = static_cast<unsigned char*>(all);
-    for (uint64_t at = 0; at < places.size(); ++at) to[at] = static_cast<unsigned char>(places[at]);
+    for (uint64_t at = 0; at < bytes; at += kPieceBytes)
+      gatherPiece(static_cast<const unsigned char*>(own) + at, std::min(kPieceBytes, bytes - at),
+                  static_cast<unsigned char*>(all) + at, bytes);
   }
   sparsecollComm_t connect() override {
     sparsecollComm_t comm = nullptr;
@@ -58,6 +49,21 @@ class UcxWorld final : public World {
   [[noreturn]] void fail(int code) override { std::_Exit(code); }
 
  private:
+  // A sum of vectors in which each rank has its own places, and 0 elsewhere; a byte is exact in a double. In `all` a
+  // rank's piece lies `apart` behind that of the rank before.
+  void gatherPiece(const unsigned char* own, uint64_t bytes, unsigned char* all, uint64_t apart) {
+    std::vector<double> places(bytes * static_cast<uint64_t>(ranks()));
+    std::copy_n(own, bytes, places.begin() + static_cast<std::ptrdiff_t>(bytes * static_cast<uint64_t>(rank())));
+    auto params = SPARSECOLL_INIT(sparsecollParams_t);
+    check(sparsecollPreset("dense", &params), "sparsecollPreset");
+    check(
+        sparsecollAllReduce(places.data(), places.data(), places.size(), sparsecollFloat64, &params, control_, nullptr),
+        "sparsecollAllReduce");
+    for (uint64_t r = 0; r < static_cast<uint64_t>(ranks()); ++r)
+      for (uint64_t at = 0; at < bytes; ++at)
+        all[r * apart + at] = static_cast<unsigned char>(places[r * bytes + at]);
+  }
+
   sparsecollLaunch_t launch_;
   sparsecollComm_t control_ = nullptr;
 };
