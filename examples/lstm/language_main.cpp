@@ -2,9 +2,9 @@
 // sparsecoll-lstm: a language model whose ranks average their gradients with libsparsecoll.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <stdexcept>
 
 #include "examples/common/task.h"
+#include "examples/lstm/recurrent_program.h"
 #include "examples/lstm/tasks.h"
 
 namespace {
@@ -28,17 +28,7 @@ class LanguageProgram final : public Program {
     settings.optimizer.weightDecay = 0;
     settings.exchange.density = 0.001;
     settings.epochs = 90;
-    app.add_option("--width", options_.width, "of embedding and hidden states")->capture_default_str();
-    app.add_option("--layers", options_.layers, "LSTM layers")->check(CLI::Range(1, 100))->capture_default_str();
-    app.add_option("--dropout", options_.dropout, "on the embedding and behind every layer")
-        ->check(CLI::Range(0.0, 0.99))
-        ->capture_default_str();
-    app.add_option("--bptt", options_.steps, "words that backpropagation goes back")
-        ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
-    app.add_option("--clip", options_.clip, "largest norm of a rank's gradient, 0: any; not with --overlap")
-        ->check(CLI::Range(0.0, 1e9))
-        ->capture_default_str();
+    examples::addOptions(app, options_, kSteps, "words that backpropagation goes back");
     app.add_option("--vocabulary", limits_.vocabulary, "keep the most frequent N words, 0: all")->capture_default_str();
     app.add_option("--train-limit", limits_.trainTokens, "use only the first N words to train, 0: all")
         ->capture_default_str();
@@ -47,24 +37,21 @@ class LanguageProgram final : public Program {
   }
 
   void open(const Settings& settings) override {
-    if (options_.clip > 0 && settings.exchange.overlap)
-      throw std::runtime_error("--clip changes gradients that --overlap is sending by then: give --clip 0");
+    checkOptions(options_, settings);
     corpus_ = openCorpus(settings.dataDir, limits_, settings.seed);
     std::fprintf(stderr, "data: %s, %zu words to train, %zu different ones\n", corpus_.source.c_str(),
                  corpus_.train.size(), corpus_.vocabulary);
   }
 
   std::vector<std::pair<std::string, std::string>> describe() const override {
-    return {{"model", "lstm"},
-            {"data", corpus_.source},
-            {"synthetic", corpus_.synthetic ? "yes" : "no"},
-            {"train_words", std::to_string(corpus_.train.size())},
-            {"vocabulary", std::to_string(corpus_.vocabulary)},
-            {"width", std::to_string(options_.width)},
-            {"layers", std::to_string(options_.layers)},
-            {"dropout", std::to_string(options_.dropout)},
-            {"bptt", std::to_string(options_.steps)},
-            {"clip", std::to_string(options_.clip)}};
+    std::vector<std::pair<std::string, std::string>> description = {
+        {"model", "lstm"},
+        {"data", corpus_.source},
+        {"synthetic", corpus_.synthetic ? "yes" : "no"},
+        {"train_words", std::to_string(corpus_.train.size())},
+        {"vocabulary", std::to_string(corpus_.vocabulary)}};
+    examples::describe(options_, kSteps, description);
+    return description;
   }
 
   std::unique_ptr<Task> makeTask(const Settings& settings, const Replica& replica) const override {
@@ -72,6 +59,8 @@ class LanguageProgram final : public Program {
   }
 
  private:
+  static constexpr const char* kSteps = "bptt";
+
   RecurrentOptions options_{650, 3, 0.4, 30, 0.4};
   CorpusLimits limits_;
   Corpus corpus_;
