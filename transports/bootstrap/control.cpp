@@ -75,6 +75,12 @@ Reason Control::reasonOf(int peer) const {
   return peers_[static_cast<size_t>(peer)].reason;
 }
 
+uint64_t Control::missedBeatsOf(int peer) const {
+  const std::lock_guard lock(mutex_);
+  const auto silent = Clock::now() - peers_[static_cast<size_t>(peer)].heard;
+  return static_cast<uint64_t>(silent / std::chrono::milliseconds(times_.heartbeatMs));
+}
+
 int Control::blameOf(int peer) const {
   const std::lock_guard lock(mutex_);
   const int blamed = peers_[static_cast<size_t>(peer)].blamed;
@@ -190,11 +196,11 @@ Status Control::onFrame(size_t peer, FrameType type, Bytes payload) {
   SC_TRY(const auto about, reader.read<int32_t>());
   if (about < -1 || about >= mesh_.ranks) return fail(sparsecollCorrupted, "it speaks of rank {}", about);
   if (type == FrameType::kAborted) {
-    const bool other = about >= 0 && about != mesh_.rank && about != static_cast<int>(peer);
+    const bool other = about >= 0 && about != static_cast<int>(peer);
     set(peer, PeerState::kAborted,
         other ? Reason::format("rank {} gave up because of rank {}", peer, about)
               : Reason::format("rank {} aborted its communicator", peer),
-        other ? about : -1);
+        other && about != mesh_.rank ? about : -1);
     return {};
   }
   if (type != FrameType::kLost || about < 0) return fail(sparsecollCorrupted, "a frame of no use here");

@@ -54,6 +54,8 @@ class Control {
   // Whether it has destroyed its communicator, whatever its state was before.
   bool hasLeft(int peer) const { return left_[static_cast<size_t>(peer)].load(std::memory_order_acquire); }
   Reason reasonOf(int peer) const;
+  // Since its last word.
+  uint64_t missedBeatsOf(int peer) const;
   // The rank that a peer's end is to be blamed on: itself, or the one whose end made it give up.
   int blameOf(int peer) const;
   // Blames its end, if that is an abort, on whom blame() named last, else on who ended first; if nobody did, on itself.
@@ -117,6 +119,7 @@ class Watch final : public engine::PeerWatch {
   explicit Watch(std::shared_ptr<Control> control) : control_(std::move(control)) {}
   engine::PeerState stateOf(int peer) const override { return control_->stateOf(peer); }
   std::string reasonOf(int peer) const override { return control_->reasonOf(peer).c_str(); }
+  uint64_t missedBeatsOf(int peer) const override { return control_->missedBeatsOf(peer); }
   int blameOf(int peer) const override;
   void blame(int peer) override { control_->blame(peer); }
   void announce(bool aborted) override { control_->announce(aborted); }

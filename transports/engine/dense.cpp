@@ -237,14 +237,10 @@ Result<bool> DenseSum::proceedPiece(bool& moved) {
 
 Status DenseSum::timeout() const {
   if (byEngine_) return fail(sparsecollTimeout, "the engine's sum has not ended in time");
-  Text<128> missing;
-  int first = -1;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer == rank_ || over(peer)) continue;
-    if (first < 0) first = peer;
-    missing.append("{}{}", missing.empty() ? "" : ", ", peer);
-  }
-  return failBy(first, sparsecollTimeout, "the dense sum misses something from rank(s) {}", missing);
+  std::vector<int> missing;
+  for (int peer = 0; peer < ranks_; ++peer)
+    if (peer != rank_ && !over(peer)) missing.push_back(peer);
+  return exchange_.overdue(missing, "the dense sum misses something from");
 }
 
 void DenseSum::end() {

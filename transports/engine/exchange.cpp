@@ -6,6 +6,7 @@ namespace sparsecoll::engine {
 
 namespace {
 
+constexpr uint64_t kManyBeats = 2;  // one may be late
 constexpr uint64_t kGraceMs = 1000;  // for what a peer sent before it left, or for others once one is lost
 
 Status inAnotherOperation(int peer) {
@@ -212,15 +213,25 @@ void Exchange::giveUp() {
   out_ = {};
 }
 
-Status Exchange::timeout() const {
-  Text<128> missing;
-  int first = -1;
-  for (const Incoming& message : in_) {
-    if (awaited_[static_cast<size_t>(message.peer)].stage == Stage::kDone) continue;
-    if (first < 0) first = message.peer;
-    missing.append("{}{}", missing.empty() ? "" : ", ", message.peer);
+Status Exchange::overdue(std::span<const int> missing, std::string_view what) const {
+  Text<128> named;
+  for (const int peer : missing) named.append("{}{}", named.empty() ? "" : ", ", peer);
+  int blamed = missing.empty() ? -1 : missing.front();
+  uint64_t most = kManyBeats - 1;
+  for (int peer = 0; watch_ != nullptr && peer < ranks_; ++peer) {
+    if (peer == rank_ || watch_->stateOf(peer) != PeerState::kHere || watch_->missedBeatsOf(peer) <= most) continue;
+    most = watch_->missedBeatsOf(peer);
+    blamed = peer;
   }
-  if (first >= 0) return failBy(first, sparsecollTimeout, "nothing came in time from rank(s) {}", missing);
+  if (most < kManyBeats) return failBy(blamed, sparsecollTimeout, "{} rank(s) {}", what, named);
+  return failBy(blamed, sparsecollTimeout, "{} rank(s) {}; rank {} gives no sign of life", what, named, blamed);
+}
+
+Status Exchange::timeout() const {
+  std::vector<int> missing;
+  for (const Incoming& message : in_)
+    if (awaited_[static_cast<size_t>(message.peer)].stage != Stage::kDone) missing.push_back(message.peer);
+  if (!missing.empty()) return overdue(missing, "nothing came in time from");
   const int slow = sent_ < out_.size() ? out_[sent_].peer : -1;
   return failBy(slow, sparsecollTimeout, "rank {} takes no messages", slow);
 }

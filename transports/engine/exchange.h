@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/transport.h"
@@ -32,6 +33,9 @@ class Exchange {
   void giveUp();
   // Who is missing.
   Status timeout() const;
+  // Timeout for ranks that something is missing from. Blamed is who has been silent longest, if anyone has been for
+  // some beats, even if nothing is missing from it: who is named may be waiting for it.
+  Status overdue(std::span<const int> missing, std::string_view what) const;
 
   // Sends of operations up to this one. Result: whether none is under way any more. Errors: SystemError.
   Result<bool> settle(uint64_t sequence, bool& moved);

@@ -21,6 +21,8 @@ class PeerWatch {
   virtual PeerState stateOf(int peer) const = 0;
   // For people, of a peer that is not kHere. Does not wait. Any thread.
   virtual std::string reasonOf(int peer) const = 0;
+  // Signs of life that a peer owes this rank. Does not wait. Any thread.
+  virtual uint64_t missedBeatsOf(int) const { return 0; }
   // Whose end a peer's is to be blamed on: its own, or another's that made it give up. Waits at most a moment, for a
   // peer that has just been heard of otherwise.
   virtual int blameOf(int peer) const { return peer; }
