@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tests/support/group.h"
+#include "tests/support/hash.h"
 
 namespace sparsecoll::test {
 
@@ -156,13 +157,6 @@ class Processes {
   std::array<int, kMostProcesses> signals_{};
   bool hangs_ = false;
 };
-
-// FNV-1a of what memory holds.
-inline uint64_t hashBytes(const void* data, size_t bytes, uint64_t hash = 0xcbf29ce484222325ull) {
-  const auto* const at = static_cast<const unsigned char*>(data);
-  for (size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3ull;
-  return hash;
-}
 
 inline bool ucxHere() {
   int available = 0;
