@@ -2,8 +2,12 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <boost/context/detail/fcontext.hpp>
+#include <iterator>
+#include <mutex>
 #include <new>
+#include <utility>
 
 #include "tests/simt/sanitizers.h"
 
@@ -19,6 +23,38 @@ constexpr unsigned kStacksPerMapping = 64;
 [[maybe_unused]] constexpr unsigned kNoSynchronization = 1;
 // Stacks that end at the same place of a page would share a few sets of the first cache.
 constexpr size_t kColours = 24, kColourBytes = 128;
+
+// Fibers of OS threads that have ended, for those to come: tests start a thread for each step of each rank, and to map
+// and unmap its stacks takes longer than its kernels. Never destroyed: a static's thread may end last.
+struct Stock {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  char* unused = nullptr;  // of the latest mapping
+  size_t unusedBytes = 0;
+};
+Stock& stock() {
+  static Stock& instance = *new Stock;
+  return instance;
+}
+
+// The stock's lock is the caller's.
+std::unique_ptr<Fiber> makeFiber(Stock& from) {
+  constexpr size_t stride = kStackBytes + kPage;
+  if (from.unusedBytes == 0) {
+    void* mapping = mmap(nullptr, kStacksPerMapping * stride, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (mapping == MAP_FAILED) throw std::bad_alloc();
+    from.unused = static_cast<char*>(mapping);
+    from.unusedBytes = kStacksPerMapping * stride;
+  }
+  auto fiber = std::make_unique<Fiber>();
+  mprotect(from.unused, kPage, PROT_NONE);
+  fiber->stack = from.unused + kPage;
+  fiber->stackBytes = kStackBytes - from.unusedBytes / stride % kColours * kColourBytes;
+  from.unused += stride;
+  from.unusedBytes -= stride;
+  return fiber;
+}
 
 }  // namespace
 
@@ -39,42 +75,25 @@ Fibers::Fibers() {
 
 Fibers::~Fibers() {
 #if SIMT_TSAN
-  for (auto& fiber : fibers_) __tsan_destroy_fiber(fiber->race);
+  for (auto& fiber : fibers_) __tsan_destroy_fiber(std::exchange(fiber->race, nullptr));
 #endif
-  for (void* mapping : mappings_) {
-    constexpr size_t kBytes = kStacksPerMapping * (kStackBytes + kPage);
-#if SIMT_ASAN
-    __asan_unpoison_memory_region(mapping, kBytes);  // a thread's variables may come to lie there
-#endif
-    munmap(mapping, kBytes);
-  }
+  Stock& rest = stock();
+  const std::scoped_lock lock(rest.mutex);
+  std::move(fibers_.begin(), fibers_.end(), std::back_inserter(rest.fibers));
 }
 
 void Fibers::grow(unsigned size, Body body, void* argument) {
   body_ = body;
   argument_ = argument;
-  while (fibers_.size() < size) restart(make());
-}
-
-Fiber& Fibers::make() {
-  constexpr size_t stride = kStackBytes + kPage;
-  if (unusedBytes_ == 0) {
-    void* mapping = mmap(nullptr, kStacksPerMapping * stride, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (mapping == MAP_FAILED) throw std::bad_alloc();
-    mappings_.push_back(mapping);
-    unused_ = static_cast<char*>(mapping);
-    unusedBytes_ = kStacksPerMapping * stride;
+  Stock& from = stock();
+  const std::scoped_lock lock(from.mutex);
+  while (fibers_.size() < size) {
+    if (from.fibers.empty()) from.fibers.push_back(makeFiber(from));
+    fibers_.push_back(std::move(from.fibers.back()));
+    from.fibers.pop_back();
+    fibers_.back()->index = this->size() - 1;
+    restart(*fibers_.back());
   }
-  auto fiber = std::make_unique<Fiber>();
-  mprotect(unused_, kPage, PROT_NONE);
-  fiber->stack = unused_ + kPage;
-  fiber->index = size();
-  fiber->stackBytes = kStackBytes - fiber->index % kColours * kColourBytes;
-  unused_ += stride;
-  unusedBytes_ -= stride;
-  fibers_.push_back(std::move(fiber));
-  return *fibers_.back();
 }
 
 void Fibers::restart(Fiber& fiber) {

@@ -16,7 +16,7 @@ struct Fiber {
   unsigned index = 0;
 };
 
-// Where the fibers of one OS thread come from: made on demand, kept until the thread ends.
+// The fibers of one OS thread: made on demand, and left to the next thread when it ends.
 class Fibers {
  public:
   using Body = void (*)(void* argument);
@@ -41,14 +41,10 @@ class Fibers {
 
  private:
   struct Entry;
-  Fiber& make();
   void arrived(void* cameFrom);
 
   Fiber base_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<void*> mappings_;
-  char* unused_ = nullptr;
-  size_t unusedBytes_ = 0;
   Fiber* leaving_ = nullptr;
   Fiber* running_ = nullptr;
   Body body_ = nullptr;
