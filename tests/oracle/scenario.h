@@ -79,7 +79,24 @@ struct Hashes {
   bool ran = true;
 };
 
-inline Hashes runScenario(const Scenario& scenario) {
+// Gradients by step and rank.
+using Inputs = std::vector<std::vector<Elements>>;
+
+inline Inputs inputsOf(const Scenario& scenario) {
+  Inputs inputs(static_cast<size_t>(scenario.steps));
+  for (size_t step = 0; step < inputs.size(); ++step) {
+    inputs[step].assign(static_cast<size_t>(scenario.ranks), Elements(scenario.type, scenario.n));
+    constexpr double kScales[] = {0.1, 1e-6, 30};  // in between, subnormal halves; then guards that are far off
+    fillRandom(inputs[step], 77 + step, kScales[step % 3]);
+    if (scenario.poison && step == 1) {
+      inputs[step][1].set(4321, NAN);
+      inputs[step][2].set(17, -HUGE_VAL);
+    }
+  }
+  return inputs;
+}
+
+inline Hashes runScenario(const Scenario& scenario, const Inputs& inputs) {
   sparsecollParams_t params = preset(scenario.preset.c_str(), scenario.preset == "dense" ? 0 : scenario.density);
   params.faithful = scenario.faithful ? 1 : 0;
   params.flags = scenario.flags;
@@ -92,13 +109,8 @@ inline Hashes runScenario(const Scenario& scenario) {
   Hashes hashes;
   hashes.outs.assign(static_cast<size_t>(scenario.ranks), 1);
   hashes.residuals = 1;
-  for (int step = 0; step < scenario.steps; ++step) {
-    constexpr double kScales[] = {0.1, 1e-6, 30};  // in between, subnormal halves; then guards that are far off
-    group.fillRandom(77 + static_cast<uint64_t>(step), kScales[step % 3]);
-    if (scenario.poison && step == 1) {
-      group.gradients[1].set(4321, NAN);
-      group.gradients[2].set(17, -HUGE_VAL);
-    }
+  for (const std::vector<Elements>& gradients : inputs) {
+    group.gradients = gradients;
     hashes.ran = hashes.ran && group.step() == all(scenario.ranks, sparsecollSuccess);
     for (int rank = 0; rank < scenario.ranks; ++rank) {
       const auto r = static_cast<size_t>(rank);
@@ -109,5 +121,6 @@ inline Hashes runScenario(const Scenario& scenario) {
   }
   return hashes;
 }
+inline Hashes runScenario(const Scenario& scenario) { return runScenario(scenario, inputsOf(scenario)); }
 
 }  // namespace sparsecoll::test

@@ -60,7 +60,7 @@ constexpr uint64_t kLengths[] = {31, 8193};
 constexpr Fill kFills[] = {Fill::kSmooth, Fill::kTies, Fill::kHostile};
 constexpr Fill kFillsOfWindows[] = {Fill::kHostile};
 #else
-constexpr uint64_t kLengths[] = {1, 31, 8193, 140001};
+constexpr uint64_t kLengths[] = {1, 31, 8193, 70001};
 constexpr Fill kFills[] = {Fill::kSmooth, Fill::kTies, Fill::kEqual, Fill::kZero, Fill::kRange, Fill::kHostile};
 constexpr Fill kFillsOfWindows[] = {Fill::kSmooth, Fill::kTies, Fill::kHostile};
 #endif

@@ -88,6 +88,14 @@ class SparseVector {
   sparsecollVector_t view_{};
 };
 
+// A vector for each rank.
+inline void fillRandom(std::vector<Elements>& vectors, uint64_t seed, double scale = 1) {
+  for (size_t r = 0; r < vectors.size(); ++r) {
+    Random random(seed * 1000 + r);
+    for (size_t i = 0; i < vectors[r].size(); ++i) vectors[r].set(i, random.bell() * scale);
+  }
+}
+
 class Group {
  public:
   Group(int ranks, uint64_t n, sparsecollDataType_t type, const sparsecollParams_t& params,
@@ -119,12 +127,7 @@ class Group {
     return onEach(ranks_, [&](int rank, sparsecollComm_t) { return body(rank, reducers_[rank]); });
   }
 
-  void fillRandom(uint64_t seed, double scale = 1) {
-    for (size_t r = 0; r < gradients.size(); ++r) {
-      Random random(seed * 1000 + r);
-      for (size_t i = 0; i < gradients[r].size(); ++i) gradients[r].set(i, random.bell() * scale);
-    }
-  }
+  void fillRandom(uint64_t seed, double scale = 1) { test::fillRandom(gradients, seed, scale); }
   void fillIntegers(uint64_t seed, int most = 8) {
     for (size_t r = 0; r < gradients.size(); ++r) {
       Random random(seed * 1000 + r);
