@@ -46,6 +46,7 @@ int runRank(PairMesh& mesh, int rank, int steps, const char* name) {
 std::vector<pid_t> startRanks(int ranks, int steps, const char* name) {
   PairMesh mesh(ranks);
   std::vector<pid_t> children;
+  RankThreads::ofProcess().dismiss();
   for (int rank = 0; rank < ranks; ++rank) {
     const pid_t child = fork();
     if (child == 0) _exit(runRank(mesh, rank, steps, name));

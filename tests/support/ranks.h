@@ -5,9 +5,10 @@
 
 #include <functional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
+
+#include "tests/support/rank_threads.h"
 
 #ifdef SPARSECOLL_TEST_PAIRS
 #include "tests/support/pair_engine.h"
@@ -50,9 +51,7 @@ class Ranks {
 
   // Calls body(rank, communicator) on one thread a rank and waits for all of them.
   void run(const std::function<void(int, sparsecollComm_t)>& body) const {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < count(); ++rank) threads.emplace_back([&, rank] { body(rank, (*this)[rank]); });
-    for (std::thread& thread : threads) thread.join();
+    RankThreads::ofProcess().run(count(), [&](int rank) { body(rank, (*this)[rank]); });
   }
 
  private:

@@ -4,7 +4,6 @@
 #include <cuda_runtime.h>
 
 #include <functional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,9 +38,7 @@ class StreamRanks {
   sparsecollComm_t release(int rank) { return std::exchange(comms_[static_cast<size_t>(rank)], nullptr); }
 
   void onThreads(const std::function<void(int)>& body) const {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < count(); ++rank) threads.emplace_back([&, rank] { body(rank); });
-    for (std::thread& thread : threads) thread.join();
+    RankThreads::ofProcess().run(count(), body);
   }
   Results each(const std::function<sparsecollResult_t(int)>& body) const {
     Results results = all(count(), sparsecollInternalError);

@@ -78,6 +78,7 @@ class Processes {
 
   void start(const Body& body) {
     std::fflush(nullptr);
+    RankThreads::ofProcess().dismiss();
     for (int rank = 0; rank < ranks_; ++rank) {
       const pid_t child = fork();
       if (child == 0) {
