@@ -1,4 +1,5 @@
 // Pass and cut on a device: what is selected, and everything the rules read, as on the host.
+#include <optional>
 #include <string>
 
 #include "tests/simt/backends.h"
@@ -28,16 +29,20 @@ std::string stateOf(const CutStep<A>& step, size_t windows) {
   return state;
 }
 
+// capacity: of the target, where it has not room for everything.
 template <class A>
-void checkSame(const std::vector<A>& acc, const std::vector<WindowSpec>& windows, List::Values where) {
+void checkSame(const std::vector<A>& acc, const std::vector<WindowSpec>& windows, List::Values where,
+               std::optional<uint64_t> capacity = {}) {
   const WorkspaceNeed need{acc.size(), windows.size(), 1, 1};
   test::BackEnd host = test::hostBackEnd(need);
   CutStep<A> expected(acc, windows, where);
+  if (capacity) expected.setCapacity(*capacity);
   const Selected<A> wanted = expected.run(*host, true, host.stream());
   test::underSchedules([&] {
     test::BackEnd device = test::deviceBackEnd(need);
     for (int turn = 0; turn < 2; ++turn) {  // tables must be left as they are to be found
       CutStep<A> step(acc, windows, where);
+      if (capacity) step.setCapacity(*capacity);
       const Selected<A> got = step.run(*device, true, device.stream());
       CHECK(difference(got, wanted, where != List::Values::kNone) == "");
       CHECK(stateOf(step, windows.size()) == stateOf(expected, windows.size()));
@@ -102,6 +107,25 @@ TEMPLATE_TEST_CASE("many windows, with gaps, some empty, some large", "", float,
     }
     CAPTURE(static_cast<int>(fill));
     checkSame<A>(acc, windows, List::Values::kPacked);
+  }
+}
+
+// More than the threads of the block that plans them, short ones: every entry is kept, or the largest, or none, or what
+// reaches the key. Those that find no room are the last ones.
+TEST_CASE("hundreds of windows, in a message with and without room for them") {
+  constexpr uint64_t kWindows = 519;
+  std::vector<WindowSpec> windows;
+  for (uint64_t w = 0, begin = 0; w < kWindows; ++w) {
+    const uint64_t length = w % 5 + w % 3;
+    const uint64_t limit = w % 16 == 7 ? length / 2 : w % 4 == 1 ? 0 : length;
+    windows.push_back({begin, begin + length, limit, Magnitude<float>::of(1.0F), length, w % 2 == 0});
+    begin += length + w % 2;
+  }
+  const auto acc = test::makeElements<float>(Fill::kSmooth, windows.back().end, 7);
+  const uint64_t wanted = test::expectedSelection(acc, windows).indices.size();
+  for (const uint64_t capacity : {wanted, wanted / 2}) {
+    CAPTURE(wanted, capacity);
+    checkSame<float>(acc, windows, List::Values::kPacked, capacity);
   }
 }
 

@@ -1,10 +1,10 @@
 // One pass and cut over hand-made windows, and what it must give: the oracle sorts.
 #pragma once
 
-#include "tests/support/catch.h"
 #include <numeric>
 #include <string>
 #include <vector>
+#include "tests/support/catch.h"
 
 #include "core/checked.h"
 #include "host/host_kernels.h"
@@ -91,6 +91,9 @@ class CutStep {
     candidates_ = slots;
     capacity_ = most;
   }
+
+  // Instead of room for all that the windows may keep.
+  void setCapacity(uint64_t entries) { capacity_ = entries; }
 
   // keepsAcc: acc is written by the pass; otherwise the gradient itself stands for it.
   Selected<A> run(Kernels& kernels, bool keepsAcc = true, Stream stream = {}) {
