@@ -31,7 +31,10 @@ void runGrid(const Grid& grid) {
 
 bool insideKernel() { return block && block->running(); }
 
-int meetBlock(Meet meet, int value, Place place) { return here("a barrier").meetBlock(meet, value, place); }
+int meetBlock(Meet meet, int value, Place place) {
+  if (meet == Meet::syncthreads && isLeftOut(place)) return 0;
+  return here("a barrier").meetBlock(meet, value, place);
+}
 
 uint64_t meetWarp(Meet meet, uint32_t mask, uint64_t value, uint32_t operand, Place place) {
   return here("a collective").meetWarp(meet, mask, value, operand, place);

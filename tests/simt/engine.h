@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "tests/simt/simt.h"
+
 namespace simt {
 
 struct Grid {
@@ -18,5 +20,7 @@ struct Grid {
 void runGrid(const Grid& grid);
 // True in a kernel.
 bool insideKernel();
+// Notes a barrier that a thread comes to, where they are watched.
+bool isLeftOut(const Place& place);
 
 }  // namespace simt

@@ -38,6 +38,17 @@ void naps(bool wanted);
 // How long a block may do nothing but poll.
 void patience(unsigned milliseconds);
 
+// A __syncthreads by its place in the source.
+struct BarrierPlace {
+  const char* file;
+  unsigned line;
+};
+// Notes from now on which barriers kernels come to, and lets one of them be as if it were not there. Kernels are
+// launched by one OS thread alone meanwhile.
+void watchBarriers();
+void leaveOut(const BarrierPlace& place);
+std::vector<BarrierPlace> barriersMet();  // ends the watch
+
 // Calls of the runtime so far, by name; "cudaMemcpyAsync of host memory" counts those of them that do not stay on
 // devices.
 uint64_t calls(const std::string& name);
