@@ -10,7 +10,7 @@ endif
 TEST_JOBS ?= $(JOBS)
 PRESETS := release asan tsan
 
-.PHONY: help setup build test $(PRESETS:%=test-%) summary demo bench hosts fuzz stress convergence clean
+.PHONY: help setup build test $(PRESETS:%=test-%) summary test-trainers demo bench hosts fuzz stress convergence clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -46,6 +46,14 @@ summary: ## what the latest tests said
 	  echo "== $$preset"; \
 	  sed -n '/tests passed/,$$p' build/$$preset/ctest.log 2> /dev/null || echo "no finished test run"; \
 	done
+
+test-trainers: setup ## train with every preset under AddressSanitizer and UBSan: about 20 minutes
+	@echo "== asan-trainers: configure"
+	cmake --preset asan-trainers
+	@echo "== asan-trainers: build the trainers, $(JOBS) at once"
+	cmake --build --preset asan-trainers -j $(JOBS)
+	@echo "== asan-trainers: test"
+	ctest --preset asan-trainers -j $(TEST_JOBS)
 
 demo: setup ## train a network with dense and sparse gradients, side by side
 	@echo "== release: configure"

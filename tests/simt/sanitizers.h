@@ -1,18 +1,18 @@
-// The hooks of the sanitizers, empty where there is none. The engine itself is compiled without the race checker, which
-// has to see the kernels only, so the build says SIMT_TSAN.
+// The hooks of the sanitizers, empty where there is none. The engine itself is compiled without them, so the build says
+// which one there is.
 #pragma once
 
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if !defined(SIMT_ASAN)
+#define SIMT_ASAN 0
+#endif
+#if SIMT_ASAN
 extern "C" {
 void __sanitizer_start_switch_fiber(void** fakeStack, const void* bottom, size_t bytes);
 void __sanitizer_finish_switch_fiber(void* fakeStack, const void** bottom, size_t* bytes);
 void __asan_unpoison_memory_region(const volatile void* address, size_t bytes);
 }
-#define SIMT_ASAN 1
-#else
-#define SIMT_ASAN 0
 #endif
 
 #if !defined(SIMT_TSAN)
