@@ -72,6 +72,24 @@ class Convergence(unittest.TestCase):
         path = self.bin / "calls.txt"
         return path.read_text().splitlines() if path.exists() else []
 
+    def test_verdict_compares_with_the_spread_of_dense(self):
+        trainer = self.module.TRAINERS[3]
+        dense, sparse = ("dense", 4, True, "iid"), ("topka", 4, True, "iid")
+
+        def verdict(*finals):
+            found = {}
+            for row, values in zip((dense, sparse), finals):
+                for seed, value in enumerate(values, 1):
+                    key = self.module.identity(trainer, row, seed)
+                    found[key] = {"id": key, "tests": [[20, value]]}
+            return self.module.verdict(trainer, sparse, found)
+
+        self.assertEqual(verdict((0.51, 0.52), (0.52, 0.53)), "yes")  # a point away, deviations of 0.7 points
+        self.assertEqual(verdict((0.51, 0.52), (0.49, 0.50)), "no")
+        self.assertEqual(verdict((0.51, 0.52), (0.53, 0.54)), "no")
+        self.assertEqual(verdict((0.51,), (0.51,)), "-")
+        self.assertEqual(verdict((0.51, 0.52), (0.51, None)), "-")
+
     def test_runs_once_and_reports(self):
         (self.folder / "data" / "ml-latest-small").mkdir(parents=True)
         self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1"), 0, self.output.getvalue())
@@ -89,8 +107,8 @@ class Convergence(unittest.TestCase):
         self.assertEqual(len(self.calls()), 2 * len(rows))
         text = self.module.DOCUMENT.read_text()
         # 0.51 and 0.52: a mean of 51.5 and two deviations of 1.41 points.
-        self.assertIn("| dense | 51.5 % ± 1.4 | - | 1e+03 B | 1.0000 | 1 | 2 |".replace("1e+03 B", "1 kB"), text)
-        self.assertIn("| topka | 51.5 % ± 1.4 | +0.0 points | 50 B | 0.0500 | 0.1 | 2 |", text)
+        self.assertIn("| dense | 51.5 % ± 1.4 | - | - | 1 kB | 1.0000 | 1 | 2 |", text)
+        self.assertIn("| topka | 51.5 % ± 1.4 | +0.0 points | yes | 50 B | 0.0500 | 0.1 | 2 |", text)
         self.assertIn("| micro | diverged | - |", text)
         self.assertIn("topka, no error feedback", text)
         self.assertIn("topka, contiguous shards", text)
