@@ -28,15 +28,20 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-/// Time since it was last asked.
+/// Time since it was last asked, with what a CUDA device had to do until then if waits is set.
 class Lap {
  public:
+  Lap(const torch::Device& device, bool waits) : device_(device), waits_(waits && device.is_cuda()) {}
+
   double seconds() {
+    if (waits_) torch::cuda::synchronize(device_.index());
     const auto now = std::chrono::steady_clock::now();
     return Seconds(now - std::exchange(last_, now)).count();
   }
 
  private:
+  torch::Device device_;
+  bool waits_;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
@@ -176,10 +181,10 @@ size_t Learner::parameterCount() const {
 size_t Learner::stepsPerEpoch() const { return state_->task->stepsPerEpoch(); }
 size_t Learner::samplesPerStep() const { return state_->task->samplesPerStep(); }
 
-StepResult Learner::step(size_t step, double learningRate, const std::filesystem::path& dumpTo) {
+StepResult Learner::step(size_t step, double learningRate, const std::filesystem::path& dumpTo, bool timed) {
   Task& task = *state_->task;
   StepResult result;
-  Lap lap;
+  Lap lap(state_->parameters.front().device(), timed);
   task.module().train();
   task.noise().set_current_seed(Random(state_->seed, 1 + step, 1 + state_->rank).next());
   task.prepare(step / stepsPerEpoch(), step % stepsPerEpoch());

@@ -48,8 +48,9 @@ class Learner {
   size_t samplesPerStep() const;
 
   /// Collective. step counts from 0 over the whole training. dumpTo: a .npy file for this rank's gradient as it is
-  /// before the exchange, without the residual; empty: none.
-  StepResult step(size_t step, double learningRate, const std::filesystem::path& dumpTo);
+  /// before the exchange, without the residual; empty: none. timed: data, forward and backward each wait for a CUDA
+  /// device, which would work on behind them; else its times are those of the calls.
+  StepResult step(size_t step, double learningRate, const std::filesystem::path& dumpTo, bool timed);
 
   /// L2 norm of the residual: what this rank keeps for later steps.
   double residualNorm() const;

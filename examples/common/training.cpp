@@ -109,7 +109,7 @@ fs::path RankTraining::dumpPath(size_t step) const {
 bool RankTraining::oneStep(size_t step) {
   const auto start = Clock::now();
   const double rate = schedule_.learningRate(step);
-  auto result = learner_.step(step, rate, dumpPath(step));
+  auto result = learner_.step(step, rate, dumpPath(step), meter_ != nullptr);
   const bool wish = StopSignal::caught() != 0 || step + 1 == settings_.output.stopAfter;
   const auto sums = sum({result.loss, wish ? 1.0 : 0.0});
   result.loss = sums[0] / static_cast<double>(run_.world.ranks());

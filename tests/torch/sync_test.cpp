@@ -1,92 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // GradientSync: what a LibTorch program gets from its gradients.
-#include <torch/nn.h>
 #include <torch/optim/sgd.h>
-#include <torch/utils.h>
-#include <sparsecoll/torch.hpp>
 
-#include <cstring>
-#include <functional>
 #include <limits>
-#include <mutex>
 #include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
-#include "tests/support/catch.h"
+
+#include "tests/torch/ranks.h"
 
 namespace {
 
-namespace nn = torch::nn;
-using sparsecoll::torch::Comm;
-using sparsecoll::torch::Error;
-using sparsecoll::torch::GradientSync;
-using sparsecoll::torch::Options;
+using namespace torch_test;
 
 constexpr int kRanks = 4;
-
-// body(rank, communicator) on a thread for each rank; what they throw, in order of the ranks ("" for none).
-std::vector<std::string> onRanks(int ranks, const std::function<void(int, sparsecollComm_t)>& body,
-                                 const sparsecollConfig_t* config = nullptr) {
-  auto comms = Comm::threads(ranks, {}, config);
-  std::vector<std::string> failures(comms.size());
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < comms.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      at::set_num_threads(1);
-      try {
-        body(static_cast<int>(rank), comms[rank]);
-      } catch (const std::exception& error) {
-        failures[rank] = error.what();
-        if (failures[rank].empty()) failures[rank] = "?";
-        sparsecollCommAbort(comms[rank]);
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  return failures;
-}
-
-void requireNone(const std::vector<std::string>& failures) {
-  for (const auto& failure : failures) REQUIRE(failure == "");
-}
-
-// Matrices and vectors of several lengths.
-nn::Sequential makeNet(uint64_t seed = 3) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  torch::manual_seed(seed);
-  return nn::Sequential(nn::Linear(12, 40), nn::Tanh(), nn::LayerNorm(nn::LayerNormOptions({40})), nn::Linear(40, 30),
-                        nn::Tanh(), nn::Linear(30, 5));
-}
-
-// Made without LibTorch's generator, which the ranks share.
-torch::Tensor pattern(at::IntArrayRef sizes, int64_t salt) {
-  int64_t count = 1;
-  for (const auto size : sizes) count *= size;
-  auto values = torch::arange(count, torch::kDouble);
-  return ((values * (salt + 7) * 0.618 + values * values * 0.01).sin() * 2).to(torch::kFloat).reshape(sizes);
-}
-
-torch::Tensor lossOf(nn::Sequential& net, int64_t step, int64_t rank, int64_t rows = 8) {
-  const auto x = pattern({rows, 12}, 31 * step + rank), y = pattern({rows, 5}, 17 * step + rank + 100);
-  return torch::mse_loss(net->forward(x), y);
-}
-
-std::vector<float> flat(const nn::Sequential& net, bool gradients = false) {
-  std::vector<float> values;
-  for (const auto& parameter : net->parameters()) {
-    const auto line = (gradients ? parameter.grad() : parameter.detach()).contiguous().view(-1);
-    values.insert(values.end(), line.data_ptr<float>(), line.data_ptr<float>() + line.numel());
-  }
-  return values;
-}
-
-std::vector<float> flatGradients(const nn::Sequential& net) { return flat(net, true); }
-
-bool equalBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 // What every rank's parameters are after some steps.
 std::vector<std::vector<float>> train(const Options& options, int steps) {
@@ -104,13 +29,6 @@ std::vector<std::vector<float>> train(const Options& options, int steps) {
     results[static_cast<size_t>(rank)] = flat(net);
   }));
   return results;
-}
-
-Options sparse(const std::string& preset, double density) {
-  Options options;
-  options.preset = preset;
-  options.density = density;
-  return options;
 }
 
 }  // namespace
@@ -166,22 +84,19 @@ TEST_CASE("torch: replicas stay bit-equal, and overlap and buckets change nothin
 
 TEST_CASE("torch: buckets hold one type and rule each, the last parameters first") {
   requireNone(onRanks(2, [&](int, sparsecollComm_t comm) {
-    const auto require = [](bool holds, const char* what) {
-      if (!holds) throw std::runtime_error(what);
-    };
     auto net = makeNet();
     auto parameters = net->parameters();
     GradientSync whole(parameters, comm, sparse("topka", 0.1));
-    require(whole.buckets() == 1, "one bucket");
-    require(whole.info(0).n == flat(net).size(), "all of it");
+    need(whole.buckets() == 1, "one bucket");
+    need(whole.info(0).n == flat(net).size(), "all of it");
 
     auto options = sparse("micro", 0.1);
     options.vectorDensity = 1;
     GradientSync rules(parameters, comm, options);
-    require(rules.buckets() == 2, "matrices and vectors");
+    need(rules.buckets() == 2, "matrices and vectors");
     const size_t vectors = rules.info(0).collective == sparsecollCollDense ? 0 : 1;
-    require(rules.info(vectors).collective == sparsecollCollDense, "vectors are dense");
-    require(rules.info(vectors).n == 40 + 40 + 40 + 30 + 5, "all vectors");
+    need(rules.info(vectors).collective == sparsecollCollDense, "vectors are dense");
+    need(rules.info(vectors).n == 40 + 40 + 40 + 30 + 5, "all vectors");
     rules.step();
     rules.setDensity(0.05);
     rules.step();
@@ -189,16 +104,16 @@ TEST_CASE("torch: buckets hold one type and rule each, the last parameters first
     options = sparse("topka", 0.1);
     options.bucketBytes = 5000;
     GradientSync cut(parameters, comm, options);
-    require(cut.buckets() == 3, "the last layer and a bias; the second matrix; the rest");
-    require(cut.info(0).n == 5 + 150 + 30, "a bucket closes where the next tensor is too much");
+    need(cut.buckets() == 3, "the last layer and a bias; the second matrix; the rest");
+    need(cut.info(0).n == 5 + 150 + 30, "a bucket closes where the next tensor is too much");
 
     parameters[0].set_requires_grad(false).mutable_grad() = at::Tensor();
     parameters[1] = parameters[1].to(torch::kDouble).detach().requires_grad_();
     GradientSync types(parameters, comm, sparse("topka", 0.1));
-    require(types.buckets() == 2, "two types");
-    require(types.info(1).n == 40, "the double one");
+    need(types.buckets() == 2, "two types");
+    need(types.info(1).n == 40, "the double one");
     types.step();
-    require(!parameters[0].grad().defined(), "left alone");
+    need(!parameters[0].grad().defined(), "left alone");
   }));
 }
 

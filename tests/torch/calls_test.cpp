@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// GradientSync beyond the steps: the current device of its calls, states that move, what is forgotten and what is kept.
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "tests/torch/ranks.h"
+
+namespace {
+
+using namespace torch_test;
+
+/// Takes the place of what LibTorch has for the CPU, and counts how often a thread makes that the current device: as a
+/// CPU has no number, the guard asks for the one before and leaves it.
+class CountingGuard final : public c10::impl::DeviceGuardImplInterface {
+ public:
+  CountingGuard() { slot().store(this); }
+  ~CountingGuard() override { slot().store(before_); }
+  static int taken() { return std::exchange(count(), 0); }
+
+  c10::DeviceType type() const override { return c10::DeviceType::CPU; }
+  c10::Device exchangeDevice(c10::Device device) const override { return before_->exchangeDevice(device); }
+  c10::Device getDevice() const override {
+    ++count();
+    return before_->getDevice();
+  }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::Stream getStream(c10::Device device) const noexcept override { return before_->getStream(device); }
+  c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return before_->exchangeStream(stream); }
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+
+ private:
+  static std::atomic<const c10::impl::DeviceGuardImplInterface*>& slot() {
+    return c10::impl::device_guard_impl_registry[static_cast<size_t>(c10::DeviceType::CPU)];
+  }
+  static int& count() {
+    static thread_local int count = 0;
+    return count;
+  }
+
+  const c10::impl::DeviceGuardImplInterface* before_ = c10::impl::getDeviceGuardImpl(c10::DeviceType::CPU);
+};
+
+torch::Tensor ramp(int64_t length) {
+  return torch::arange(length).to(torch::kFloat);
+}  // small integers: sums are exact
+
+torch::Tensor stepWith(GradientSync& sync, torch::Tensor& parameter, const torch::Tensor& gradient) {
+  parameter.mutable_grad().copy_(gradient);
+  sync.step();
+  return parameter.grad().clone();
+}
+
+std::string saved(const GradientSync& sync) {
+  std::stringstream state;
+  torch::save(sync, state);
+  return state.str();
+}
+
+void takeOver(GradientSync& sync, const std::string& state, bool add) {
+  std::stringstream stream(state);
+  torch::serialize::InputArchive archive;
+  archive.load_from(stream);
+  sync.loadFrom(archive, add);
+}
+
+double normOf(const torch::Tensor& values) { return values.norm(2, torch::kDouble).item<double>(); }
+
+}  // namespace
+
+TEST_CASE("torch: every call is made with the parameters' device as the current one") {
+  const CountingGuard guard;
+  requireNone(onRanks(1, [](int, sparsecollComm_t comm) {
+    auto weight = torch::zeros({100}).requires_grad_();
+    std::unique_ptr<GradientSync> sync;
+    std::string state;
+    const auto calls = [](const char* name, const std::function<void()>& call) {
+      (void)CountingGuard::taken();
+      call();
+      need(CountingGuard::taken() > 0, name);
+    };
+    calls("create", [&] { sync = std::make_unique<GradientSync>(std::vector{weight}, comm, sparse("topka", 0.1)); });
+    calls("step", [&] { sync->step(); });
+    calls("giveBack", [&] { sync->giveBack(); });
+    calls("setDensity", [&] { sync->setDensity(0.05); });
+    calls("wait", [&] { sync->wait(); });
+    calls("stats", [&] { sync->stats(0); });
+    calls("residualNorm", [&] { sync->residualNorm(0); });
+    calls("save", [&] { state = saved(*sync); });
+    calls("loadFrom", [&] { takeOver(*sync, state, false); });
+    calls("reset", [&] { sync->reset(); });
+    calls("broadcast", [&] { sparsecoll::torch::broadcast({weight}, comm); });
+  }));
+}
+
+TEST_CASE("torch: the states of four ranks go on in two, and nothing is lost") {
+  auto options = sparse("topka", 0.05);
+  options.average = false;
+  options.maxDensity = 1;
+  std::vector<std::string> states(4);
+  std::vector<double> norms(4);
+  torch::Tensor delivered;
+  requireNone(onRanks(4, [&](int rank, sparsecollComm_t comm) {
+    auto weight = torch::zeros({200}).requires_grad_();
+    GradientSync sync({weight}, comm, options);
+    const auto sum = stepWith(sync, weight, ramp(200) * (rank + 1));
+    if (rank == 0) delivered = sum;
+    states[static_cast<size_t>(rank)] = saved(sync);
+    norms[static_cast<size_t>(rank)] = sync.residualNorm(0);
+  }));
+  std::vector<torch::Tensor> rest(2);
+  requireNone(onRanks(2, [&](int rank, sparsecollComm_t comm) {
+    const auto r = static_cast<size_t>(rank);
+    auto weight = torch::zeros({200}).requires_grad_();
+    GradientSync sync({weight}, comm, options);
+    stepWith(sync, weight, ramp(200) * 100);  // is replaced
+    takeOver(sync, states[2 * r], false);
+    need(sync.residualNorm(0) == norms[2 * r], "the first state replaces");
+    takeOver(sync, states[2 * r + 1], true);
+    need(sync.residualNorm(0) > norms[2 * r + 1], "the second one is added");
+    sync.setDensity(1);
+    rest[r] = stepWith(sync, weight, torch::zeros({200}));
+    need(sync.residualNorm(0) == 0, "all is delivered");
+  }));
+  for (const auto& sum : rest) CHECK((delivered + sum).equal(ramp(200) * 10));
+}
+
+TEST_CASE("torch: ranks meet at a store") {
+  int available = 0;
+  REQUIRE(sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportUcx, &available) == sparsecollSuccess);
+  if (available == 0) {
+    WARN("no UCX here");
+    return;
+  }
+  c10d::HashStore store;
+  std::vector<torch::Tensor> sums(2);
+  std::vector<std::string> failures(2);
+  auto config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.backend = sparsecollBackendHost;
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        const auto comm = Comm::fromStore(store, static_cast<int>(rank), 2, -1, "first", &config);
+        auto weight = torch::zeros({50}).requires_grad_();
+        GradientSync sync({weight}, comm, sparse("dense", 1));
+        sums[rank] = stepWith(sync, weight, ramp(50) * static_cast<double>(2 * rank + 1));
+      } catch (const std::exception& error) {
+        failures[rank] = error.what();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  requireNone(failures);
+  for (const auto& sum : sums) CHECK(sum.equal(ramp(50) * 2));
+
+  store.set("second", std::vector<uint8_t>{1, 2, 3});
+  CHECK_THROWS_WITH(Comm::fromStore(store, 1, 2, -1, "second", &config), Catch::Contains("holds no unique id"));
+}
+
+TEST_CASE("torch: each parameter may have a density of its own") {
+  requireNone(onRanks(2, [](int, sparsecollComm_t comm) {
+    std::vector<torch::Tensor> parameters;
+    for (const int64_t length : {100, 200, 300, 400}) parameters.push_back(torch::zeros({length}).requires_grad_());
+    parameters[0].set_requires_grad(false);
+    auto options = sparse("topka", 0.1);
+    options.vectorDensity = 1;  // is not asked
+    options.densityOf = [&](size_t i, const at::Tensor& parameter) {
+      need(parameter.is_same(parameters.at(i)), "the number is that of all parameters");
+      return i == 1 ? 1.0 : i == 2 ? 0.5 : 0.0;
+    };
+    GradientSync sync(parameters, comm, options);
+    need(sync.buckets() == 3, "three rules");
+    sync.setDensity(0.05);
+    for (auto& parameter : parameters)
+      if (parameter.requires_grad()) parameter.mutable_grad().copy_(ramp(parameter.numel()) + 1);
+    sync.step();
+    for (size_t b = 0; b < 3; ++b) {
+      const auto n = sync.info(b).n;
+      if (n == 200) need(sync.info(b).collective == sparsecollCollDense, "1 is dense");
+      if (n == 300) need(sync.stats(b).lastSelected == 150, "setDensity leaves it alone");
+      if (n == 400) need(sync.stats(b).lastSelected == 20, "0 is as the others");
+    }
+  }));
+}
+
+TEST_CASE("torch: the residual's norm is that of what was not sent, and reset begins anew") {
+  requireNone(onRanks(1, [](int, sparsecollComm_t comm) {
+    auto weight = torch::zeros({100}).requires_grad_();
+    GradientSync dense({weight}, comm, sparse("dense", 1));
+    stepWith(dense, weight, ramp(100));
+    need(dense.residualNorm(0) == 0, "dense keeps nothing");
+    GradientSync sync({weight}, comm, sparse("topka", 0.1));
+    stepWith(sync, weight, ramp(100));
+    need(std::abs(sync.residualNorm(0) - normOf(ramp(90))) < 1e-9, "all but the ten largest");
+    sync.reset();
+    need(sync.residualNorm(0) == 0, "nothing is left");
+  }));
+
+  // micro: its threshold and the parts that ranks take in turn begin anew, too.
+  for (const char* preset : {"micro", "dgc"}) {
+    INFO(preset);
+    requireNone(onRanks(2, [preset](int rank, sparsecollComm_t comm) {
+      auto weight = torch::zeros({500}).requires_grad_();
+      GradientSync sync({weight}, comm, sparse(preset, 0.05));
+      const auto steps = [&] {
+        std::vector<torch::Tensor> sums;
+        for (int step = 0; step < 5; ++step) sums.push_back(stepWith(sync, weight, pattern({500}, 10 * rank + step)));
+        return torch::cat(sums);
+      };
+      const auto first = steps(), further = steps();
+      sync.reset();
+      need(!further.equal(first), "steps leave something behind");
+      need(steps().equal(first), "after reset they do not");
+    }));
+  }
+}
+
+TEST_CASE("torch: a transactional step that fails leaves the residual as it was") {
+  auto config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.nonFinite = sparsecollNonFiniteError;
+  for (const bool transactional : {false, true}) {
+    INFO(transactional);
+    auto options = sparse("topka", 0.05);
+    options.transactional = transactional;
+    requireNone(onRanks(
+        2,
+        [&](int rank, sparsecollComm_t comm) {
+          auto weight = torch::zeros({200}).requires_grad_();
+          GradientSync sync({weight}, comm, options);
+          stepWith(sync, weight, ramp(200));
+          const double before = sync.residualNorm(0);
+          auto spoilt = ramp(200);
+          if (rank == 1) spoilt[7] = std::numeric_limits<float>::quiet_NaN();
+          try {
+            stepWith(sync, weight, spoilt);
+            throw std::runtime_error("no error");
+          } catch (const Error& error) {
+            if (error.code() != sparsecollNonFinite) throw;
+          }
+          need((sync.residualNorm(0) == before) == transactional, "the residual");
+        },
+        &config));
+  }
+}
