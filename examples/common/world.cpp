@@ -135,7 +135,12 @@ void World::barrier(size_t rank) const {
 
 size_t launchedRanks() {
   const auto launch = readLaunch();
-  return launch.path[0] == '\0' ? 0 : static_cast<size_t>(launch.size);
+  if (launch.path[0] != '\0') return static_cast<size_t>(launch.size);
+  if (launch.size > 1)
+    throw std::runtime_error("rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size) +
+                             " cannot find the others: set SPARSECOLL_LAUNCH_DIR to a folder of this job alone, which "
+                             "all ranks see");
+  return 0;
 }
 
 std::unique_ptr<World> openWorld(size_t ranks, const std::vector<int>& devices) {

@@ -36,7 +36,8 @@ class World {
   void barrier(size_t rank) const;
 };
 
-/// How many ranks a launcher (sparsecoll-run, mpirun, srun) has started, of which this process is one; 0 without one.
+/// How many ranks a launcher (sparsecoll-run, mpirun, mpiexec, srun) has started, of which this process is one; 0 without
+/// one. Errors: std::runtime_error (they have no way to meet).
 size_t launchedRanks();
 
 /// The launched ranks, if there are any; else ranks threads of this process. devices: a CUDA ordinal for each rank,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.h - what a program has to know to join its job: how many ranks there are, which one it is, and the id they
-   meet by. Reads what sparsecoll-run, Slurm's srun or Open MPI's mpirun put into the environment. Header only, C99 with
-   POSIX.
+   meet by. Reads what sparsecoll-run, Slurm's srun, Open MPI's mpirun or MPICH's mpiexec put into the environment.
+   Header only, C99 with POSIX.
 
    The id goes from rank 0 to the others through a file that only this user can read (mode 0600, made anew, gone once
    all ranks have met) in a folder that all ranks see: SPARSECOLL_LAUNCH_DIR, which sparsecoll-run sets; else the folder
-   that the Slurm job was submitted from; else /tmp, where all ranks are on one host. */
+   that the Slurm job was submitted from; else /tmp, where all ranks are on one host. MPICH's jobs have no name that all
+   hosts know: on several they need SPARSECOLL_LAUNCH_DIR, a folder of this job alone. */
 #ifndef SPARSECOLL_LAUNCH_H_
 #define SPARSECOLL_LAUNCH_H_
 
@@ -28,8 +29,9 @@ typedef struct {
   int rank, size;
   int localRank;  /* among the ranks of this host; -1: not known */
   int oneHost;    /* 1: all ranks are on one host */
-  const char* by; /* "sparsecoll-run", "Slurm", "Open MPI", or "nobody": one rank */
-  char path[512]; /* of the file that hands the id on; a number is appended to it for each communicator */
+  const char* by; /* "sparsecoll-run", "Slurm", "Open MPI", "MPICH", "PMI" (another one), or "nobody": one rank */
+  char path[512]; /* of the file that hands the id on; a number is appended to it for each communicator. Empty: nobody
+                     has started ranks, or they have no folder in common until SPARSECOLL_LAUNCH_DIR names one */
   unsigned made;  /* communicators so far */
 } sparsecollLaunch_t;
 
@@ -47,7 +49,70 @@ static inline const char* sparsecollLaunchText(const char* name, const char* oth
   return text != NULL && *text != '\0' ? text : otherwise;
 }
 
-/* Reads the environment. Never fails: a program that nobody launched is rank 0 of 1. */
+/* What hydra, the starter of MPICH and Intel MPI, runs on each host to start the ranks there; else the parent. All
+   ranks of a host have the same one, whatever scripts lie between, so it names the job, which no variable does. */
+static inline long sparsecollLaunchStarter(void) {
+  long pid = (long)getppid();
+  int depth;
+  for (depth = 0; depth < 16 && pid > 1; ++depth) {
+    char line[256];
+    const char* name;
+    const char* rest;
+    ssize_t length;
+    int fd;
+    snprintf(line, sizeof line, "/proc/%ld/stat", pid);
+    fd = open(line, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) break;
+    length = read(fd, line, sizeof line - 1);
+    (void)close(fd);
+    line[length > 0 ? length : 0] = '\0';
+    name = strchr(line, '('); /* pid (name) state parent ... */
+    rest = strrchr(line, ')');
+    if (name == NULL || rest == NULL || strlen(rest) < 4) break;
+    if (strncmp(name + 1, "hydra_", 6) == 0) return pid;
+    pid = strtol(rest + 4, NULL, 10);
+  }
+  return (long)getppid();
+}
+
+static inline void sparsecollLaunchReadOpenMpi(sparsecollLaunch_t* launch, const char* folder) {
+  launch->by = "Open MPI";
+  launch->rank = sparsecollLaunchNumber("OMPI_COMM_WORLD_RANK", 0);
+  launch->size = sparsecollLaunchNumber("OMPI_COMM_WORLD_SIZE", 1);
+  launch->localRank = sparsecollLaunchNumber("OMPI_COMM_WORLD_LOCAL_RANK", -1);
+  launch->oneHost = sparsecollLaunchNumber("OMPI_COMM_WORLD_LOCAL_SIZE", 0) == launch->size;
+  snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-%s", folder != NULL ? folder : "/tmp", (long)geteuid(),
+           sparsecollLaunchText("PMIX_NAMESPACE", "job"));
+}
+
+static inline void sparsecollLaunchReadPmi(sparsecollLaunch_t* launch, const char* folder) {
+  launch->by = getenv("MPI_LOCALNRANKS") != NULL ? "MPICH" : "PMI";
+  launch->rank = sparsecollLaunchNumber("PMI_RANK", 0);
+  launch->size = sparsecollLaunchNumber("PMI_SIZE", 1);
+  launch->localRank = sparsecollLaunchNumber("MPI_LOCALRANKID", -1);
+  launch->oneHost = sparsecollLaunchNumber("MPI_LOCALNRANKS", 0) == launch->size;
+  if (launch->oneHost)
+    snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-mpich-%ld", folder != NULL ? folder : "/tmp",
+             (long)geteuid(), sparsecollLaunchStarter());
+  else if (folder != NULL)
+    snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-pmi", folder, (long)geteuid());
+}
+
+static inline void sparsecollLaunchReadSlurm(sparsecollLaunch_t* launch, const char* folder) {
+  launch->by = "Slurm";
+  launch->rank = sparsecollLaunchNumber("SLURM_PROCID", 0);
+  launch->size = sparsecollLaunchNumber("SLURM_NTASKS", 1);
+  launch->localRank = sparsecollLaunchNumber("SLURM_LOCALID", -1);
+  launch->oneHost = sparsecollLaunchNumber("SLURM_STEP_NUM_NODES", sparsecollLaunchNumber("SLURM_NNODES", 2)) == 1;
+  snprintf(launch->path, sizeof launch->path, "%s/.sparsecoll-%s-%s-%s",
+           folder != NULL ? folder : sparsecollLaunchText("SLURM_SUBMIT_DIR", "."),
+           sparsecollLaunchText("SLURM_JOB_ID", "job"), sparsecollLaunchText("SLURM_STEP_ID", "0"),
+           sparsecollLaunchText("SLURM_RESTART_COUNT", "0"));
+}
+
+/* Reads the environment. Never fails: a program that nobody launched is rank 0 of 1. An mpirun or mpiexec inside of a
+   Slurm job goes before Slurm, whose variables the ranks inherit; srun may set PMI's variables, too, but not MPICH's.
+ */
 static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
   const char* folder = sparsecollLaunchText("SPARSECOLL_LAUNCH_DIR", NULL);
   memset(launch, 0, sizeof *launch);
@@ -62,23 +127,11 @@ static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
     launch->localRank = launch->rank;
     snprintf(launch->path, sizeof launch->path, "%s/id", folder);
   } else if (getenv("OMPI_COMM_WORLD_RANK") != NULL) {
-    launch->by = "Open MPI";
-    launch->rank = sparsecollLaunchNumber("OMPI_COMM_WORLD_RANK", 0);
-    launch->size = sparsecollLaunchNumber("OMPI_COMM_WORLD_SIZE", 1);
-    launch->localRank = sparsecollLaunchNumber("OMPI_COMM_WORLD_LOCAL_RANK", -1);
-    launch->oneHost = sparsecollLaunchNumber("OMPI_COMM_WORLD_LOCAL_SIZE", 0) == launch->size;
-    snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-%s", folder != NULL ? folder : "/tmp",
-             (long)geteuid(), sparsecollLaunchText("PMIX_NAMESPACE", "job"));
+    sparsecollLaunchReadOpenMpi(launch, folder);
+  } else if (getenv("PMI_RANK") != NULL && (getenv("MPI_LOCALNRANKS") != NULL || getenv("SLURM_PROCID") == NULL)) {
+    sparsecollLaunchReadPmi(launch, folder);
   } else if (getenv("SLURM_PROCID") != NULL) {
-    launch->by = "Slurm";
-    launch->rank = sparsecollLaunchNumber("SLURM_PROCID", 0);
-    launch->size = sparsecollLaunchNumber("SLURM_NTASKS", 1);
-    launch->localRank = sparsecollLaunchNumber("SLURM_LOCALID", -1);
-    launch->oneHost = sparsecollLaunchNumber("SLURM_STEP_NUM_NODES", sparsecollLaunchNumber("SLURM_NNODES", 2)) == 1;
-    snprintf(launch->path, sizeof launch->path, "%s/.sparsecoll-%s-%s-%s",
-             folder != NULL ? folder : sparsecollLaunchText("SLURM_SUBMIT_DIR", "."),
-             sparsecollLaunchText("SLURM_JOB_ID", "job"), sparsecollLaunchText("SLURM_STEP_ID", "0"),
-             sparsecollLaunchText("SLURM_RESTART_COUNT", "0"));
+    sparsecollLaunchReadSlurm(launch, folder);
   }
 }
 
@@ -127,7 +180,8 @@ static inline void sparsecollLaunchWipe(sparsecollUniqueId_t* id) {
 /* Makes this rank's communicator. Collective over the job's ranks; may be called again for a further one, on all ranks
    in the same order. device and config: as CommInitRank; config NULL: defaults, and where the ranks are on several
    hosts the interface "auto", unless SPARSECOLL_INTERFACE names one. Errors: as GetUniqueId and CommInitRank;
-   SystemError (the id cannot be written or read), Timeout (it has not come). */
+   SystemError (the id cannot be written or read), Timeout (it has not come), Unsupported (several ranks without a
+   path). */
 static inline sparsecollResult_t sparsecollLaunchComm(sparsecollLaunch_t* launch, sparsecollComm_t* comm, int device,
                                                       const sparsecollConfig_t* config) {
   sparsecollConfig_t own = SPARSECOLL_INIT(sparsecollConfig_t);
@@ -139,6 +193,7 @@ static inline sparsecollResult_t sparsecollLaunchComm(sparsecollLaunch_t* launch
     if (!launch->oneHost && getenv("SPARSECOLL_INTERFACE") == NULL) own.interfaceName = "auto";
     config = &own;
   }
+  if (launch->path[0] == '\0' && launch->size > 1) return sparsecollUnsupported;
   snprintf(path, sizeof path, "%s-%u", launch->path, launch->made++);
   if (launch->rank == 0) {
     result = sparsecollGetUniqueId(&id, config);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Jobs by sparsecoll-run: ranks meet and sum; the first failure decides the status and ends the others; signals are passed
-# on; nothing is left behind. Slurm and Open MPI are played by their variables.
+# on; nothing is left behind. Slurm, Open MPI and MPICH are played by their variables; MPICH starts a job, too, if it is here.
 # usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM        exit code 77: this machine has no UCX
 set -euo pipefail
 run=$1 program=$2
@@ -85,5 +85,16 @@ play SLURM_PROCID=% SLURM_NTASKS=3 SLURM_LOCALID=% SLURM_NNODES=1 SLURM_JOB_ID=1
 play OMPI_COMM_WORLD_RANK=% OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=% \
   PMIX_NAMESPACE="test-$$" SPARSECOLL_LAUNCH_DIR="$folder"
 [ "$(grep -c 'of 3 by Open MPI: success' "$folder/out")" = 3 ] || fail "Open MPI's ranks did not meet"
+play PMI_RANK=% PMI_SIZE=3 MPI_LOCALNRANKS=3 MPI_LOCALRANKID=% SLURM_PROCID=0 SPARSECOLL_LAUNCH_DIR="$folder"
+[ "$(grep -c 'of 3 by MPICH: success' "$folder/out")" = 3 ] || fail "MPICH's ranks did not meet"
+play PMI_RANK=% PMI_SIZE=3 SPARSECOLL_LAUNCH_DIR="$folder"
+[ "$(grep -c 'of 3 by PMI: success' "$folder/out")" = 3 ] || fail "PMI's ranks did not meet"
+if command -v mpiexec.mpich > /dev/null; then
+  expect 0 mpiexec.mpich -n 2 bash -c '"$0"; exit' "$program"  # bash stands between the starter and the rank
+  [ "$(grep -c 'of 2 by MPICH: success' "$folder/out")" = 2 ] || fail "ranks of mpiexec did not meet"
+fi
 clean
-echo "ranks of Slurm and Open MPI meet"
+expect 1 env PMI_RANK=1 PMI_SIZE=2 "$program"
+grep -q 'unsupported' "$folder/out" || fail "ranks without a folder are not refused"
+clean
+echo "ranks of Slurm, Open MPI and MPICH meet"

@@ -26,8 +26,9 @@ int main(int argc, char** argv) {
     fflush(stdout);
     for (;;) pause();
   }
-  if (sparsecollLaunchComm(&launch, &comm, -1, NULL) != sparsecollSuccess) {
-    fprintf(stderr, "rank %d: %s\n", launch.rank, sparsecollGetLastError());
+  result = sparsecollLaunchComm(&launch, &comm, -1, NULL);
+  if (result != sparsecollSuccess) {
+    fprintf(stderr, "rank %d: %s: %s\n", launch.rank, sparsecollGetErrorString(result), sparsecollGetLastError());
     return 1;
   }
   if (launch.rank == failing) return 7;
