@@ -41,7 +41,8 @@ std::vector<std::pair<std::string, std::string>> CnnProgram::describe() const {
           {"data", data_.source},
           {"synthetic", data_.name == "synthetic" ? "yes" : "no"},
           {"train_images", std::to_string(data_.train->size())},
-          {"test_images", std::to_string(data_.test->size())}};
+          {"test_images", std::to_string(data_.test->size())},
+          {"image_size", std::to_string(data_.train->shape().height)}};
 }
 
 }  // namespace examples

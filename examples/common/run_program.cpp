@@ -46,9 +46,10 @@ void checkExchange(const std::string& preset, const Settings& settings) {
     refuse("--vector-density 1 would leave biases and norms without its momentum");
 }
 
-// How to go on after a stop: the same command, from the checkpoint.
+// How to go on after a stop: the same command, from the checkpoint. Of a launcher's options only the number of ranks is
+// known.
 std::string commandToResume(int argc, char** argv, const std::string& directory) {
-  std::string command;
+  std::string command = launchCommand();
   for (int i = 0; i < argc; ++i) {
     const std::string word = argv[i];
     const bool replaced = word == "--resume" || word == "--stop-after";

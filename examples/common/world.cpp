@@ -143,6 +143,15 @@ size_t launchedRanks() {
   return 0;
 }
 
+std::string launchCommand() {
+  const auto launch = readLaunch();
+  if (launch.path[0] == '\0') return "";
+  const std::string by = launch.by, size = std::to_string(launch.size);
+  if (by == "sparsecoll-run") return "sparsecoll-run -n " + size + " -- ";
+  const std::string starter = by == "Slurm" ? "srun" : by == "Open MPI" ? "mpirun" : "mpiexec";
+  return starter + " -n " + size + " ";
+}
+
 std::unique_ptr<World> openWorld(size_t ranks, const std::vector<int>& devices) {
   if (launchedRanks() > 0) return std::make_unique<LaunchedWorld>(readLaunch(), devices);
   return std::make_unique<ThreadWorld>(ranks, devices);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace examples {
@@ -36,9 +37,12 @@ class World {
   void barrier(size_t rank) const;
 };
 
-/// How many ranks a launcher (sparsecoll-run, mpirun, mpiexec, srun) has started, of which this process is one; 0 without
-/// one. Errors: std::runtime_error (they have no way to meet).
+/// How many ranks a launcher (sparsecoll-run, mpirun, mpiexec, srun) has started, of which this process is one; 0
+/// without one. Errors: std::runtime_error (they have no way to meet).
 size_t launchedRanks();
+
+/// How such a job is started, to be put before the program: "sparsecoll-run -n 4 -- "; empty without a launcher.
+std::string launchCommand();
 
 /// The launched ranks, if there are any; else ranks threads of this process. devices: a CUDA ordinal for each rank,
 /// none for host memory. Errors: std::runtime_error.

@@ -49,6 +49,8 @@ class LanguageProgram final : public Program {
         {"data", corpus_.source},
         {"synthetic", corpus_.synthetic ? "yes" : "no"},
         {"train_words", std::to_string(corpus_.train.size())},
+        {"judged_on", options_.onTest ? "test" : "validation"},
+        {"judged_words", std::to_string((options_.onTest ? corpus_.test : corpus_.valid).size())},
         {"vocabulary", std::to_string(corpus_.vocabulary)}};
     examples::describe(options_, kSteps, description);
     return description;

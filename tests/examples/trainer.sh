@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # One trainer at a tiny size on made-up data: 20 steps with every preset, and a run that is stopped and goes on, which must
 # end with the same bits as one that is not.
-# usage: trainer.sh PROGRAM METRIC OPTION...
+# usage: trainer.sh PROGRAM METRIC CHANGES OPTION...    CHANGES: options, with commas, that a stopped run cannot go on with
 set -euo pipefail
-program=$1 metric=$2
-shift 2
+program=$1 metric=$2 changes=$3
+shift 3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"  # away from any data
@@ -31,6 +31,15 @@ for preset in topka micro dgc; do
     fail "$preset, resumed: $(tail -n 1 log.txt)"
   diff <(results straight.json) <(results resumed.json) || fail "$preset: going on changed the results"
   rm -r checkpoint
+done
+# With another setting of this trainer's own it is another run.
+common=("$@" --ranks 2 --preset topka --max-steps 4 --checkpoint checkpoint --eval-every 0)
+"$program" "${common[@]}" --stop-after 2 > /dev/null 2> log.txt || fail "stopped: $(tail -n 1 log.txt)"
+IFS=, read -ra changes <<< "$changes"
+for change in "${changes[@]}"; do
+  read -ra words <<< "$change"
+  ! "$program" "${common[@]}" "${words[@]}" --resume checkpoint > /dev/null 2> log.txt || fail "$change is not refused"
+  grep -q "is of a run with" log.txt || fail "$change: $(tail -n 1 log.txt)"
 done
 # What is kept for later shows in the metrics.
 for feedback in --error-feedback --no-error-feedback; do

@@ -24,6 +24,7 @@ diff <(fingerprints "$dir/threads.json") <(fingerprints "$dir/processes.json") |
 
 job "$@" --checkpoint "$dir/parts" --stop-after 7 > /dev/null 2> "$dir/log"
 grep -c "stopped after step 7" "$dir/log"
+grep -F -- "  sparsecoll-run -n 3 -- $trainer " "$dir/log" || fail "it does not say how to go on"
 job "$@" --resume "$dir/parts" --json "$dir/resumed.json" > /dev/null 2> "$dir/log"
 diff <(fingerprints "$dir/threads.json") <(fingerprints "$dir/resumed.json") || fail "other results when resumed"
 

@@ -34,7 +34,11 @@ echo "== resumed when it was done: the same table again"
 compare "$dir/again.json" "a finished run"
 
 echo "== stopped by SIGINT, wherever it is then"
-"$trainer" "$@" --epochs 1000000 --max-steps 100000 --checkpoint "$dir/signal" 2> "$dir/log" &
+endless=("$@" --epochs 1000000 --max-steps 100000)
+for i in "${!endless[@]}"; do  # gradients are written with one preset only
+  if [ "${endless[i]}" = --preset ]; then endless[i + 1]=topka; fi
+done
+"$trainer" "${endless[@]}" --checkpoint "$dir/signal" 2> "$dir/log" &
 until grep -F "/100000" "$dir/log"; do
   kill -0 $! || fail "it ended early"
   sleep 0.1
@@ -45,7 +49,12 @@ wait $! || status=$?
 cat "$dir/log"
 [ $status = 130 ] || fail "exit status $status, not 130"
 grep -F "stopped after step" "$dir/log" || fail "it does not say where it stopped"
-[ -f "$dir/signal/state.json" ] || fail "no checkpoint"
+steps=$(sed -nE 's/^ "step": ([0-9]+),?$/\1/p' "$dir/signal/state.json")
+endless+=(--stop-after $((steps + 3)) --dump-steps $((steps + 3)))
+"$trainer" "${endless[@]}" --resume "$dir/signal" --dump-gradients "$dir/resumed" 2> /dev/null
+"$trainer" "${endless[@]}" --checkpoint "$dir/straight" --dump-gradients "$dir/whole" 2> /dev/null
+[ "$(find "$dir/whole" -name '*.npy' | wc -l)" = 4 ] || fail "not four gradients"
+diff -r "$dir/whole" "$dir/resumed" || fail "the gradients three steps after the signal differ"
 
 echo "== refused"
 status=0
@@ -54,6 +63,22 @@ status=0
 status=0
 "$trainer" "$@" --momentum 0.5 --resume "$dir/steps" 2> "$dir/log" || status=$?
 [ $status = 1 ] && grep -F "momentum = 0.9, not 0.5" "$dir/log" || fail "a checkpoint of another run"
+grey=/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAP//////////////////////////////////////////////////////////////////////////////////////
+grey+=wAALCAAIAAgBAREA/8QAHwAAAQUBAQEBAQEAAAAAAAAAAAECAwQFBgcICQoL/8QAtRAAAgEDAwIEAwUFBAQAAAF9AQIDAAQRBRIhMUEGE1FhByJxFDKB
+grey+=kaEII0KxwRVS0fAkM2JyggkKFhcYGRolJicoKSo0NTY3ODk6Q0RFRkdISUpTVFVWV1hZWmNkZWZnaGlqc3R1dnd4eXqDhIWGh4iJipKTlJWWl5iZmqKjpKWm
+grey+=p6ipqrKztLW2t7i5usLDxMXGx8jJytLT1NXW19jZ2uHi4+Tl5ufo6erx8vP09fb3+Pn6/9oACAEBAAA/ACv/2Q==
+for class in a b; do
+  mkdir -p "$dir/images/train/$class" "$dir/images/val/$class"
+  for i in 1 2; do base64 -d <<< "$grey" | tee "$dir/images/train/$class/$i.jpg" > "$dir/images/val/$class/$i.jpg"; done
+done
+folder=("$@" --data folder --data-dir "$dir/images" --ranks 2 --batch-size 2)
+if "$trainer" "${folder[@]}" --image-size 32 --checkpoint "$dir/sized" --stop-after 1 2> "$dir/log"; then
+  status=0
+  "$trainer" "${folder[@]}" --image-size 40 --resume "$dir/sized" 2> "$dir/log" || status=$?
+  [ $status = 1 ] && grep -F 'image_size = "32", not "40"' "$dir/log" || fail "a checkpoint of a run with other images"
+else
+  grep -F "libjpeg" "$dir/log" || { cat "$dir/log"; fail "a folder of images"; }
+fi
 for file in "$dir/steps"/*-rank1.pt; do truncate -s -1000 "$file"; done
 status=0
 "$trainer" "$@" --resume "$dir/steps" 2> "$dir/log" || status=$?
