@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the programs of recurrent networks have in common.
 #pragma once
 
