@@ -21,6 +21,7 @@
 #include "examples/common/npy.h"
 #include "examples/common/random.h"
 #include "examples/common/task.h"
+#include "examples/common/world.h"
 
 namespace examples {
 
@@ -292,7 +293,7 @@ std::vector<int> devicesOf(const std::string& device, size_t ranks) {
   const size_t count = torch::cuda::device_count();
   if (count == 0) throw std::runtime_error("--device cuda: this LibTorch sees no CUDA device");
   std::vector<int> devices(ranks);
-  for (size_t rank = 0; rank < ranks; ++rank) devices[rank] = static_cast<int>(rank % count);
+  for (size_t rank = 0; rank < ranks; ++rank) devices[rank] = static_cast<int>(numberOnHost(rank) % count);
   return devices;
 }
 

@@ -143,6 +143,12 @@ size_t launchedRanks() {
   return 0;
 }
 
+size_t numberOnHost(size_t rank) {
+  const auto launch = readLaunch();
+  const bool known = launch.path[0] != '\0' && static_cast<size_t>(launch.rank) == rank && launch.localRank >= 0;
+  return known ? static_cast<size_t>(launch.localRank) : rank;
+}
+
 std::string launchCommand() {
   const auto launch = readLaunch();
   if (launch.path[0] == '\0') return "";

@@ -41,6 +41,10 @@ class World {
 /// without one. Errors: std::runtime_error (they have no way to meet).
 size_t launchedRanks();
 
+/// A rank's number among those of its host, by which it takes a device. Where nobody tells, or for a launched rank of
+/// another process: rank.
+size_t numberOnHost(size_t rank);
+
 /// How such a job is started, to be put before the program: "sparsecoll-run -n 4 -- "; empty without a launcher.
 std::string launchCommand();
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sharding, schedules, ranks and signals of the trainers: what needs no LibTorch.
 #include <csignal>
+#include <cstdlib>
 
 #include <algorithm>
-#include "tests/support/catch.h"
 #include <atomic>
 #include <cmath>
 #include <stdexcept>
 #include <string>
 #include <vector>
+#include "tests/support/catch.h"
 
 #include "examples/common/schedule.h"
 #include "examples/common/shard.h"
@@ -96,6 +97,28 @@ TEST_CASE("schedule: fractions of epochs, limits, and what is due when") {
   CHECK(due == std::vector<size_t>{5, 10, 15, 20, 25, 30});
   CHECK_FALSE(schedule.isDue(0, 10));
   CHECK_THROWS_AS(Schedule(settings, 0), std::runtime_error);
+}
+
+TEST_CASE("world: a launched rank knows its job, its place on the host and how the job was started") {
+  CHECK(launchedRanks() == 0);
+  CHECK(launchCommand().empty());
+  CHECK(numberOnHost(5) == 5);
+  const auto set = [](const char* name, const char* value) { REQUIRE(setenv(name, value, 1) == 0); };
+  set("PMI_RANK", "1");
+  set("PMI_SIZE", "2");
+  CHECK_THROWS_WITH(launchedRanks(), Catch::Contains("rank 1 of 2") && Catch::Contains("SPARSECOLL_LAUNCH_DIR"));
+  set("MPI_LOCALNRANKS", "2");
+  CHECK(launchedRanks() == 2);
+  CHECK(launchCommand() == "mpiexec -n 2 ");
+  set("OMPI_COMM_WORLD_RANK", "5");
+  set("OMPI_COMM_WORLD_SIZE", "8");
+  set("OMPI_COMM_WORLD_LOCAL_RANK", "1");
+  CHECK(launchedRanks() == 8);
+  CHECK(numberOnHost(5) == 1);
+  CHECK(launchCommand() == "mpirun -n 8 ");
+  for (const char* name : {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                           "OMPI_COMM_WORLD_LOCAL_RANK"})
+    REQUIRE(unsetenv(name) == 0);
 }
 
 TEST_CASE("world: ranks are threads that sum up, and the first failure ends all waits") {
