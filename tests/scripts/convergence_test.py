@@ -33,6 +33,9 @@ for name in test_accuracy validation_perplexity HR@10; do
   echo '{"event": "test", "step": 20, "'$name'": '$value'}' >> "$metrics.$name"
 done
 echo '{"event": "start"}' > "$metrics"
+for step in $(seq 1 50); do
+  echo '{"event": "step", "step": '$step', "loss": 2.00001, "sent_bytes": 50, "achieved_density": 0.1, "lr": 1}' >> "$metrics"
+done
 paste -d ' ' "$metrics.test_accuracy" "$metrics.validation_perplexity" "$metrics.HR@10" |
   sed 's/} {"event": "test", "step": [0-9]*,/,/g' >> "$metrics"
 sent=1000
@@ -71,6 +74,16 @@ class Convergence(unittest.TestCase):
     def calls(self):
         path = self.bin / "calls.txt"
         return path.read_text().splitlines() if path.exists() else []
+
+    def test_keeps_a_trace_of_the_steps(self):
+        self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1"), 0, self.output.getvalue())
+        run = json.loads((self.module.RESULTS / "ncf.jsonl").read_text().splitlines()[1])
+        self.assertEqual(run["trace"]["step"], list(range(1, 51, 3)))  # at most 24 of 50
+        self.assertEqual(set(run["trace"]["loss"]), {2.0})
+        self.assertEqual(run["trace"]["residual_norm"], [None] * 17)
+        drawn = self.module.pyplot() is not None
+        self.assertEqual((self.module.FIGURES / "convergence-ncf-density.svg").exists(), drawn)
+        self.assertEqual("(figures/convergence-ncf-density.svg)" in self.module.DOCUMENT.read_text(), drawn)
 
     def test_verdict_compares_with_the_spread_of_dense(self):
         trainer = self.module.TRAINERS[3]
