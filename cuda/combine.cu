@@ -125,7 +125,7 @@ __device__ inline void poisonRange(const CombineOut<A, T>& to, uint64_t low, uin
   __syncthreads();
   to.poison.forEach(low, length, [&](uint32_t offset) {
     const uint64_t i = low + offset;
-    to.out[i] = Element<T>::store(quietNaN(Stored{}));
+    storeAlike(to.out + i, Element<T>::store(quietNaN(Stored{})));  // some ranks may name the same
     if (to.touchedLines != nullptr)
       atomicOr(reinterpret_cast<Wide*>(to.touchedLines + i / kLineElements / 64), Wide{1} << (i / kLineElements % 64));
   });

@@ -58,6 +58,18 @@ __device__ inline void setWord(uint32_t* word, uint32_t value) {
 #endif
 }
 
+// Any number of threads store the same here at once.
+template <class T>
+__device__ inline void storeAlike(T* to, T value) {
+#if defined(SPARSECOLL_SIMT)
+  __stcg(to, value);
+#else
+  *static_cast<volatile T*>(to) = value;
+#endif
+}
+__device__ inline void storeAlike(Half* to, Half value) { storeAlike(&to->bits, value.bits); }
+__device__ inline void storeAlike(Bfloat* to, Bfloat value) { storeAlike(&to->bits, value.bits); }
+
 // Any number of threads raise one flag: they all write the same, and it is read by a later kernel.
 __device__ inline void raise(uint32_t* flag) { __stcg(flag, 1u); }
 

@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kThreads, kRangeBlocks<A>)
       poison.forEach(at.base + low, kRange<A>, [&](uint32_t offset) {
         if (low + offset >= at.length) return;
         room->marks.touch(offset);
-        room->sums[offset] = quietNaN(A{});
+        storeAlike(room->sums + offset, quietNaN(A{}));  // some ranks may name the same
       });
       __syncthreads();
       position += writeUnion(at, low, position, to, values, *room);

@@ -20,7 +20,7 @@ T update(T* address, F next) {
 }
 
 template <class T>
-inline constexpr bool kOneAccess = std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
+inline constexpr bool kOneAccess = std::is_arithmetic_v<T> && sizeof(T) <= 8;
 
 template <class T>
 T load(const T* address) {
