@@ -219,8 +219,10 @@ Status Exchange::overdue(std::span<const int> missing, std::string_view what) co
   int blamed = missing.empty() ? -1 : missing.front();
   uint64_t most = kManyBeats - 1;
   for (int peer = 0; watch_ != nullptr && peer < ranks_; ++peer) {
-    if (peer == rank_ || watch_->stateOf(peer) != PeerState::kHere || watch_->missedBeatsOf(peer) <= most) continue;
-    most = watch_->missedBeatsOf(peer);
+    if (peer == rank_ || watch_->stateOf(peer) != PeerState::kHere) continue;
+    const uint64_t missed = watch_->missedBeatsOf(peer);
+    if (missed <= most) continue;
+    most = missed;
     blamed = peer;
   }
   if (most < kManyBeats) return failBy(blamed, sparsecollTimeout, "{} rank(s) {}", what, named);
