@@ -157,17 +157,14 @@ TEST_CASE("functions that may be NULL") {
   std::vector<std::unique_ptr<PairEngine>> engines;
   std::vector<sparsecollComm_t> comms(2);
   for (int rank = 0; rank < 2; ++rank) engines.push_back(std::make_unique<PairEngine>(rank, mesh.takeSockets(rank)));
-  std::vector<std::thread> threads;
   Results made(2);
-  for (int rank = 0; rank < 2; ++rank)
-    threads.emplace_back([&, rank] {
-      const auto r = static_cast<size_t>(rank);
-      sparsecollEngine_t table = engines[r]->table();
-      table.progress = nullptr;
-      table.release = nullptr;
-      made[r] = sparsecollCommInitEngine(&comms[r], 2, rank, -1, &table, nullptr);
-    });
-  for (std::thread& thread : threads) thread.join();
+  RankThreads::ofProcess().run(2, [&](int rank) {
+    const auto r = static_cast<size_t>(rank);
+    sparsecollEngine_t table = engines[r]->table();
+    table.progress = nullptr;
+    table.release = nullptr;
+    made[r] = sparsecollCommInitEngine(&comms[r], 2, rank, -1, &table, nullptr);
+  });
   REQUIRE(made == all(2, sparsecollSuccess));
   {
     const Ranks ranks(std::move(comms));
@@ -207,15 +204,12 @@ TEST_CASE("a rank that leaves after its last step disturbs nobody who has all it
     const Reducers reducers(ranks, kLength, sparsecollFloat32, preset(name, name == std::string("dense") ? 0 : 0.1));
     Results results(3);
     std::vector<sparsecollComm_t> comms = {ranks.release(0), ranks.release(1), ranks.release(2)};
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < 3; ++rank)
-      threads.emplace_back([&, rank] {
-        const auto r = static_cast<size_t>(rank);
-        for (int step = 0; step < 20; ++step)
-          if (const sparsecollResult_t ran = stepOf(reducers, rank); ran != sparsecollSuccess) results[r] = ran;
-        if (sparsecollCommDestroy(comms[r]) != sparsecollSuccess) results[r] = sparsecollInternalError;
-      });
-    for (std::thread& thread : threads) thread.join();
+    RankThreads::ofProcess().run(3, [&](int rank) {
+      const auto r = static_cast<size_t>(rank);
+      for (int step = 0; step < 20; ++step)
+        if (const sparsecollResult_t ran = stepOf(reducers, rank); ran != sparsecollSuccess) results[r] = ran;
+      if (sparsecollCommDestroy(comms[r]) != sparsecollSuccess) results[r] = sparsecollInternalError;
+    });
     CHECK(results == all(3, sparsecollSuccess));
   }
 }

@@ -142,19 +142,17 @@ TEST_CASE("torch: ranks meet at a store") {
   std::vector<std::string> failures(2);
   auto config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.backend = sparsecollBackendHost;
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < 2; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        const auto comm = Comm::fromStore(store, static_cast<int>(rank), 2, -1, "first", &config);
-        auto weight = torch::zeros({50}).requires_grad_();
-        GradientSync sync({weight}, comm, sparse("dense", 1));
-        sums[rank] = stepWith(sync, weight, ramp(50) * static_cast<double>(2 * rank + 1));
-      } catch (const std::exception& error) {
-        failures[rank] = error.what();
-      }
-    });
-  for (auto& thread : threads) thread.join();
+  sparsecoll::test::RankThreads::ofProcess().run(2, [&](int rank) {
+    const auto r = static_cast<size_t>(rank);
+    try {
+      const auto comm = Comm::fromStore(store, rank, 2, -1, "first", &config);
+      auto weight = torch::zeros({50}).requires_grad_();
+      GradientSync sync({weight}, comm, sparse("dense", 1));
+      sums[r] = stepWith(sync, weight, ramp(50) * static_cast<double>(2 * rank + 1));
+    } catch (const std::exception& error) {
+      failures[r] = error.what();
+    }
+  });
   requireNone(failures);
   for (const auto& sum : sums) CHECK(sum.equal(ramp(50) * 2));
 

@@ -11,9 +11,9 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 #include "tests/support/catch.h"
+#include "tests/support/rank_threads.h"
 
 namespace torch_test {
 
@@ -28,20 +28,17 @@ inline std::vector<std::string> onRanks(int ranks, const std::function<void(int,
                                         const sparsecollConfig_t* config = nullptr) {
   auto comms = Comm::threads(ranks, {}, config);
   std::vector<std::string> failures(comms.size());
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < comms.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      at::set_num_threads(1);
-      try {
-        body(static_cast<int>(rank), comms[rank]);
-      } catch (const std::exception& error) {
-        failures[rank] = error.what();
-        if (failures[rank].empty()) failures[rank] = "?";
-        sparsecollCommAbort(comms[rank]);
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  sparsecoll::test::RankThreads::ofProcess().run(ranks, [&](int rank) {
+    const auto r = static_cast<size_t>(rank);
+    at::set_num_threads(1);
+    try {
+      body(rank, comms[r]);
+    } catch (const std::exception& error) {
+      failures[r] = error.what();
+      if (failures[r].empty()) failures[r] = "?";
+      sparsecollCommAbort(comms[r]);
+    }
+  });
   return failures;
 }
 

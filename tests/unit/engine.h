@@ -7,11 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "core/memory.h"
 #include "host/host_kernels.h"
+#include "tests/support/rank_threads.h"
 #include "transports/threads.h"
 
 namespace sparsecoll::test {
@@ -52,9 +52,7 @@ class Engine {
 
   // body(rank, transport) on every rank.
   void run(const std::function<void(int, Transport&)>& body) {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks(); ++rank) threads.emplace_back([&, rank] { body(rank, (*this)[rank]); });
-    for (std::thread& thread : threads) thread.join();
+    RankThreads::ofProcess().run(ranks(), [&](int rank) { body(rank, (*this)[rank]); });
   }
 
   const std::shared_ptr<Kernels> kernels = host::makeHostKernels();
