@@ -1,7 +1,7 @@
 // Processes that sparsecoll-run, Slurm or mpirun has started, which meet by themselves and talk over UCX.
-#include <algorithm>
 #include <sparsecoll/launch.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 

@@ -75,7 +75,8 @@ class Learner {
 sparsecollParams_t presetParams(const std::string& preset);
 inline bool isDense(const sparsecollParams_t& params) { return params.collective == sparsecollCollDense; }
 
-/// CUDA ordinals for so many ranks, dealt out on each host in turn; none for "cpu". Errors: std::runtime_error (no such device here).
+/// CUDA ordinals for so many ranks, dealt out on each host in turn; none for "cpu". Errors: std::runtime_error (no such
+/// device here).
 std::vector<int> devicesOf(const std::string& device, size_t ranks);
 
 /// Settings of the process that make training on a CPU fast; call it first.
