@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/simt/simt.h"
 #include "tests/simt/twins.h"
 
 using namespace sparsecoll::test;

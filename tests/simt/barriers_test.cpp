@@ -7,7 +7,8 @@
 #include <set>
 #include <string>
 
-#include "tests/simt/backends.h"
+#include "tests/device/backends.h"
+#include "tests/simt/simt.h"
 #include "tests/unit/cut_step.h"
 
 namespace sparsecoll {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "selectors/rules.h"
+#include "tests/device/checks.h"
 #include "tests/simt/simt.h"
-#include "tests/support/catch.h"
 
 namespace sparsecoll::test {
 namespace {
@@ -102,8 +102,7 @@ Block checkRule(const Rule& rule, const Block& before) {
     config.blockDim = dim3(rule.threads);
     CHECK(cudaLaunchKernelEx(&config, rule.onDevice, &got.use()) == cudaSuccess);
     CHECK((got.bytes() == expected.bytes()));
-    for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-    simt::clearErrors();
+    checkEmulation();
   }
   simt::schedule(0);
   return expected;

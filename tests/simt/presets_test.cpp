@@ -1,15 +1,12 @@
 // Whole steps of every preset on devices: the same bits as on the host, on every rank, in the sum and in the residual.
 #include <string>
 
-#include "tests/simt/simt.h"
-#include "tests/support/catch.h"
+#include "tests/device/checks.h"
 #include "tests/support/group.h"
 
 using namespace sparsecoll::test;
 
 namespace {
-
-constexpr int kDevice = 0;
 
 #ifdef SPARSECOLL_TEST_SANITIZED
 constexpr int kRankCounts[] = {3};
@@ -55,8 +52,7 @@ void checkSteps(const std::string& name, int ranks, uint64_t n, double density, 
       REQUIRE(device.residual(rank) == host.residual(rank));
     }
   }
-  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-  simt::clearErrors();
+  checkEmulation();
 }
 
 }  // namespace

@@ -9,30 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/device/emulation.h"
+
 namespace simt {
 
-// In which order threads of a block, blocks of a grid and nodes of a graph run: seed 0 is round robin, any other seed
-// a random order of its own. Until it is set, the environment variable SPARSECOLL_SIMT_SEED says it.
-void schedule(uint64_t seed);            // for the process
-void scheduleThisThread(uint64_t seed);  // for launches from the calling OS thread, whatever the process does
+// For the calling OS thread, instead of what schedule() says for the process.
+void scheduleThisThread(uint64_t seed);
 void scheduleThisThreadLikeAll();
 
-enum class Misuse {
-  mixedCollectives,  // lanes of one warp met at different operations, or with different masks
-  mixedBarriers,     // threads of one block met at different variants of __syncthreads
-  deadlock,          // nobody can run, or everybody only polls for too long
-  absentLane,        // a shuffle read from a lane that has left or never was
-  sharedOverrun,     // dynamic shared memory was written outside of what the launch asked for
-  trap,              // __trap
-  badCall            // a launch from within a kernel, a width of a shuffle that is none
-};
-struct Error {
-  Misuse misuse;
-  std::string message;
-};
-// After the first one, calls that wait or launch fail with cudaErrorLaunchFailure, until it is cleared.
-std::vector<Error> errors();
-void clearErrors();
 // Whether, under a random schedule, streams fall behind now and then before they write what others wait for.
 void naps(bool wanted);
 // How long a block may do nothing but poll.

@@ -4,13 +4,11 @@
 #include <cstring>
 #include <vector>
 
-#include "tests/simt/simt.h"
-#include "tests/support/catch.h"
+#include "tests/device/checks.h"
 #include "tests/support/replays.h"
 
 namespace sparsecoll::test {
 
-inline constexpr int kDevice = 0;
 inline constexpr uint64_t kWaitMs = 60000;
 
 // A device's group beside a host's that goes through the same steps.
@@ -104,10 +102,5 @@ class Twins {
   Results good_;
   uint64_t seed_ = 0;
 };
-
-inline void checkEmulation() {
-  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-  simt::clearErrors();
-}
 
 }  // namespace sparsecoll::test

@@ -2,7 +2,7 @@
 #include <optional>
 #include <string>
 
-#include "tests/simt/backends.h"
+#include "tests/device/backends.h"
 #include "tests/unit/cut_step.h"
 
 namespace sparsecoll {

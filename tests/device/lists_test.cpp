@@ -1,5 +1,5 @@
 // P lists to a dense sum and to one sorted list: device code against the host's kernels.
-#include "tests/simt/two_back_ends.h"
+#include "tests/device/two_back_ends.h"
 
 namespace sparsecoll {
 namespace {

@@ -1,7 +1,7 @@
 // Frames sealed and opened by device code: the host's bytes, and the host's verdict on everything that is damaged.
 #include "core/frame.h"
 
-#include "tests/simt/two_back_ends.h"
+#include "tests/device/two_back_ends.h"
 
 namespace sparsecoll::test {
 namespace {
@@ -302,39 +302,6 @@ TEST_CASE("relayed frames are judged by who sent them and by what they tell") {
     });
     CHECK((host.status().ok() || host.status().failure().peer == 13));
   }
-}
-
-TEST_CASE("a recorded step seals and opens with the sequence that is current when it runs") {
-  TwoBackEnds ends(someNeed());
-  Outcome room;
-  std::byte* const frame = noisyFrame(room, kLayouts[0], 3, 0);
-  const std::byte* const frames[] = {frame};
-  const uint64_t bytes[] = {kLayouts[0].capacityBytes()};
-  uint64_t sequence = 5;
-  const FrameExpectation identity{0, 9, &sequence};
-  cudaStream_t handle = nullptr;
-  REQUIRE(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking) == cudaSuccess);
-  const Stream stream{handle, ends.stream().workspace};
-  REQUIRE(cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-  ends.device().seal({frame, kLayouts[0], identity}, stream);
-  OpenArgs args;
-  args.frames = frames;
-  args.bytes = bytes;
-  args.layout = kLayouts[0];
-  args.expected = identity;
-  REQUIRE(ends.device().open(args, stream).ok());
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t recorded = nullptr;
-  REQUIRE(cudaStreamEndCapture(handle, &graph) == cudaSuccess);
-  REQUIRE(cudaGraphInstantiate(&recorded, graph, 0) == cudaSuccess);
-  for (; sequence < 8; ++sequence) {
-    REQUIRE(cudaGraphLaunch(recorded, handle) == cudaSuccess);
-    CHECK(readHeader(frame).sequence == sequence);
-    CHECK(ends.device().findings(stream, Deadline::in(600000)).ok());
-  }
-  CHECK(cudaGraphExecDestroy(recorded) == cudaSuccess);
-  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
-  CHECK(cudaStreamDestroy(handle) == cudaSuccess);
 }
 
 }  // namespace

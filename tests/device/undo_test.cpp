@@ -4,15 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "tests/simt/simt.h"
-#include "tests/support/catch.h"
+#include "tests/device/checks.h"
 #include "tests/support/group.h"
 
 using namespace sparsecoll::test;
 
 namespace {
-
-constexpr int kDevice = 0;
 
 #ifdef SPARSECOLL_TEST_SANITIZED
 constexpr int kRankCounts[] = {3};
@@ -50,10 +47,7 @@ class Both {
     CHECK(device_->created() == host_->created());
     usable_ = host_->created() == all(ranks, sparsecollSuccess) && device_->created() == host_->created();
   }
-  ~Both() {
-    for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-    simt::clearErrors();
-  }
+  ~Both() { checkEmulation(); }
 
   bool usable() const { return usable_; }
   Group& host() { return *host_; }

@@ -2,7 +2,8 @@
 // momentum and decay. On devices the bits are the host's.
 #include <string>
 
-#include "tests/simt/twins.h"
+#include "tests/device/checks.h"
+#include "tests/support/group.h"
 
 using namespace sparsecoll::test;
 

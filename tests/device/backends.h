@@ -5,8 +5,7 @@
 
 #include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
-#include "tests/simt/simt.h"
-#include "tests/support/catch.h"
+#include "tests/device/checks.h"
 
 namespace sparsecoll::test {
 
@@ -41,8 +40,7 @@ void underSchedules(Check check) {
     CAPTURE(seed);
     simt::schedule(seed);
     check();
-    for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-    simt::clearErrors();
+    checkEmulation();
   }
   simt::schedule(0);
 }

@@ -10,8 +10,7 @@
 #include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
 #include "host/isa.h"
-#include "tests/simt/simt.h"
-#include "tests/support/catch.h"
+#include "tests/device/checks.h"
 #include "tests/unit/lists.h"
 
 namespace sparsecoll::test {
@@ -101,8 +100,7 @@ class TwoBackEnds {
       INFO("schedule " << seed);
       CHECK(got.differs(expected) == "");
       if (isFatal(got.status().result())) startDevice();
-      for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-      simt::clearErrors();
+      checkEmulation();
     }
     simt::schedule(0);
     return expected;

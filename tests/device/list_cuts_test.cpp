@@ -1,6 +1,6 @@
 // Sums that are cut or become runs, lists joined, and what lists do to acc: device code against the host's kernels.
 #include "core/list_span.h"
-#include "tests/simt/two_back_ends.h"
+#include "tests/device/two_back_ends.h"
 
 namespace sparsecoll {
 namespace {

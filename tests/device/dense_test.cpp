@@ -1,5 +1,5 @@
 // Loops over dense vectors on device code: the host's bits, whatever is in them and however they lie.
-#include "tests/simt/two_back_ends.h"
+#include "tests/device/two_back_ends.h"
 
 namespace sparsecoll::test {
 namespace {

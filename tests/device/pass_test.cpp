@@ -1,6 +1,6 @@
 // Everything that goes into acc, on device code: scale, clipping, momentum, decay. What is sampled, measured, collected
 // and cut from it has the host's bits, however the vectors lie.
-#include "tests/simt/two_back_ends.h"
+#include "tests/device/two_back_ends.h"
 
 namespace sparsecoll::test {
 namespace {

@@ -4,15 +4,12 @@
 #include <memory>
 #include <string>
 
-#include "tests/simt/simt.h"
-#include "tests/support/catch.h"
+#include "tests/device/checks.h"
 #include "tests/support/group.h"
 
 using namespace sparsecoll::test;
 
 namespace {
-
-constexpr int kDevice = 0;
 
 #ifdef SPARSECOLL_TEST_SANITIZED
 constexpr int kRankCounts[] = {3};
@@ -84,8 +81,7 @@ Outcome outcomeOf(const Shape& shape, sparsecollDataType_t type, int ranks, int 
       const auto r = static_cast<size_t>(rank);
       return call(ins[r]->view(), outcome.outs[r]->view(), rank, comm);
     });
-  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-  simt::clearErrors();
+  checkEmulation();
   return outcome;
 }
 
