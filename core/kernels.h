@@ -152,6 +152,14 @@ struct Momentum {
   bool none() const { return velocityIn == nullptr && decay == 1; }
 };
 
+// What stays true of a selection's windows whatever rules do to them. Nothing is enqueued that none of them needs.
+struct WindowFacts {
+  uint64_t shortest = 0;
+  uint64_t longest = ~uint64_t{0};
+  bool everywhere = false;  // together they are the whole vector
+  bool rungs = true;        // their `least` may be above their `key`
+};
+
 // acc = in + scale * gradient over all n, written to out; what reaches a window's key becomes a candidate of it.
 struct PassArgs {
   const void* gradient = nullptr;
@@ -168,6 +176,7 @@ struct PassArgs {
   void* candidateValues = nullptr;
   Momentum momentum = {};
   bool norms = false;  // no candidates, but the windows' norms of acc, to this rank's row of control->survey
+  WindowFacts facts = {};
 
   SC_HD double scaleNow() const { return scaleAt != nullptr ? *scaleAt : scale; }
 };
@@ -185,6 +194,7 @@ struct CutArgs {
   std::span<const ListView> arrivals;  // sums that peers sent: selected from is acc plus these, added up in this order
   List scratch;                        // twice the room for the entries of all arrivals
   List dropped;                        // the sums of arrivals that were not selected; the same room
+  WindowFacts facts = {};
 };
 
 // Fills a frame's header (and tail); the entries and their count lie in it already.

@@ -84,12 +84,39 @@ __device__ inline void planWindow(Window& window, WindowCut& cut, PlanCounts& co
   }
 }
 
-// One block: every window's number of entries and their place in the target.
+__device__ inline void beginWindow(Window& window, WindowCut& cut) {
+  window.listed = window.found;
+  cut.passing = 0;
+  cut.arrived = 0;
+}
+
+__device__ inline void beginTurn(CutTurn& turn, uint32_t windows) {
+  turn.windows = windows;
+  turn.bigCount = 0;
+}
+
+// What reached a window's key may not be finite. Windows that are lazy were seen to by the pass.
 template <class A>
-__global__ void __launch_bounds__(kPlanThreads) planCut(CutView<A> view) {
+__device__ inline void nameInside(const CutView<A>& view, NamingRoom& room) {
+  for (uint32_t i = 0; i < view.space.turn->windows; ++i) {
+    const Window& window = view.control->windows[view.chosen(i)];
+    if (window.lazy == 0) nameNonFinite(view.acc, window.begin, window.end, view.control->nonFinite, room);
+  }
+}
+
+// One block: every window's number of entries and their place in the target. begins: the cut begins here.
+template <class A>
+__global__ void __launch_bounds__(kPlanThreads) planCut(CutView<A> view, uint32_t begins, Finding* finding) {
   __shared__ BlockSums<uint64_t> sums;
+  __shared__ NamingRoom naming;
   __shared__ uint64_t total;
   Control& control = *view.control;
+  if (begins != 0) {
+    for (uint32_t w = threadIdx.x; w < control.windowCount; w += blockDim.x)
+      beginWindow(control.windows[w], view.space.cuts[w]);
+    if (threadIdx.x == 0) beginTurn(*view.space.turn, control.windowCount);
+    __syncthreads();
+  }
   const uint32_t windows = view.space.turn->windows;
   if (threadIdx.x == 0) total = 0;
   __syncthreads();
@@ -126,26 +153,20 @@ __global__ void __launch_bounds__(kPlanThreads) planCut(CutView<A> view) {
     window.limit = window.limit < room ? window.limit : room;
     planWindow<A>(window, cut, counts);
     cut.passing = 0;
-    cut.many = window.end - window.begin > kOneBlockMost ? 1 : 0;
+    const uint64_t length = window.end - window.begin;
+    cut.many = length > kOneBlockMost ? 1 : 0;
     if (cut.many != 0) view.space.big[atomicAdd(&view.space.turn->bigCount, 1u)] = w;
+    if (cut.many != 0 ? !view.mayHaveLarge() : !view.mayHaveSmall())
+      report(finding, sparsecollInternalError, -1, Found::kWindow, w, length);
   }
   if (counts.candidates != 0) atomicAddWide(&control.candidates, counts.candidates);
   if (counts.overflows != 0) atomicAddWide(&control.overflows, counts.overflows);
   if (counts.fallbacks != 0) atomicAddWide(&control.fallbacks, counts.fallbacks);
-  if (threadIdx.x != 0) return;
-  control.selected += static_cast<uint32_t>(total);
-  *view.target.count = static_cast<uint32_t>(total);
-}
-
-// What reached a window's key may not be finite. Windows that are lazy were seen to by the pass.
-template <class A>
-__global__ void __launch_bounds__(kNamingThreads) nameInside(CutView<A> view) {
-  if (view.space.turn->nonFinite == 0) return;
-  __shared__ NamingRoom room;
-  for (uint32_t i = 0; i < view.space.turn->windows; ++i) {
-    const Window& window = view.control->windows[view.chosen(i)];
-    if (window.lazy == 0) nameNonFinite(view.acc, window.begin, window.end, view.control->nonFinite, room);
+  if (threadIdx.x == 0) {
+    control.selected += static_cast<uint32_t>(total);
+    *view.target.count = static_cast<uint32_t>(total);
   }
+  if (view.space.turn->nonFinite != 0) nameInside(view, naming);
 }
 
 // chosen: the windows to cut, in order; copied because the launch's argument does not outlive it.
@@ -155,13 +176,9 @@ __global__ void beginCut(Control* control, SelectionSpace space, Chosen chosen) 
   for (uint64_t i = globalThread(); i < windows; i += globalThreads()) {
     const uint32_t w = chosen.count != 0 ? chosen.items[i] : static_cast<uint32_t>(i);
     if (chosen.count != 0) space.chosen[i] = w;
-    control->windows[w].listed = control->windows[w].found;
-    space.cuts[w].passing = 0;
-    space.cuts[w].arrived = 0;
+    beginWindow(control->windows[w], space.cuts[w]);
   }
-  if (globalThread() != 0) return;
-  space.turn->windows = windows;
-  space.turn->bigCount = 0;
+  if (globalThread() == 0) beginTurn(*space.turn, windows);
 }
 
 template <class A>
@@ -193,6 +210,7 @@ CutView<A> cutView(const CutArgs& args, Stream stream) {
   view.space = workspaceOf(stream).selection();
   view.n = workspaceOf(stream).length();
   view.all = args.windows.empty() ? 1 : 0;
+  view.facts = args.facts;
   return view;
 }
 
@@ -200,16 +218,19 @@ template <class A>
 void cutOf(const CutArgs& args, DeviceContext& device, Stream stream) {
   const CutView<A> view = cutView<A>(args, stream);
   const uint64_t windows = args.windows.empty() ? view.space.windows : args.windows.size();
-  withTable(args.windows, [&](const auto& chosen) {
-    device.launch("beginCut", windows, beginCut<std::decay_t<decltype(chosen)>>, device.gridFor(windows), stream,
-                  args.control, view.space, chosen);
-  });
+  const bool plansAtOnce = args.windows.empty() && args.arrivals.empty() && !args.facts.rungs;
+  if (!plansAtOnce)
+    withTable(args.windows, [&](const auto& chosen) {
+      device.launch("beginCut", windows, beginCut<std::decay_t<decltype(chosen)>>, device.gridFor(windows), stream,
+                    args.control, view.space, chosen);
+    });
   if (!args.arrivals.empty()) addArrivals(view, args, device, stream);
-  device.launch("countPassing", windows, countPassing<A>, device.gridFor(windows, Rows{}), stream, view);
-  device.launch("planCut", windows, planCut<A>, {1, kPlanThreads}, stream, view);
+  if (args.facts.rungs)
+    device.launch("countPassing", windows, countPassing<A>, device.gridFor(windows, Rows{}), stream, view);
+  device.launch("planCut", windows, planCut<A>, {1, kPlanThreads}, stream, view, plansAtOnce ? 1u : 0u,
+                device.finding());
   findBoundaries(view, device, stream);
   emitEntries(view, windows, device, stream);
-  device.launch("nameInside", windows, nameInside<A>, {1, kNamingThreads}, stream, view);
   if (!args.arrivals.empty()) dropArrivals(view, args, device, stream);
 }
 

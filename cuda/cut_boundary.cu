@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) countDigits(CutView<A> view, uint32_
 
 template <class A>
 void findBoundaries(const CutView<A>& view, DeviceContext& device, Stream stream) {
-  if (view.space.mostBig == 0) return;
+  if (!view.mayHaveLarge()) return;
   for (uint32_t step = 0; step < kDigitSteps<A>; ++step)
     device.launch("countDigits", view.space.mostBig, countDigits<A>, device.gridFor(view.space.mostBig, Rows{}), stream,
                   view, step);

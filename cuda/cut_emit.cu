@@ -182,12 +182,12 @@ __global__ void __launch_bounds__(kThreads) cutSmall(CutView<A> view) {
 
 template <class A>
 void emitEntries(const CutView<A>& view, uint64_t windows, DeviceContext& device, Stream stream) {
-  if (view.space.mostBig != 0) {
+  if (view.mayHaveLarge()) {
     const Grid grid = device.gridFor(view.space.mostBig, Rows{});
     device.launch("countPieces", view.space.tiles, countPieces<A>, grid, stream, view);
     device.launch("emitPieces", view.space.tiles, emitPieces<A>, grid, stream, view);
   }
-  device.launch("cutSmall", windows, cutSmall<A>, device.gridFor(windows, 1), stream, view);
+  if (view.mayHaveSmall()) device.launch("cutSmall", windows, cutSmall<A>, device.gridFor(windows, 1), stream, view);
 }
 
 template void emitEntries(const CutView<float>&, uint64_t, DeviceContext&, Stream);

@@ -17,9 +17,13 @@ struct CutView {
   uint64_t n;
   SelectionSpace space;
   uint32_t all;  // 1: every window is cut, in order; 0: those in space.chosen
+  WindowFacts facts;
 
   // The i-th window that is cut.
   __device__ uint32_t chosen(uint32_t i) const { return all != 0 ? i : space.chosen[i]; }
+
+  SC_HD bool mayHaveLarge() const { return space.mostBig != 0 && facts.longest > kOneBlockMost; }
+  SC_HD bool mayHaveSmall() const { return facts.shortest <= kOneBlockMost; }
 };
 
 // Where a window's entries are read from: its candidates, in any order, or acc itself.

@@ -23,6 +23,7 @@ constexpr Row kRows[] = {
     {Found::kOutput, "", "the union has {0} entries, the output {1} slots"},
     {Found::kShares, "share", "the ranks' teams give different shares"},
     {Found::kNonFinite, "", "some rank's gradient or residual had NaN or Inf in operation {0}"},
+    {Found::kWindow, "", "window {0} came to have {1} elements, which its plan had ruled out"},
     {Found::kEnded, "", "a rank aborted or destroyed its communicator"},
 };
 

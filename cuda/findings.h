@@ -31,6 +31,7 @@ enum class Found : uint32_t {
   kOutput,        // the union has value entries, the output limit slots
   kShares,        // the teams give different shares
   kNonFinite,     // operation value met NaN or Inf
+  kWindow,        // window value has limit elements, which its plan has ruled out
   kEnded,         // the communicator has: nothing takes effect any more
 };
 

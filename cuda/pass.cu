@@ -213,6 +213,7 @@ void passOf(const PassArgs& args, DeviceContext& device, Stream stream) {
   } else {
     device.launch("passTiles", args.n, passTiles<A, T>, device.gridFor(args.n, kPieceTile, kPassThreads), stream, view);
   }
+  if (args.facts.everywhere && !args.norms) return;
   const auto windows = static_cast<uint32_t>(args.norms ? 0 : view.space.windows);
   device.launch("nameOutside", args.n, nameOutside<A>, {1, kNamingThreads}, stream, args.control, acc, args.n, windows);
 }

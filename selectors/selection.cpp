@@ -32,9 +32,29 @@ Result<std::unique_ptr<Selection>> Selection::make(PlanFunction plan, const Sele
   selection->segments_.assign(request.segments.begin(), request.segments.end());
   selection->request_.segments = selection->segments_;
   selection->mostWanted_ = wantedOf(request).most;
+  selection->facts_ = factsOf(selection->plan_, request.n);
   SC_TRY(selection->allocate(budget));
   selection->reset();
   return selection;
+}
+
+WindowFacts Selection::factsOf(const SelectionPlan& plan, uint64_t n) {
+  WindowFacts facts;
+  facts.rungs = plan.survey == SurveyKind::kLadder;
+  if (plan.boundsMove) return facts;
+  facts.shortest = n;
+  facts.longest = 0;
+  facts.everywhere = true;
+  uint64_t done = 0;
+  for (const WindowPlan& window : plan.windows) {
+    const uint64_t length = window.end - window.begin;
+    facts.shortest = std::min(facts.shortest, length);
+    facts.longest = std::max(facts.longest, length);
+    facts.everywhere = facts.everywhere && window.begin == done;
+    done = window.end;
+  }
+  facts.everywhere = facts.everywhere && done == n;
+  return facts;
 }
 
 // Places the tables of a control block behind it: once to learn how much room they need, once to set the pointers.
@@ -158,6 +178,7 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   pass.momentum = input.momentum;
   pass.scaleAt = input.scaleAt;
   pass.norms = plan_.survey == SurveyKind::kNorms;
+  pass.facts = facts_;
   if (plan_.before != nullptr) kernels_.apply(*plan_.before, control(), stream);
   if (plan_.samples) kernels_.sample(pass, stream);
   if (plan_.afterSample != nullptr) kernels_.apply(*plan_.afterSample, control(), stream);
@@ -170,6 +191,7 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   cut_.control = control();
   cut_.candidateIndices = pass.candidateIndices;
   cut_.candidateValues = pass.candidateValues;
+  cut_.facts = facts_;
   if (plan_.survey == SurveyKind::kLadder) kernels_.countRungs(cut_, stream);
 }
 

@@ -65,8 +65,9 @@ struct SelectionPlan {
   uint64_t lazySlots = 0;    // shared by the lazy windows
   uint64_t blockLength = 0;  // ExDyna
   uint32_t blocks = 0;
-  uint64_t chunk = 0;  // all windows but the last have this length; 0: they do not
-  bool draws = false;  // entries are drawn, not cut from candidates
+  uint64_t chunk = 0;       // all windows but the last have this length; 0: they do not
+  bool draws = false;       // entries are drawn, not cut from candidates
+  bool boundsMove = false;  // rules set where windows begin and end
   SurveyKind survey = SurveyKind::kNone;
   uint32_t surveyLength = 0;
   bool samples = false;                 // the step starts with a histogram of a sample of acc
@@ -158,6 +159,7 @@ class Selection {
       : planFunction_(planFunction), request_(std::move(request)), plan_(std::move(plan)), kernels_(kernels) {}
   Status allocate(const std::shared_ptr<MemoryBudget>& budget);
   class Tables;
+  static WindowFacts factsOf(const SelectionPlan& plan, uint64_t n);
 
   PlanFunction planFunction_;
   SelectionRequest request_;
@@ -172,6 +174,7 @@ class Selection {
   Buffer candidateIndices_;
   Buffer candidateValues_;
   CutArgs cut_;  // of the latest pass
+  WindowFacts facts_;
 };
 
 }  // namespace sparsecoll

@@ -12,6 +12,7 @@ void planSharedThreshold(const SelectionRequest& request, double roomShare, uint
   const Wanted wanted = wantedOf(request);
   plan.k = wanted.now;
   plan.mostEntries = wanted.most;
+  plan.boundsMove = true;
   WindowPlan window;
   window.exact = false;
   if (request.faithful) {

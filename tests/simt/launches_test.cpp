@@ -1,0 +1,51 @@
+// How many kernels a step of one rank takes. On a device each of them costs a microsecond or two, whatever it does.
+#include <map>
+#include <string>
+
+#include "tests/device/checks.h"
+#include "tests/simt/simt.h"
+#include "tests/support/group.h"
+
+using namespace sparsecoll::test;
+
+namespace {
+
+constexpr uint64_t kLength = 70001;  // more than a block cuts alone
+
+const std::map<std::string, uint64_t> kMost = {
+    {"topka", 17},       {"threshold", 21},     {"micro", 32},   {"exdyna", 33},
+    {"deft", 26},        {"sage", 25},          {"sidco-e", 20}, {"sidco-gp", 20},
+    {"sidco-p", 20},     {"gaussiank", 20},     {"redsync", 20}, {"cltk", 23},
+    {"randomk", 12},     {"chunk-topk", 14},    {"gtopk", 20},   {"oktopk", 46},
+    {"sparcml-rd", 20},  {"sparcml-split", 34}, {"topkdsa", 34}, {"spardl", 25},
+    {"spardl-rsag", 25}, {"spardl-bsag", 25},   {"dgc", 23}};
+
+uint64_t launchesOf(const char* name) {
+  const sparsecollParams_t params = preset(name, 0.01);
+  Group host(1, kLength, sparsecollFloat32, params);
+  Group device(1, kLength, sparsecollFloat32, params, nullptr, nullptr, kDevice);
+  uint64_t before = 0;
+  for (uint64_t step = 0; step < 3; ++step) {
+    before = simt::work().kernels;
+    for (Group* const group : {&host, &device}) {
+      group->fillRandom(step);
+      REQUIRE(group->step() == all(1, sparsecollSuccess));
+    }
+    CHECK(device.outs[0] == host.outs[0]);
+    CHECK(device.residual(0) == host.residual(0));
+  }
+  checkEmulation();
+  return simt::work().kernels - before;
+}
+
+}  // namespace
+
+TEST_CASE("a step takes no more kernels than it did") {
+  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) {
+    const std::string name = sparsecollPresetName(i);
+    if (name == "dense") continue;
+    CAPTURE(name);
+    REQUIRE(kMost.contains(name));
+    CHECK(launchesOf(name.c_str()) <= kMost.at(name));
+  }
+}
