@@ -59,6 +59,10 @@ void InputShape::clearNonFinite(int which, const Control* control, Stream stream
   if (keepsVelocity()) kernels_->clearNonFinite(velocity(which), type_, n_, control, stream);
 }
 
+void InputShape::copy(int to, int from, Stream stream) const {
+  if (keepsVelocity()) kernels_->copy(velocity(to), velocity(from), n_ * elementBytes(type_), stream);
+}
+
 void InputShape::restore(int which, const Control* decision, Stream stream) const {
   if (keepsVelocity()) kernels_->restore(velocity(which), velocity(1 - which), type_, n_, decision, stream);
 }

@@ -41,6 +41,7 @@ class InputShape {
   void mask(int which, std::span<const ListView> sent, const ListView& sum, const Control* decision,
             Stream stream) const;
   void clearNonFinite(int which, const Control* control, Stream stream) const;
+  void copy(int to, int from, Stream stream) const;
   // Transactional: as before the step, unless it takes effect.
   void restore(int which, const Control* decision, Stream stream) const;
   void reset(Stream stream) const;

@@ -160,6 +160,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   step_ = {};
   outLeftResidual_ = false;
+  copied_ = false;
   const bool captured = comm_->kernels().captures(stream);
   // A step overwrites what the one before left behind, which survivors may have to go back to: not before all ranks
   // have committed that one.
@@ -175,6 +176,7 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
   Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
   clock_->stop();
   countStep(operation, status);
+  if (copied_ && !captured) putBack(stream);
   // Not every rank got equally far, unless all of them met NaN or Inf at the end.
   if (!status.ok() && !captured && status.result() != sparsecollNonFinite) selection_->startSharesAnew();
   return status;
@@ -190,8 +192,6 @@ void Reducer::prepare(Operation& operation, Stream stream) {
 // What a replay could not do right. All ranks find the same, and after they have met, so nobody waits for another one.
 Status Reducer::checkCapture(bool captured) const {
   if (!captured || spec_.dense()) return {};
-  if (spec_.transactional)
-    return unsupported("capture of transactional steps: the host turns from one residual to the other in each");
   if (!schedule_.ended())
     return unsupported("capture before a step was run with the density that the schedule ends with");
   return {};
@@ -208,9 +208,31 @@ Status Reducer::notCaptured(Stream stream) const {
   return fail(sparsecollInvalidUsage, "the stream is captured, and this call cannot be");
 }
 
+// Where the residual is once the operation is over. A graph keeps its addresses, so from the first capture on a
+// transactional reducer stays with one buffer, and the other one gets a copy of what was there before each step.
+int Reducer::bufferAfter(const Operation& operation) const {
+  const bool turns = spec_.transactional && !captured_ && operation.sequenceAt == nullptr;
+  return turns ? 1 - current_ : current_;
+}
+
+void Reducer::keepBefore(Stream stream) {
+  comm_->kernels().copy(accBuffer(1 - current_), accBuffer(current_), accBytes(), stream);
+  shape_.copy(1 - current_, current_, stream);
+  copied_ = true;
+}
+
+// The step has failed before it came to decide anything.
+void Reducer::putBack(Stream stream) {
+  comm_->kernels().copy(accBuffer(current_), accBuffer(1 - current_), accBytes(), stream);
+  shape_.copy(current_, 1 - current_, stream);
+  copied_ = false;
+}
+
 Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream) {
   SC_TRY(checkCapture(operation.sequenceAt != nullptr));
-  void* const acc = accBuffer(spec_.transactional ? 1 - current_ : 0);
+  const int next = bufferAfter(operation);
+  void* const acc = accBuffer(next);
+  if (spec_.transactional && next == current_) keepBefore(stream);
   SelectionInput input;
   input.gradient = gradient;
   input.gradientType = spec_.type;
@@ -218,7 +240,7 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   input.out = acc;
   input.scale = spec_.params.inputScale;
   if (anyGone_) input.gone = gone_.as<uint64_t>();
-  shape_.prepare(input, current_, spec_.transactional ? 1 - current_ : 0, stream);
+  shape_.prepare(input, current_, next, stream);
   selection_->pass(input, stream);
   anyGone_ = false;
   CollectiveStep collective{&operation, acc, selection_->control(), &selection_->tables(), {}, stream};
@@ -288,16 +310,17 @@ Status Reducer::commit(const Operation& operation, const Delivered& delivered, S
   const bool undoes = fails || spec_.transactional;
   Status concluded = kernels.conclude({control, operation.identity(), undoes, fails}, stream);
   if (!spec_.keepsResidual()) return concluded;
-  const int next = spec_.transactional ? 1 - current_ : 0;
+  const int next = bufferAfter(operation);
   void* const acc = accBuffer(next);
   leaveResidual(next, delivered, stream);
   kernels.clearNonFinite(acc, spec_.accumulateType, spec_.n, control, stream);
   shape_.clearNonFinite(next, control, stream);
   if (spec_.transactional) {
-    kernels.restore(acc, accBuffer(current_), spec_.accumulateType, spec_.n, control, stream);
+    kernels.restore(acc, accBuffer(1 - next), spec_.accumulateType, spec_.n, control, stream);
     shape_.restore(next, control, stream);
   }
   current_ = next;
+  copied_ = false;
   committed_ = operation.sequence;
   outLeftResidual_ = true;
   return concluded;

@@ -125,6 +125,9 @@ class Reducer {
   Status checkSparseOut(const void* gradient, const sparsecollVector_t& out) const;
   uint64_t sparseNeed() const;
   void* accBuffer(int which) const;
+  int bufferAfter(const Operation& operation) const;
+  void keepBefore(Stream stream);
+  void putBack(Stream stream);
   uint64_t accBytes() const { return spec_.n * elementBytes(spec_.accumulateType); }
   std::array<void*, 2> stateVectors();  // what Export saves whole; nullptr where there is none
   Status restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge, Stream stream);
@@ -148,6 +151,7 @@ class Reducer {
   Buffer touchedLines_;     // OUT_PRESERVED: where the last sum lies in out
   bool anyGone_ = false;    // some bit is set
   int current_ = 0;         // transactional: the buffer that holds the committed residual
+  bool copied_ = false;     // transactional: the step under way works on the committed residual, and has copied it
   uint64_t committed_ = 0;  // the operation of the latest commit
   void* lastOut_ = nullptr;
   bool outLeftResidual_ = false;  // what the last step delivered is not in the residual any more, if it took effect

@@ -88,22 +88,6 @@ TEST_CASE("what replays could not do right is not captured") {
   checkEmulation();
 }
 
-TEST_CASE("transactional steps are not captured, and run on") {
-  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
-  config.transactional = 1;
-  Twins twins(3, 501, preset("topka", 0.02), &config);
-  REQUIRE(twins.made());
-  twins.makeVectors(1);
-  RankGraphs graphs(3);
-  for (int times = 0; times < 3; ++times) {
-    twins.checkStep(0);
-    CHECK(twins.capture(graphs, 0, 1) == all(3, sparsecollUnsupported));
-    CHECK(std::string(failureOf(twins.device.ranks()[1]).text).find("transactional") != std::string::npos);
-  }
-  twins.checkStep(0);
-  checkEmulation();
-}
-
 TEST_CASE("a replay that meets NaN or Inf is told as a step is, where it is an error") {
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.nonFinite = sparsecollNonFiniteError;
