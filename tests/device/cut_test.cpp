@@ -132,5 +132,23 @@ TEST_CASE("hundreds of windows, in a message with and without room for them") {
   }
 }
 
+TEST_CASE("windows that are not what their plan has said are found") {
+  for (const uint64_t length : {100, 70001}) {
+    const auto acc = test::makeElements<float>(Fill::kSmooth, length, 7);
+    const std::vector<WindowSpec> windows = {{0, length, 9, 0, length, true}};
+    for (const WindowFacts& facts : {WindowFacts{0, 65536}, WindowFacts{65537, ~uint64_t{0}}, WindowFacts{}}) {
+      CAPTURE(length, facts.shortest, facts.longest);
+      test::BackEnd device = test::deviceBackEnd({length, 1, 1, 1});
+      CutStep<float> step(acc, windows);
+      step.facts = facts;
+      (void)step.run(*device, true, device.stream());
+      const bool fits = length >= facts.shortest && length <= facts.longest;
+      const Status found = device->findings(device.stream(), Deadline::in(600000));
+      CHECK(found.result() == (fits ? sparsecollSuccess : sparsecollInternalError));
+      if (!fits) CHECK(std::string(found.failure().text.c_str()).find("window 0") != std::string::npos);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sparsecoll

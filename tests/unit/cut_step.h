@@ -113,6 +113,7 @@ class CutStep {
     pass.control = &control;
     pass.candidateIndices = candidateIndices.data();
     pass.candidateValues = candidateValues.data();
+    pass.facts = facts;
     kernels.pass(pass, stream);
     CHECK(candidateIndices.intact());
     CHECK(candidateValues.intact());
@@ -123,6 +124,7 @@ class CutStep {
     cut.control = &control;
     cut.candidateIndices = candidateIndices.data();
     cut.candidateValues = candidateValues.data();
+    cut.facts = facts;
     Selected<A> selected = writeTo(kernels, cut, stream);
     CHECK(candidateIndices.intact());
     CHECK(candidateValues.intact());
@@ -133,6 +135,7 @@ class CutStep {
   const std::vector<A>& acc(bool keepsAcc = true) const { return keepsAcc ? out_ : acc_; }
   const Window& window(size_t w) const { return windows_[w]; }
 
+  WindowFacts facts;
   Control control{};
   std::vector<uint64_t> passFound;  // candidates of each window before the cut
 
