@@ -23,15 +23,33 @@ rows=$(results all.json | grep -c '"preset"')
 grep -q '"synthetic": "yes"' all.json || fail "the data is not labelled as made up"
 grep -q SYNTHETIC log.txt || fail "nobody was told that the data is made up"
 
-for preset in topka micro dgc; do
-  common=("$@" --ranks 2 --density 0.05 --preset "$preset" --max-steps 12 --checkpoint checkpoint --eval-every 0)
-  "$program" "${common[@]}" --json straight.json > /dev/null 2> log.txt || fail "$preset: $(tail -n 1 log.txt)"
-  "$program" "${common[@]}" --stop-after 7 > /dev/null 2> log.txt || fail "$preset, stopped: $(tail -n 1 log.txt)"
+# The same bits with a stop on the way as without.
+check_resume() {
+  local common=("${given[@]}" "$@" --ranks 2 --density 0.05 --max-steps 12 --checkpoint checkpoint --eval-every 0)
+  "$program" "${common[@]}" --json straight.json > /dev/null 2> log.txt || fail "$*: $(tail -n 1 log.txt)"
+  "$program" "${common[@]}" --stop-after 7 > /dev/null 2> log.txt || fail "$*, stopped: $(tail -n 1 log.txt)"
   "$program" "${common[@]}" --resume checkpoint --json resumed.json > /dev/null 2> log.txt ||
-    fail "$preset, resumed: $(tail -n 1 log.txt)"
-  diff <(results straight.json) <(results resumed.json) || fail "$preset: going on changed the results"
+    fail "$*, resumed: $(tail -n 1 log.txt)"
+  diff <(results straight.json) <(results resumed.json) || fail "$*: going on changed the results"
   rm -r checkpoint
+}
+given=("$@")
+for preset in topka micro dgc; do check_resume --preset "$preset"; done
+check_resume --preset topka --sharding contiguous --density-schedule 0.5 0.2 --schedule-steps 4
+overlap=(--overlap)
+case ${program##*-} in lstm | sentiment) overlap+=(--clip 0) ;; esac  # clipping waits for the whole gradient
+check_resume --preset spardl "${overlap[@]}"
+
+# Gradients of chosen steps, of every rank, as long as the model.
+"$program" "$@" --ranks 2 --density 0.05 --preset topka --max-steps 4 --eval-every 0 --dump-gradients gradients \
+  --dump-steps 1,3 --json dumped.json > /dev/null 2> log.txt || fail "gradients: $(tail -n 1 log.txt)"
+parameters=$(grep -o '"parameters": [0-9]*' dumped.json | grep -o '[0-9]*')
+for file in gradients/step00000{1,3}-rank{0,1}.npy; do
+  head -c 128 "$file" | grep -qaF "'descr': '<f4', 'fortran_order': False, 'shape': ($parameters,)" ||
+    fail "$file: $(head -c 128 "$file" | tr -dc '[:print:]')"
+  [ "$(stat -c %s "$file")" = $((4 * parameters + 128)) ] || fail "$file has $(stat -c %s "$file") bytes"
 done
+[ "$(find gradients -type f | wc -l)" = 4 ] || fail "more gradients than asked for"
 # With another setting of this trainer's own it is another run.
 common=("$@" --ranks 2 --preset topka --max-steps 4 --checkpoint checkpoint --eval-every 0)
 "$program" "${common[@]}" --stop-after 2 > /dev/null 2> log.txt || fail "stopped: $(tail -n 1 log.txt)"
