@@ -87,7 +87,7 @@ class Convergence(unittest.TestCase):
 
     def test_verdict_compares_with_the_spread_of_dense(self):
         trainer = self.module.TRAINERS[3]
-        dense, sparse = ("dense", 4, True, "iid"), ("topka", 4, True, "iid")
+        dense, sparse = self.module.Row("dense", 4), self.module.Row("topka", 4)
 
         def verdict(*finals):
             found = {}
@@ -141,12 +141,22 @@ class Convergence(unittest.TestCase):
     def test_a_failed_training_is_tried_again(self):
         (self.bin / "fail").touch()
         self.assertEqual(self.run_script("--trainers", "lstm", "--seeds", "1"), 1)
-        self.assertIn("2 trainings failed", self.output.getvalue())
+        self.assertIn("3 trainings failed", self.output.getvalue())
         self.assertIn("out of luck", self.output.getvalue())
         (self.bin / "fail").unlink()
         before = len(self.calls())
         self.assertEqual(self.run_script("--trainers", "lstm", "--seeds", "1"), 0)
-        self.assertEqual(len(self.calls()), before + 2)
+        self.assertEqual(len(self.calls()), before + 3)
+
+    def test_longer_rows_have_one_seed_and_a_table_of_their_own(self):
+        self.assertEqual(self.run_script("--trainers", "lstm", "--seeds", "1,2"), 0, self.output.getvalue())
+        epochs = int(self.module.TRAINERS[1].arguments["options"]["--epochs"])
+        longer = [call for call in self.calls() if f"--epochs {self.module.LONGER * epochs} " in call]
+        self.assertEqual(len(longer), 1 + len(self.module.METHODS))
+        self.assertTrue(all("--ranks 4 " in call and "--seed 1 " in call for call in longer))
+        part = self.module.DOCUMENT.read_text().split("### 4 ranks, 4 times the epochs\n")[1].split("\n## ")[0]
+        self.assertIn("| topka | 0.5 | +0.0 | - | 50 B | 0.0500 | 0.01 | 1 |", part)
+        self.assertNotIn("contiguous", part)
 
     def test_results_of_other_settings_do_not_count(self):
         self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1"), 0)
