@@ -1,6 +1,7 @@
 // What is measured on a device, one function a row of the table.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -33,7 +34,16 @@ class Vectors {
   // How many buffers of so many bytes to go around.
   uint64_t setsFor(double bytes) const;
   // Normal noise, at another place in every step: a residual meets fresh noise each time.
-  const float* gradient(uint64_t step) const;
+  const float* gradient(uint64_t step) const {
+    const Spot spot = spotOf(step);
+    return gradients_[spot.buffer].get() + spot.shift;
+  }
+  // Where a step's gradient begins: in which of the buffers of noise, and how many entries behind its start.
+  struct Spot {
+    uint64_t buffer, shift;
+  };
+  Spot spotOf(uint64_t step) const;
+  const std::vector<DeviceArray<float>>& noise() const { return gradients_; }
   // The key that density * n entries of gradient(0) reach.
   uint32_t keyOf(double density) const;
 
@@ -43,6 +53,23 @@ class Vectors {
   Settings settings_;
   uint64_t cacheBytes_ = 0;
   std::vector<DeviceArray<float>> gradients_;
+};
+
+// The same gradients rounded to a type whose residual is float.
+class TypedGradients {
+ public:
+  TypedGradients(const Vectors& vectors, sparsecollDataType_t type);
+
+  sparsecollDataType_t type() const { return type_; }
+  uint64_t bytes() const { return sparsecoll::elementBytes(type_); }  // of an element
+  const void* gradient(uint64_t step) const;
+  // The key that at least density * n entries of gradient(0) reach: in a narrow type several have one magnitude.
+  uint32_t keyOf(double density) const;
+
+ private:
+  const Vectors& vectors_;
+  sparsecollDataType_t type_;
+  std::vector<DeviceArray<std::byte>> rounded_;  // empty for float
 };
 
 struct Counter {
@@ -65,6 +92,7 @@ struct CaseKind {
 };
 std::span<const CaseKind> loopCases();
 std::span<const CaseKind> selectionCases();
+std::span<const CaseKind> feedbackCases();
 std::span<const CaseKind> listCases();
 std::span<const CaseKind> ruleCases();
 

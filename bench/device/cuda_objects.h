@@ -107,11 +107,17 @@ class CudaEvent {
 class CudaGraph {
  public:
   template <class Work>
-  CudaGraph(const CudaStream& stream, const Work& work) {
-    checkCuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    work();
+  CudaGraph(cudaStream_t stream, const Work& work) {
+    checkCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     cudaGraph_t graph = nullptr;
-    checkCuda(cudaStreamEndCapture(stream.get(), &graph), "cudaStreamEndCapture");
+    try {
+      work();
+    } catch (...) {  // the stream is to be of use again
+      if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) (void)cudaGraphDestroy(graph);
+      (void)cudaGetLastError();
+      throw;
+    }
+    checkCuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
     const cudaError_t made = cudaGraphInstantiate(&launchable_, graph, 0);
     (void)cudaGraphDestroy(graph);
     checkCuda(made, "cudaGraphInstantiate");
@@ -121,9 +127,7 @@ class CudaGraph {
   ~CudaGraph() {
     if (launchable_ != nullptr) (void)cudaGraphExecDestroy(launchable_);
   }
-  void launch(const CudaStream& stream) const {
-    checkCuda(cudaGraphLaunch(launchable_, stream.get()), "cudaGraphLaunch");
-  }
+  void launch(cudaStream_t stream) const { checkCuda(cudaGraphLaunch(launchable_, stream), "cudaGraphLaunch"); }
 
  private:
   cudaGraphExec_t launchable_ = nullptr;

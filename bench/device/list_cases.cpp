@@ -4,6 +4,7 @@
 #include "bench/common/random.h"
 #include "bench/device/cases.h"
 #include "bench/device/loops.h"
+#include "bench/device/wrong.h"
 
 namespace bench {
 
@@ -48,8 +49,6 @@ class Lists {
   uint64_t entries_ = 0;
   uint64_t distinct_ = 0;
 };
-
-uint64_t difference(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
 Outcome finished(const Vectors& vectors, const Lists& lists, const Operation& operation) {
   Outcome outcome{
@@ -104,7 +103,7 @@ Outcome combine(const Vectors& vectors, double density, bool preserved) {
   }
   Outcome outcome = finished(vectors, lists, operation);
   const DeviceArray<unsigned long long> nonZeros(1);
-  countNonZeros(out.get(), vectors.n(), nonZeros.get(), device.cudaStream().get());
+  countReaching(out.get(), vectors.n(), 1, nonZeros.get(), device.cudaStream().get());
   device.cudaStream().wait();
   outcome.wrong = difference(onHost(nonZeros.get()), lists.distinct());
   return outcome;

@@ -1,17 +1,15 @@
 #include "bench/device/loops.h"
 
 #include <cmath>
-#include <utility>
 
-#include "bench/device/cuda_objects.h"
+#include "bench/device/launch.h"
+#include "core/numeric.h"
 #include "core/random.h"
 
 namespace bench {
 
 namespace {
 
-constexpr uint32_t kThreads = 256;
-constexpr uint64_t kMostBlocks = 1u << 16;
 constexpr uint32_t kWide = 4;  // elements of a 16-byte load
 constexpr uint32_t kDeep = 4;  // of those in flight in a thread
 
@@ -21,21 +19,6 @@ struct alignas(16) Piece {
 };
 using Wide = Piece<float>;
 using WideBits = Piece<uint32_t>;
-
-// One thread an item, and further items in turn.
-template <class... Parameters, class... Arguments>
-void launch(const char* name, uint64_t items, cudaStream_t stream, void (*kernel)(Parameters...),
-            Arguments... arguments) {
-  const uint64_t blocks = (items + kThreads - 1) / kThreads;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks < 1 ? 1 : blocks > kMostBlocks ? kMostBlocks : blocks));
-  config.blockDim = dim3(kThreads);
-  config.stream = stream;
-  checkCuda(cudaLaunchKernelEx(&config, kernel, arguments...), name);
-}
-
-__device__ uint64_t firstItem() { return uint64_t{blockIdx.x} * kThreads + threadIdx.x; }
-__device__ uint64_t nextItem() { return uint64_t{gridDim.x} * kThreads; }
 
 // In (0, 1).
 __device__ float unitOf(uint64_t random) { return (static_cast<float>(random >> 41) + 0.5f) * 0x1p-23f; }
@@ -49,8 +32,14 @@ __global__ void normal(float* x, uint64_t n, uint64_t seed) {
   }
 }
 
-__global__ void scaled(float* to, const float* from, float factor, uint64_t n) {
-  for (uint64_t i = firstItem(); i < n; i += nextItem()) to[i] = factor * from[i];
+template <class T>
+__global__ void rounded(T* to, const float* from, uint64_t n) {
+  for (uint64_t i = firstItem(); i < n; i += nextItem()) to[i] = sparsecoll::Element<T>::store(from[i]);
+}
+
+template <class T>
+__global__ void scaled(float* to, const T* from, float factor, uint64_t n) {
+  for (uint64_t i = firstItem(); i < n; i += nextItem()) to[i] = factor * sparsecoll::Element<T>::load(from[i]);
 }
 
 // A block's threads walk a stretch of kThreads * kDeep pieces with all loads before the first use.
@@ -87,33 +76,48 @@ __global__ void __launch_bounds__(kThreads) read(const WideBits* x, uint64_t pie
   if (all == 0xffffffffu) *sink = all;
 }
 
-__global__ void nonZeros(const float* x, uint64_t n, unsigned long long* count) {
+__global__ void reaching(const float* x, uint64_t n, uint32_t key, unsigned long long* count) {
   unsigned long long own = 0;
-  for (uint64_t i = firstItem(); i < n; i += nextItem()) own += x[i] != 0 ? 1 : 0;
+  for (uint64_t i = firstItem(); i < n; i += nextItem()) own += sparsecoll::Magnitude<float>::of(x[i]) >= key ? 1 : 0;
   if (own != 0) atomicAdd(count, own);
+}
+
+// Calls f with an element of a gradient whose residual is float.
+template <class F>
+void withGradient(sparsecollDataType_t type, const F& f) {
+  if (type == sparsecollFloat16) return f(sparsecoll::Half{});
+  if (type == sparsecollBfloat16) return f(sparsecoll::Bfloat{});
+  f(float{});
 }
 
 }  // namespace
 
 void fillNormal(float* x, uint64_t n, uint64_t seed, cudaStream_t stream) {
-  launch("fillNormal", n, stream, normal, x, n, seed);
+  launch("fillNormal", gridFor(n), stream, normal, x, n, seed);
 }
 
-void scale(float* to, const float* from, float factor, uint64_t n, cudaStream_t stream) {
-  launch("scale", n, stream, scaled, to, from, factor, n);
+void roundTo(void* to, sparsecollDataType_t type, const float* from, uint64_t n, cudaStream_t stream) {
+  withGradient(type,
+               [&]<class T>(T) { launch("roundTo", gridFor(n), stream, rounded<T>, static_cast<T*>(to), from, n); });
+}
+
+void scale(float* to, const void* from, sparsecollDataType_t type, float factor, uint64_t n, cudaStream_t stream) {
+  withGradient(type, [&]<class T>(T) {
+    launch("scale", gridFor(n), stream, scaled<T>, to, static_cast<const T*>(from), factor, n);
+  });
 }
 
 void addInPlace(float* r, const float* g, uint64_t n, cudaStream_t stream) {
-  launch("addInPlace", n / kWide / kDeep, stream, add, reinterpret_cast<Wide*>(r), reinterpret_cast<const Wide*>(g),
-         n / kWide);
+  launch("addInPlace", gridFor(n / kWide / kDeep), stream, add, reinterpret_cast<Wide*>(r),
+         reinterpret_cast<const Wide*>(g), n / kWide);
 }
 
 void readAll(const float* x, uint64_t n, uint32_t* sink, cudaStream_t stream) {
-  launch("readAll", n / kWide / kDeep, stream, read, reinterpret_cast<const WideBits*>(x), n / kWide, sink);
+  launch("readAll", gridFor(n / kWide / kDeep), stream, read, reinterpret_cast<const WideBits*>(x), n / kWide, sink);
 }
 
-void countNonZeros(const float* x, uint64_t n, unsigned long long* count, cudaStream_t stream) {
-  launch("countNonZeros", n, stream, nonZeros, x, n, count);
+void countReaching(const float* x, uint64_t n, uint32_t key, unsigned long long* count, cudaStream_t stream) {
+  launch("countReaching", gridFor(n), stream, reaching, x, n, key, count);
 }
 
 }  // namespace bench

@@ -5,19 +5,23 @@
 
 #include <cstdint>
 
+#include "sparsecoll/sparsecoll.h"
+
 namespace bench {
 
 // Normal noise; entry i depends on the seed and i alone.
 void fillNormal(float* x, uint64_t n, uint64_t seed, cudaStream_t stream);
-// to = factor * from
-void scale(float* to, const float* from, float factor, uint64_t n, cudaStream_t stream);
+// Of type float, half or bfloat, to nearest even.
+void roundTo(void* to, sparsecollDataType_t type, const float* from, uint64_t n, cudaStream_t stream);
+// to = factor * from, which is of one of these types
+void scale(float* to, const void* from, sparsecollDataType_t type, float factor, uint64_t n, cudaStream_t stream);
 
 // r += g: reads 8 bytes and writes 4 an element, as the accumulate pass of every method does.
 void addInPlace(float* r, const float* g, uint64_t n, cudaStream_t stream);
 // Reads 4 bytes an element; *sink changes so that nobody leaves the reading out.
 void readAll(const float* x, uint64_t n, uint32_t* sink, cudaStream_t stream);
 
-// *count += entries other than 0
-void countNonZeros(const float* x, uint64_t n, unsigned long long* count, cudaStream_t stream);
+// *count += entries whose |bits| are at least the key; all but zeros: 1
+void countReaching(const float* x, uint64_t n, uint32_t key, unsigned long long* count, cudaStream_t stream);
 
 }  // namespace bench

@@ -21,7 +21,7 @@ struct Options {
   bool list = false;
 };
 
-constexpr std::span<const CaseKind> (*kKinds[])() = {loopCases, selectionCases, listCases, ruleCases};
+constexpr std::span<const CaseKind> (*kKinds[])() = {loopCases, selectionCases, feedbackCases, listCases, ruleCases};
 
 bool wanted(const Options& options, const CaseKind& kind) {
   return options.only.empty() || std::find(options.only.begin(), options.only.end(), kind.name) != options.only.end();

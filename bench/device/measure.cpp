@@ -20,7 +20,7 @@ std::vector<CudaGraph> graphsOf(const Operation& operation, uint64_t each, const
   const uint64_t steps = operation.steps.size();
   std::vector<CudaGraph> graphs;
   for (uint64_t at = 0; at < std::lcm(steps, each); at += each)
-    graphs.emplace_back(stream, [&] {
+    graphs.emplace_back(stream.get(), [&] {
       for (uint64_t s = at; s < at + each; ++s) operation.steps[s % steps]();
     });
   return graphs;
@@ -44,11 +44,11 @@ Times measure(const Operation& operation, const CudaStream& stream, uint64_t rep
     return graphs[(operation.order == Operation::Order::kAny ? mixBits(replay) : replay) % graphs.size()];
   };
   const uint64_t warmup = operation.warmup * graphs.size();
-  for (uint64_t replay = 0; replay < warmup; ++replay) graphFor(replay).launch(stream);
+  for (uint64_t replay = 0; replay < warmup; ++replay) graphFor(replay).launch(stream.get());
   std::vector<CudaEvent> events(replays + 1);
   events[0].record(stream.get());
   for (uint64_t replay = 0; replay < replays; ++replay) {
-    graphFor(warmup + replay).launch(stream);
+    graphFor(warmup + replay).launch(stream.get());
     events[replay + 1].record(stream.get());
   }
   stream.wait();

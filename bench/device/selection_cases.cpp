@@ -1,11 +1,7 @@
-// The accumulate pass, and what finds the largest entries.
-#include <cmath>
-#include <numbers>
-
-#include "bench/common/random.h"
+// The accumulate pass, and a selection that keeps no residual.
 #include "bench/device/cases.h"
 #include "bench/device/loops.h"
-#include "selectors/selectors.h"
+#include "bench/device/wrong.h"
 
 namespace bench {
 
@@ -20,23 +16,25 @@ uint64_t roomFor(const Vectors& vectors, double density) {
 
 // The fused pass in a state that never changes. From r = -g/2 on, r + g is g/2 and then r - g is -g/2, both without
 // rounding: with the scale's sign flipped in every other round the same entries pass a fixed key.
-Outcome fusedPass(const Vectors& vectors, double density) {
+Outcome fusedPassOver(const Vectors& vectors, double density, sparsecollDataType_t type) {
   const uint64_t n = vectors.n();
   const Device& device = vectors.device();
+  const TypedGradients gradients(vectors, type);
   using Magnitude = sparsecoll::Magnitude<float>;
-  const uint32_t key = Magnitude::of(Magnitude::value(vectors.keyOf(density)) / 2);
+  const uint32_t key = Magnitude::of(Magnitude::value(gradients.keyOf(density)) / 2);
   std::vector<DeviceArray<float>> residuals;
   for (uint64_t s = 0; s < vectors.setsFor(8 * static_cast<double>(n)); ++s) {
     residuals.emplace_back(n);
-    scale(residuals[s].get(), vectors.gradient(0), -0.5f, n, device.cudaStream().get());
+    scale(residuals[s].get(), gradients.gradient(0), type, -0.5f, n, device.cudaStream().get());
   }
   const OneWindow window(n, key, roomFor(vectors, density));
   Operation operation;
-  operation.bytes = 12 * static_cast<double>(n);
+  operation.bytes = static_cast<double>((gradients.bytes() + 8) * n);
   for (const double sign : {1.0, -1.0})
     for (const DeviceArray<float>& residual : residuals) {
       sparsecoll::PassArgs args = window.passOver(n);
-      args.gradient = vectors.gradient(0);
+      args.gradient = gradients.gradient(0);
+      args.gradientType = type;
       args.in = args.out = residual.get();
       args.scale = sign;
       operation.steps.push_back([&device, args] { device.kernels().pass(args, device.stream()); });
@@ -45,8 +43,16 @@ Outcome fusedPass(const Vectors& vectors, double density) {
   device.finish();
   const uint64_t k = sparsecoll::entriesOf(density, n);
   outcome.counters = {{"candidates_per_k", static_cast<double>(window.found()) / static_cast<double>(k)}};
-  outcome.wrong = window.found() < k ? k - window.found() : 0;
+  const DeviceArray<unsigned long long> reaching(1);
+  countReaching(residuals[0].get(), n, key, reaching.get(), device.cudaStream().get());
+  device.cudaStream().wait();
+  outcome.wrong = difference(window.found(), onHost(reaching.get()));
   return outcome;
+}
+
+template <sparsecollDataType_t kType>
+Outcome fusedPass(const Vectors& vectors, double density) {
+  return fusedPassOver(vectors, density, kType);
 }
 
 // Without error feedback the gradient is what is selected from: nothing is written but the list.
@@ -56,7 +62,7 @@ Outcome thresholdSelect(const Vectors& vectors, double density) {
   const OneWindow window(n, vectors.keyOf(density), roomFor(vectors, density));
   const DeviceList selected(roomFor(vectors, density));
   const DeviceArray<float> elsewhere(n);
-  scale(elsewhere.get(), vectors.gradient(0), -1, n, device.cudaStream().get());
+  scale(elsewhere.get(), vectors.gradient(0), sparsecollFloat32, -1, n, device.cudaStream().get());
   Operation operation;
   operation.bytes = 4 * static_cast<double>(n);
   for (const float* const gradient : {vectors.gradient(0), static_cast<const float*>(elsewhere.get())}) {
@@ -81,111 +87,13 @@ Outcome thresholdSelect(const Vectors& vectors, double density) {
   return outcome;
 }
 
-// Exact selection with error feedback as a reducer runs it: select, then clear what was selected from the residual. The
-// same few gradients come again and again with changing signs, so that their sum wanders as one of fresh noise does.
-class FeedbackLoop {
- public:
-  FeedbackLoop(const Vectors& vectors, sparsecoll::PlanFunction plan, const sparsecoll::SelectionRequest& request)
-      : vectors_(vectors),
-        selection_(vectors.device().select(plan, request)),
-        residual_(vectors.n()),
-        selected_(selection_->capacity()) {}
-
-  Outcome run(double bytesPerElement) {
-    Operation operation;
-    operation.bytes = bytesPerElement * static_cast<double>(vectors_.n());
-    operation.order = Operation::Order::kAny;
-    for (uint64_t i = 0; i < vectors_.settings().noises; ++i)
-      for (const double sign : {1.0, -1.0})
-        operation.steps.push_back([this, i, sign] { step(vectors_.gradient(1 + mixBits(i) % (1u << 20)), sign); });
-    const Device& device = vectors_.device();
-    Outcome outcome{measure(operation, device.cudaStream(), vectors_.settings().replays), operation.bytes, {}, 0};
-    device.finish();
-    const auto control = onHost(selection_->control());
-    const uint64_t k = selection_->k();
-    const uint64_t sent = selected_.count();
-    outcome.counters = {{"k", static_cast<double>(k)},
-                        {"candidates_per_k", static_cast<double>(control.candidates) / static_cast<double>(k)},
-                        {"fallbacks", static_cast<double>(control.fallbacks)}};
-    outcome.wrong = sent > k ? sent - k : k - sent;
-    return outcome;
-  }
-
- private:
-  void step(const float* gradient, double sign) {
-    const Device& device = vectors_.device();
-    sparsecoll::SelectionInput input;
-    input.gradient = gradient;
-    input.in = input.out = residual_.get();
-    input.scale = sign;
-    selection_->pass(input, device.stream());
-    selection_->afterSurvey(device.stream());
-    selection_->cut(selected_.target(), device.stream());
-    device.kernels().zeroAt(residual_.get(), sparsecollFloat32, vectors_.n(), selected_.view(), nullptr,
-                            device.stream());
-  }
-
-  const Vectors& vectors_;
-  std::unique_ptr<sparsecoll::Selection> selection_;
-  DeviceArray<float> residual_;
-  DeviceList selected_;
-};
-
-// Lengths as a network's tensors have them: of a few orders of magnitude.
-std::vector<sparsecollSegment_t> segmentsOf(uint64_t n, double density) {
-  const uint64_t count = std::min(kSegments, n);
-  std::vector<double> weights(count);
-  double all = 0;
-  for (uint64_t s = 0; s < count; ++s) all += weights[s] = std::pow(10, 3 * unit(mixBits(s)));
-  std::vector<sparsecollSegment_t> segments(count);
-  uint64_t left = n;
-  for (uint64_t s = 0; s < count; ++s) {
-    const auto wanted = static_cast<uint64_t>(static_cast<double>(n) * weights[s] / all);
-    const uint64_t others = count - s - 1;  // an element each
-    segments[s].length = others == 0 ? left : std::min(std::max<uint64_t>(wanted, 1), left - others);
-    segments[s].density = density;
-    left -= segments[s].length;
-  }
-  return segments;
-}
-
-Outcome exactTopK(const Vectors& vectors, double density) {
-  sparsecoll::SelectionRequest request;
-  request.n = vectors.n();
-  request.density = density;
-  return FeedbackLoop(vectors, sparsecoll::planTopK, request).run(12);
-}
-
-Outcome segmentedTopK(const Vectors& vectors, double density) {
-  const auto segments = segmentsOf(vectors.n(), density);
-  sparsecoll::SelectionRequest request;
-  request.n = vectors.n();
-  request.density = density;
-  request.segments = segments;
-  return FeedbackLoop(vectors, sparsecoll::planTopK, request).run(12);
-}
-
-// One of several ranks: it learns the norms, shares out the fragments, and reads those of its own share once more.
-Outcome deftSelect(const Vectors& vectors, double density) {
-  const auto segments = segmentsOf(vectors.n(), 0);
-  sparsecoll::SelectionRequest request;
-  request.n = vectors.n();
-  request.density = density;
-  request.segments = segments;
-  request.ranks = kSelectionRanks;
-  Outcome outcome = FeedbackLoop(vectors, sparsecoll::planDeft, request).run(12 + 4.0 / kSelectionRanks);
-  outcome.wrong = 0;  // a rank's share of k is its bin's
-  return outcome;
-}
-
 constexpr CaseKind kSelections[] = {
-    {"fused_pass", "accumulate, collect at a fixed threshold, write back; 12 bytes an element", true, fusedPass},
-    {"exact_topk", "top-k with error feedback in its steady state, end to end; 12 bytes an element", true, exactTopK},
+    {"fused_pass", "accumulate, collect at a fixed threshold, write back; 12 bytes an element", true,
+     fusedPass<sparsecollFloat32>},
+    {"fused_pass_bf16", "the same of a gradient of bfloats; 10 bytes an element", true, fusedPass<sparsecollBfloat16>},
+    {"fused_pass_f16", "the same of one of halves", true, fusedPass<sparsecollFloat16>},
     {"threshold_select", "an ordered list at a fixed threshold, without a residual; 4 bytes an element", true,
      thresholdSelect},
-    {"segmented_topk", "exact_topk in each of 300 segments", true, segmentedTopK},
-    {"deft_select", "DEFT's norms, shares and cut of 300 tensors on one of 8 ranks; 12.5 bytes an element", true,
-     deftSelect},
 };
 
 }  // namespace

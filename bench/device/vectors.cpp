@@ -85,9 +85,8 @@ uint64_t Vectors::setsFor(double bytes) const {
   return std::clamp<uint64_t>(static_cast<uint64_t>(wanted), 2, kMostSets);
 }
 
-const float* Vectors::gradient(uint64_t step) const {
-  const uint64_t shift = step == 0 ? 0 : mixBits(step) % kShifts * kShiftElements;
-  return gradients_[step % kGradients].get() + shift;
+Vectors::Spot Vectors::spotOf(uint64_t step) const {
+  return {step % kGradients, step == 0 ? 0 : mixBits(step) % kShifts * kShiftElements};
 }
 
 // The library's own exact selection tells: the least magnitude that it keeps.
@@ -103,6 +102,32 @@ uint32_t Vectors::keyOf(double density) const {
   selection->cut(kept.target(), device_.stream());
   device_.finish();
   return static_cast<uint32_t>(onHost(selection->tables().windows).keptKey);
+}
+
+TypedGradients::TypedGradients(const Vectors& vectors, sparsecollDataType_t type) : vectors_(vectors), type_(type) {
+  if (type == sparsecollFloat32) return;
+  const CudaStream& stream = vectors.device().cudaStream();
+  for (const DeviceArray<float>& noise : vectors.noise()) {
+    rounded_.emplace_back(noise.count() * bytes());
+    roundTo(rounded_.back().get(), type, noise.get(), noise.count(), stream.get());
+  }
+  stream.wait();
+}
+
+const void* TypedGradients::gradient(uint64_t step) const {
+  if (rounded_.empty()) return vectors_.gradient(step);
+  const Vectors::Spot spot = vectors_.spotOf(step);
+  return rounded_[spot.buffer].get() + spot.shift * bytes();
+}
+
+// What reaches a magnitude reaches it rounded, too, for rounding keeps the order.
+uint32_t TypedGradients::keyOf(double density) const {
+  using Magnitude = sparsecoll::Magnitude<float>;
+  const float least = Magnitude::value(vectors_.keyOf(density));
+  return sparsecoll::withElement(type_, [&]<class T>(T) {
+    using Element = sparsecoll::Element<T>;
+    return Magnitude::of(static_cast<float>(Element::load(Element::store(least))));
+  });
 }
 
 sparsecoll::WorkspaceNeed needFor(uint64_t n, double largestDensity) {

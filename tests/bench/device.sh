@@ -27,8 +27,11 @@ rows = {row["operation"]: row for row in file["benchmarks"]}
 assert len(rows) == len(file["benchmarks"]) == int(sys.argv[1]), "every case once"
 assert file["context"]["device"]["processors"] > 0 and file["context"]["build"]["version"]
 n, k = 20000, 200
+thresholds = ("micro", "exdyna", "sidco_e", "sage", "gaussiank", "redsync", "dgc", "oktopk")
 bytes_an_element = {"copy": 8, "inplace_add": 12, "read": 4, "fused_pass": 12, "exact_topk": 12,
                     "threshold_select": 4, "segmented_topk": 12, "deft_select": 12.5}
+bytes_an_element.update({f"{name}_{narrow}": 10 for name in ("fused_pass", "exact_topk") for narrow in ("bf16", "f16")})
+bytes_an_element.update({f"{name}_select": 12 for name in thresholds})
 for name, each in bytes_an_element.items():
     assert rows[name]["bytes"] == each * n, name
 for name, row in rows.items():
@@ -36,7 +39,12 @@ for name, row in rows.items():
     assert row["wrong"] == 0 and row["n"] == n and row["median_us"] >= row["best_us"] > 0, row
     assert (row["of_copy"] is None) == (row["bytes"] == 0), row
 assert rows["copy"]["of_copy"] == 1 and rows["inplace_add"]["of_inplace_add"] == 1
-assert rows["exact_topk"]["counters"]["k"] == k
+for name in ("exact_topk", "exact_topk_bf16", "exact_topk_f16"):
+    assert rows[name]["counters"]["k"] == k and rows[name]["counters"]["selected_per_k"] == 1, rows[name]
+for name in thresholds:  # twice k is what messages of some have room for; a loop of so few steps has not settled
+    counters = rows[name + "_select"]["counters"]
+    assert counters["k"] == k and 0.1 <= counters["selected_per_k"] <= 2 and counters["candidates_per_k"] > 0, counters
+assert 0 < rows["deft_select"]["counters"]["selected_per_k"] < 1  # one rank's share
 assert rows["threshold_select"]["counters"]["selected"] == k
 entries, distinct = rows["merge"]["counters"]["entries"], rows["merge"]["counters"]["sum_entries"]
 assert 1200 < entries < 2000 and distinct < entries
