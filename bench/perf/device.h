@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -54,6 +55,18 @@ class DeviceMoment {
 
  private:
   void* event_ = nullptr;
+};
+
+// Steps that were captured once and are launched as often as wanted.
+class CudaGraph;
+class DeviceGraph {
+ public:
+  // Captures what `enqueue` puts on the stream; what it throws comes through.
+  DeviceGraph(const DeviceStream& stream, const std::function<void()>& enqueue);
+  void launch(const DeviceStream& stream) const;
+
+ private:
+  std::shared_ptr<const CudaGraph> graph_;
 };
 
 // Bytes a second of copies of so many bytes, and of in-place additions: the better one, and its name. The median over a

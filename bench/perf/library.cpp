@@ -28,7 +28,9 @@ std::string nameIn(const char* const (&names)[kCount], int32_t id) {
 
 void check(sparsecollResult_t result, const char* call) {
   if (result == sparsecollSuccess) return;
-  throw EnvironmentError(fmt::format("{}: {}: {}", call, sparsecollGetErrorString(result), sparsecollGetLastError()));
+  const std::string text = fmt::format("{}: {}: {}", call, sparsecollGetErrorString(result), sparsecollGetLastError());
+  if (result == sparsecollUnsupported) throw UnsupportedError(text);
+  throw EnvironmentError(text);
 }
 
 std::vector<std::string> presetNames() {
@@ -65,7 +67,10 @@ uint64_t entriesOf(double density, uint64_t n) {
 
 Reducer::Reducer(const Method& method, uint64_t n, const ElementType& type, sparsecollComm_t comm) {
   const sparsecollParams_t params = method.params();
-  check(sparsecollReducerCreate(&handle_, n, type.type, &params, nullptr, comm), "sparsecollReducerCreate");
+  auto config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  const bool residual = !isDense(params) && (params.flags & SPARSECOLL_NO_RESIDUAL) == 0;
+  config.transactional = method.transactional && residual ? 1 : 0;
+  check(sparsecollReducerCreate(&handle_, n, type.type, &params, &config, comm), "sparsecollReducerCreate");
 }
 
 Reducer::~Reducer() { sparsecollReducerDestroy(handle_); }

@@ -5,10 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "bench/common/errors.h"
 #include "bench/perf/element.h"
 #include "sparsecoll/sparsecoll.h"
 
 namespace bench {
+
+// What was asked for is not in the library. Where a step was being captured: it cannot be.
+struct UnsupportedError : EnvironmentError {
+  using EnvironmentError::EnvironmentError;
+};
 
 // Throws EnvironmentError with the library's words.
 void check(sparsecollResult_t result, const char* call);
@@ -26,6 +32,7 @@ struct Method {
   uint32_t flags = 0;
   double threshold = 0;
   bool momentum = true;  // where the preset has it
+  bool transactional = false;
 
   sparsecollParams_t params() const;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <new>
 
@@ -82,8 +83,24 @@ class Benchmark {
 
   void runCase(Case what, const Gradients& gradients, const Roofline& roofline, Team& team) {
     const Shape& shape = what.shape;
-    const StepCounts counts{options_.warmup, options_.steps};
     Row row;
+    row.n = shape.n;
+    row.type = shape.type->name;
+    row.density = what.method.density;
+    row.preset = what.method.preset;
+    row.ranks = shape.ranksText();
+    try {
+      measure(what, gradients, roofline, team, row);
+    } catch (const UnsupportedError& error) {
+      if (!shape.graph) throw;
+      row.notCaptured = error.what();
+    }
+    report_.add(row);
+  }
+
+  void measure(Case& what, const Gradients& gradients, const Roofline& roofline, Team& team, Row& row) {
+    const Shape& shape = what.shape;
+    const StepCounts counts{options_.warmup, options_.steps};
     if (!options_.noCheck) row.check = checkCase(what, options_.seed);
     if (what.method.threshold == 0 && what.method.params().selector == sparsecollSelectThreshold)
       what.method.threshold = thresholdOfTopK(what, gradients, counts);
@@ -91,11 +108,6 @@ class Benchmark {
     row.timing = timeSteps(what, gradients, counts);
     const Rate after = roofline.now(team);
     if (what.dense && options_.against != "native") denseTotal_ = row.timing.total;
-    row.n = shape.n;
-    row.type = shape.type->name;
-    row.density = what.method.density;
-    row.preset = what.method.preset;
-    row.ranks = shape.ranksText();
     const auto bytes = static_cast<double>(shape.n * shape.type->bytes);
     const double ring = 2 * bytes * (shape.ranks - 1) / shape.ranks;
     if (ring > 0) row.wirePercent = 100 * static_cast<double>(row.timing.sentBytes) / ring;
@@ -105,7 +117,6 @@ class Benchmark {
     const auto local = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags(), momentum) * shape.n);
     row.roofline = local / ((before.byWall + after.byWall) / 2) * 1e6;
     if (before.byCpu > 0) row.localRoofline = local / ((before.byCpu + after.byCpu) / 2) * 1e6;
-    report_.add(row);
   }
 
   // Microseconds from the first rank's start to the last one's end, the median of the timed steps.
@@ -154,7 +165,11 @@ int runProgram(int argc, const char* const* argv) {
     listCases(*options);
     return kGood;
   }
-  if (options->device != kHost) useDevice(options->device);
+  if (options->device != kHost) {
+    // A queue that two ranks' streams share may wait for what stands behind the wait. CUDA reads it when it starts.
+    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    useDevice(options->device);
+  }
   return Benchmark(*options, distribution).run();
 }
 

@@ -41,6 +41,7 @@ void addShapes(CLI::App& app, Options& options) {
   app.add_option("--op", options.op, "sum or avg")->check(CLI::IsMember({"sum", "avg"}));
   app.add_flag("--out-preserved", options.outPreserved, "promise that nobody else writes the sum");
   app.add_flag("--no-residual", options.noResidual, "without error feedback");
+  app.add_flag("--transactional", options.transactional, "a step that fails leaves the residual as it was");
   app.add_option("--threshold", options.threshold,
                  "of preset threshold; without it, the one that exact top-k arrives at with the same density");
 }
@@ -63,6 +64,8 @@ void addRun(CLI::App& app, Options& options) {
   app.add_option("--against", options.against,
                  "speed-up column: dense, or native: the transport's own sum, as MPI_Allreduce")
       ->check(CLI::IsMember({kDense, kNative}));
+  app.add_flag("--graph", options.graph,
+               "with --backend cuda: replay steps that were captured in CUDA graphs, without the host's part of them");
   app.add_flag("--no-check", options.noCheck, "leave out the correctness phase");
   app.add_option("--json", options.json, "write the results to this file");
   app.add_flag("--list", options.list, "print the presets and end");
@@ -128,6 +131,7 @@ void resolve(Options& options) {
   if (!(options.threshold >= 0 && std::isfinite(options.threshold)))
     throw UsageError(fmt::format("--threshold {}: it is a number above 0", options.threshold));
   options.device = deviceOf(options.backend);
+  if (options.graph && options.device == kHost) throw UsageError("--graph: steps are captured on --backend cuda only");
   joinWorld(options);
   for (const std::string& name : options.types)
     for (const int ranks : options.rankCounts)
@@ -173,7 +177,8 @@ std::vector<Shape> shapesOf(const Options& options) {
   for (const uint64_t n : options.n)
     for (const std::string& type : options.types)
       for (const int ranks : options.rankCounts)
-        shapes.push_back({n, &elementType(type), ranks, options.device, options.world.get(), options.transport});
+        shapes.push_back(
+            {n, &elementType(type), ranks, options.device, options.world.get(), options.transport, options.graph});
   return shapes;
 }
 
@@ -182,6 +187,7 @@ std::vector<Case> casesOf(const Options& options, const Shape& shape) {
   std::vector<Case> sparse;
   const auto add = [&](const std::string& preset, double density) {
     Method method{preset, density, options.redOp(), options.flags(), options.threshold};
+    method.transactional = options.transactional;
     if (!isDense(method.params()))
       sparse.push_back({shape, std::move(method), false});
     else if (dense.empty())

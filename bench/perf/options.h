@@ -30,6 +30,8 @@ struct Options {
   std::string op = "sum";
   bool outPreserved = false;
   bool noResidual = false;
+  bool transactional = false;
+  bool graph = false;
   double threshold = 0;
   uint64_t seed = 1;
   bool noCheck = false;
@@ -62,6 +64,7 @@ struct Shape {
 
   std::string ranksText() const;
   std::string transport = "threads";
+  bool graph = false;  // steps are replayed
 };
 
 struct Case {

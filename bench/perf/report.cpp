@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <span>
 #include <string_view>
 #include <thread>
 
@@ -42,6 +43,7 @@ struct Column {
   std::string (*text)(const Row& row);
 };
 
+constexpr size_t kPlaceColumns = 5;  // what the case is
 constexpr Column kColumns[] = {
     {"n", 10, [](const Row& r) { return fmt::format("{}", r.n); }},
     {"type", 4, [](const Row& r) { return r.type; }},
@@ -67,14 +69,9 @@ constexpr Column kColumns[] = {
     {"#wrong", 6, [](const Row& r) { return r.check ? fmt::format("{}", r.check->wrong) : std::string("-"); }},
 };
 
-nlohmann::json toJson(const Row& row) {
+nlohmann::json measuredJson(const Row& row) {
   const Timing& t = row.timing;
-  nlohmann::json json = {{"n", row.n},
-                         {"dtype", row.type},
-                         {"density", row.density},
-                         {"preset", row.preset},
-                         {"ranks", row.ranks},
-                         {"total_us", t.total},
+  nlohmann::json json = {{"total_us", t.total},
                          {"best_us", t.best},
                          {"p50_us", t.p50},
                          {"p99_us", t.p99},
@@ -101,6 +98,21 @@ nlohmann::json toJson(const Row& row) {
   return json;
 }
 
+// All rows have the same fields; without a value: null.
+nlohmann::json toJson(const Row& row) {
+  nlohmann::json json = measuredJson(row);
+  if (!row.notCaptured.empty())
+    for (nlohmann::json& field : json) field = nullptr;
+  json.update({{"n", row.n},
+               {"dtype", row.type},
+               {"density", row.density},
+               {"preset", row.preset},
+               {"ranks", row.ranks},
+               {"not_captured", nullptr}});
+  if (!row.notCaptured.empty()) json["not_captured"] = row.notCaptured;
+  return json;
+}
+
 }  // namespace
 
 Report::Report(const Options& options) {
@@ -118,6 +130,8 @@ Report::Report(const Options& options) {
                       {"skew", options.skew},
                       {"op", options.op},
                       {"out_preserved", options.outPreserved},
+                      {"transactional", options.transactional},
+                      {"graph", options.graph},
                       {"residual", !options.noResidual},
                       {"steps", options.steps},
                       {"warmup", options.warmup},
@@ -133,7 +147,9 @@ void Report::begin() {
   const auto text = [](const nlohmann::json& value) { return value.get<std::string>(); };
   fmt::print("# sparsecoll-perf {} ({}) {}, {}, {}, {} cores, {}\n", text(c["version"]), text(build["commit"]),
              text(build["build"]), text(build["isa"]), text(c["cpu"]), c["cores"].dump(), text(c["date"]));
-  if (c["device"].is_string()) fmt::print("# ranks share {}\n", text(c["device"]));
+  if (c["device"].is_string())
+    fmt::print("# ranks share {}, steps are {}\n", text(c["device"]),
+               c["graph"].get<bool>() ? "replays of CUDA graphs" : "enqueued one by one");
   fmt::print("# op {}, dist {}, overlap {}, skew {}, seed {}, {} steps after {}, residual {}, out {}, check {}\n",
              text(c["op"]), text(c["dist"]), c["overlap"].dump(), c["skew"].dump(), c["seed"].dump(), c["steps"].dump(),
              c["warmup"].dump(), c["residual"].get<bool>() ? "on" : "off",
@@ -171,8 +187,10 @@ void Report::add(const Row& row) {
     fmt::print("\n");
     columnsShown_ = true;
   }
-  for (const Column& column : kColumns) fmt::print("{:>{}} ", column.text(row), column.width);
-  fmt::print("\n");
+  const std::span columns(kColumns);
+  for (const Column& column : row.notCaptured.empty() ? columns : columns.first(kPlaceColumns))
+    fmt::print("{:>{}} ", column.text(row), column.width);
+  fmt::print("{}\n", row.notCaptured.empty() ? "" : "not captured: " + row.notCaptured);
   if (row.check && row.check->wrong != 0) {
     note("WRONG: " + row.check->firstWrong);
     anyWrong_ = true;

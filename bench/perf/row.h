@@ -41,6 +41,7 @@ struct Row {
   double roofline = 0;
   std::optional<double> localRoofline;  // in computing time; on a device that says nothing
   std::optional<CheckResult> check;
+  std::string notCaptured;  // why the case cannot be replayed; there is nothing else to tell of it then
 };
 
 }  // namespace bench

@@ -97,6 +97,8 @@ uint64_t nonZeros(const T* x, uint64_t begin, uint64_t end) {
   return static_cast<uint64_t>(std::count_if(x + begin, x + end, [](T value) { return toDouble(value) != 0; }));
 }
 
+constexpr uint64_t kMostGraphs = 32;
+
 void waitFor(const Rank& rank, const DeviceStream& stream) {
   check(sparsecollCommWait(rank.comm, static_cast<sparsecollStream_t>(stream.handle()), 0), "sparsecollCommWait");
 }
@@ -162,7 +164,7 @@ class Runner {
   }
 
   // Steps are enqueued one behind the other, as in training, and the device's clock tells when they began and ended.
-  // Stats are those of the last step.
+  // Stats are those of the last step. Graphs hold one step each, with another gradient, and are replayed in turn.
   void onDevice(Rank& rank) {
     const Shape& shape = case_.shape;
     const uint64_t bytes = shape.n * shape.type->bytes;
@@ -174,6 +176,14 @@ class Runner {
     Reducer reducer(case_.method, shape.n, *shape.type, rank.comm);
     const auto run = [&](uint64_t step) { reducer.run(gradients_.of(rank, step), out.data(), stream.handle()); };
     for (uint64_t s = 0; s < counts_.warmup; ++s) run(s);
+    std::vector<DeviceGraph> graphs;
+    if (shape.graph) {
+      run(counts_.warmup);  // what steps do for the first time cannot be captured
+      waitFor(rank, stream);
+      for (uint64_t s = 0; s < std::min(counts_.timed, kMostGraphs); ++s)
+        graphs.emplace_back(stream, [&] { run(counts_.warmup + s); });
+      for (const DeviceGraph& graph : graphs) graph.launch(stream);  // the first time takes longer
+    }
     waitFor(rank, stream);
     rank.sync();
     if (rank.index == 0) beginning_->take(stream);
@@ -181,7 +191,7 @@ class Runner {
     for (uint64_t s = 0; s < counts_.timed; ++s) {
       begins[s].take(stream);
       const uint64_t cpu = cpuNs();
-      run(counts_.warmup + s);
+      graphs.empty() ? run(counts_.warmup + s) : graphs[s % graphs.size()].launch(stream);
       steps[s].cpuNs = cpuNs() - cpu;
       ends[s].take(stream);
     }

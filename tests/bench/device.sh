@@ -76,6 +76,33 @@ for there, here in zip(cuda["rows"], host["rows"]):
     assert there["speedup_dense"] > 0 and there["roofline_us"] > 0
 PYTHON
 
+# Replays of captured steps: nothing is wrong, and the sums are those of steps that were run. What cannot be captured is said to be.
+steps=(--ranks threads:2 -n 4001 --preset topka,micro --steps 2 --warmup 1)
+"$perf" --backend cuda --graph "${steps[@]}" --json graph.json > out || fail "replayed steps"
+cat out
+"$perf" "${steps[@]}" --json run.json > out || fail "the same steps on the host"
+"$perf" --backend cuda --graph --transactional "${steps[@]}" --json refused.json > out || fail "steps that cannot be captured"
+cat out
+grep -q "topka not captured: .*transactional" out || fail "the table does not say what is not captured"
+"$python" - <<'PYTHON' || fail "the JSON of replays"
+import json
+
+graph = json.load(open("graph.json", encoding="utf-8"))
+run = {row["preset"]: row for row in json.load(open("run.json", encoding="utf-8"))["rows"]}
+assert graph["context"]["graph"] and [row["preset"] for row in graph["rows"]] == ["topka", "micro"]
+for row in graph["rows"]:
+    assert row["wrong"] == 0 and row["not_captured"] is None, row
+    assert row["sum_hash"] == run[row["preset"]]["sum_hash"] and row["k"] == run[row["preset"]]["k"], row
+    assert row["total_us"] > 0 and row["p99_us"] >= row["p50_us"] > 0 and row["union"] > 0, row
+refused = json.load(open("refused.json", encoding="utf-8"))["rows"]
+for row, captured in zip(refused, graph["rows"], strict=True):
+    assert row["preset"] == captured["preset"] and row.keys() == captured.keys(), row
+    assert "transactional" in row["not_captured"] and row["total_us"] is None and row["wrong"] is None, row
+PYTHON
+
+"$perf" --ranks threads:2 -n 2000 --preset topka --transactional --steps 2 --assert "wrong==0" > out ||
+  fail "transactional steps on the host"
+
 # refused STATUS WORDS COMMAND...
 refused() {
   local expected=$1 words=$2 status=0
@@ -87,6 +114,7 @@ refused() {
 refused 3 "no such case" "$device" --only nothing
 refused 3 "1024 to" "$device" --n 5
 refused 3 "there are host, cuda" "$perf" --backend rocm
+refused 3 "on --backend cuda only" "$perf" --graph
 refused 4 "no CUDA device 7" "$perf" --backend cuda:7 -n 1000
 refused 4 "cudaSetDevice" "$device" --device 7
 echo "passed"
