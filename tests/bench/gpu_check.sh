@@ -32,8 +32,8 @@ ends 2 "no list of lengths" --steps-n 5,,6
 
 # A dry run names every program with its options, and touches nothing but its own folder.
 ends 0 "would run for sanitizer:racecheck-steps: compute-sanitizer --tool racecheck" --dry-run --out "$folder/dry"
-for words in "-DSPARSECOLL_CUDA_ARCHITECTURES=90-real" "bench:steps-25000000" "--no-check" "bench:cub-100000000-0.01" \
-  "bench:torch: " "test:device_"; do
+for words in "-DSPARSECOLL_CUDA_ARCHITECTURES=90-real" "bench:steps-25000000:" "--no-check" \
+  "bench:steps-25000000-graph:" "bench:cub-100000000-0.01" "bench:torch: " "test:device_"; do
   grep -qF -- "$words" out || fail "a dry run does not say: $words"
 done
 ends 0 "bench:operations" --dry-run --only bench:operations --out "$folder/dry"
@@ -106,12 +106,16 @@ assert name.endswith("-abc-1.json"), name
 record = json.load(open(name, encoding="utf-8"))
 checks = record["checks"]
 assert checks["test:device_steps_test"] == "passed" and checks["test:device_other_test"] == "skipped", checks
-assert checks["bench:operations"] == checks["bench:steps-5000"] == "passed", checks
+for part in ("operations", "steps-5000", "steps-5000-graph"):
+    assert checks["bench:" + part] == "passed", checks
 assert record["machine"]["commit"] == "abc 1" and record["broken"] == []
 assert {row["n"] for row in record["device"]["benchmarks"]} == {4096}
-assert [row["preset"] for row in record["steps"][0]["rows"]] == ["dense", "topka", "micro"]
+assert [run["context"]["graph"] for run in record["steps"]] == [True, False]
+for run in record["steps"]:
+    assert [row["preset"] for row in run["rows"]] == ["dense", "topka", "micro"]
+    assert all(row["wrong"] == 0 and row["not_captured"] is None for row in run["rows"]), run["rows"]
 text = open(name.removesuffix(".json") + ".md", encoding="utf-8").read()
-for words in ("| exact_topk | 4096 | 0.01 |", "| 5000 | 0.01 | micro | threads:4 |", "## Checks"):
+for words in ("| exact_topk | 4096 | 0.01 |", "| 5000 | 0.01 | micro | threads:4 |", "## Checks", "## Targets", "not measured"):
     assert words in text, words
 PYTHON
 
