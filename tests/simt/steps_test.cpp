@@ -1,26 +1,19 @@
 // What a step on a device asks of the runtime, what it tells of its time, and what it and its reducer hold.
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <string>
 
 #include "tests/simt/include/nvtx3/nvToolsExt.h"
 #include "tests/simt/simt.h"
 #include "tests/support/catch.h"
 #include "tests/support/group.h"
+#include "tests/support/step_calls.h"
 
 using namespace sparsecoll::test;
 
 namespace {
 
 constexpr int kDevice = 0;
-
-// All that a step may call: nothing that allocates, waits, or copies to or from the host.
-const std::set<std::string> kOfAStep = {"cudaLaunchKernelEx", "cudaLaunchKernelExC",   "cudaEventRecord",
-                                        "cudaEventQuery",     "cudaEventElapsedTime",  "cudaStreamWaitEvent",
-                                        "cudaMemsetAsync",    "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo",
-                                        "cudaGetLastError",   "cudaMemcpyAsync"};  // on the device; one of host memory
-                                                                                   // is counted as another call, too
 
 std::vector<std::string> allPresets() {
   std::vector<std::string> names;
@@ -55,7 +48,8 @@ void checkCalls(const std::string& name, bool transactional, bool isError) {
   for (const auto& [call, count] : simt::calls()) {
     if (count == 0) continue;
     CAPTURE(call, count);
-    CHECK(kOfAStep.count(call) == 1);
+    CHECK(isCallOfStep(call));
+    CHECK(whyNotInStep(call) == nullptr);
     if (call.starts_with("cudaLaunchKernel")) launches += count;
   }
   CHECK(launches > 0);
@@ -74,6 +68,50 @@ TEST_CASE("after the first one a step allocates nothing, waits for nothing and c
       for (const bool isError : {false, true}) checkCalls(name, transactional, isError);
 #endif
   simt::clearErrors();
+}
+
+TEST_CASE("what a step must not call is known by its name, whatever stands behind that") {
+  for (const char* const call : {"cuStreamSynchronize",
+                                 "cuStreamSynchronize_ptsz",
+                                 "cuCtxSynchronize_v2",
+                                 "cuEventSynchronize",
+                                 "cudaDeviceSynchronize_v3020",
+                                 "cuMemcpyDtoH_v2",
+                                 "cuMemcpy_ptds",
+                                 "cuMemcpyHtoDAsync_v2_ptsz",
+                                 "cuMemsetD8_v2",
+                                 "cuMemAlloc_v2",
+                                 "cudaMalloc_v3020",
+                                 "cudaMallocFromPoolAsync_v11020",
+                                 "cuMemAllocAsync_ptsz",
+                                 "cuMemFree_v2",
+                                 "cuMemFreeAsync",
+                                 "cuMemHostAlloc",
+                                 "cuMemHostRegister_v2",
+                                 "cuEventCreate",
+                                 "cuStreamCreateWithPriority",
+                                 "cuStreamDestroy_v2",
+                                 "cuGraphInstantiateWithFlags",
+                                 "cuModuleLoadData",
+                                 "cuLibraryLoadData",
+                                 "cuMemPoolTrimTo",
+                                 "cudaMemcpyAsync of host memory"}) {
+    CAPTURE(call);
+    CHECK(whyNotInStep(call) != nullptr);
+    CHECK_FALSE(isCallOfStep(call));
+  }
+  for (const char* const call : {"cudaLaunchKernelExC_v11060", "cudaEventRecord_v3020", "cudaMemcpyAsync_ptsz",
+                                 "cudaStreamGetCaptureInfo_v3_v12030", "cudaSetDevice_v3020"}) {
+    CAPTURE(call);
+    CHECK(isCallOfStep(call));
+    CHECK(whyNotInStep(call) == nullptr);
+  }
+  for (const char* const call : {"cuLaunchKernelEx", "cuLaunchKernel_ptsz", "cuEventRecord", "cuStreamWaitEvent",
+                                 "cuEventQuery", "cuEventElapsedTime_v2", "cuMemsetD8Async", "cuMemcpyAsync",
+                                 "cuMemcpyDtoDAsync_v2", "cuStreamIsCapturing", "cuCtxGetCurrent", "cuCtxSetCurrent"}) {
+    CAPTURE(call);
+    CHECK(whyNotInStep(call) == nullptr);
+  }
 }
 
 TEST_CASE("on devices, too, a reducer holds what it says and no more than its method declares") {
