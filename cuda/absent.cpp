@@ -5,6 +5,9 @@ namespace sparsecoll::cuda {
 
 int deviceCount() { return 0; }
 
+OnDevice::OnDevice(int) {}
+OnDevice::~OnDevice() = default;
+
 Result<std::unique_ptr<Kernels>> makeCudaKernels(int, const sparsecollAllocator_t*, std::span<const int>) {
   return unsupported("this build has no CUDA back end");
 }

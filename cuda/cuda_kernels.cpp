@@ -91,6 +91,7 @@ class CudaKernels final : public Kernels {
   const Control* look(const Control*) const override { return nullptr; }
 
   Status findings(Stream stream, const Deadline& deadline) override {
+    const OnDevice current(device_.ordinal());
     if (captures(stream)) return fail(sparsecollInvalidUsage, "waiting for a stream that is captured");
     const auto handle = static_cast<cudaStream_t>(stream.handle);
     cudaError_t state = cudaStreamQuery(handle);
@@ -111,6 +112,7 @@ class CudaKernels final : public Kernels {
     device_.note("fillZero", bytes, cudaMemsetAsync(data, 0, bytes, static_cast<cudaStream_t>(stream.handle)));
   }
   void copy(void* to, const void* from, uint64_t bytes, Stream stream) override {
+    const OnDevice current(device_.ordinal());  // communicators of many devices are made on one thread
     device_.note("copy", bytes,
                  cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.handle)));
   }
@@ -243,6 +245,16 @@ int deviceCount() {
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   (void)cudaGetLastError();
   return 0;
+}
+
+// Whatever fails here the caller's next call tells.
+OnDevice::OnDevice(int device) {
+  int before = kStays;
+  if (device < 0 || cudaGetDevice(&before) != cudaSuccess || before == device) return;
+  if (cudaSetDevice(device) == cudaSuccess) before_ = before;
+}
+OnDevice::~OnDevice() {
+  if (before_ != kStays) (void)cudaSetDevice(before_);
 }
 
 Result<std::unique_ptr<Kernels>> makeCudaKernels(int device, const sparsecollAllocator_t* allocator,

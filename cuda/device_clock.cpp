@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/cuda_kernels.h"
 #include "cuda/ranges.h"
 
 namespace sparsecoll::cuda {
@@ -21,7 +22,8 @@ uint64_t nsOf(float milliseconds) { return static_cast<uint64_t>(std::max(0.0, d
 
 Result<std::unique_ptr<StepClock>> DeviceClock::make(int device) {
   std::unique_ptr<DeviceClock> clock(new DeviceClock());
-  cudaError_t error = cudaSetDevice(device);
+  const OnDevice current(device);
+  cudaError_t error = cudaSuccess;
   for (Lap& lap : clock->laps_)
     for (cudaEvent_t& event : lap.events)
       if (error == cudaSuccess) error = cudaEventCreate(&event);

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include "cuda/cuda_kernels.h"
 #include "cuda/objects.h"
 
 namespace sparsecoll::cuda {

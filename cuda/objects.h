@@ -1,4 +1,4 @@
-// Owners of what the runtime hands out, and the current device as a guard.
+// Owners of what the runtime hands out.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -6,21 +6,6 @@
 #include <utility>
 
 namespace sparsecoll::cuda {
-
-// The device that was current before is so again afterwards.
-class OnDevice {
- public:
-  explicit OnDevice(int device) {
-    if (cudaGetDevice(&before_) != cudaSuccess) before_ = device;
-    (void)cudaSetDevice(device);
-  }
-  ~OnDevice() { (void)cudaSetDevice(before_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
- private:
-  int before_ = 0;
-};
 
 // A handle that one function destroys.
 template <class Handle, cudaError_t (*kDestroy)(Handle)>

@@ -44,7 +44,7 @@ sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFai
 
 sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs) {
   return guard("CommWait", [&]() -> Status {
-    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(const auto live, use(communicators(), comm));
     if (live->onHost()) SC_TRY(checkStream(stream));  // its calls have finished when they return
     if (!live->onHost()) SC_TRY(live->settle({stream}, timeoutMs));
     if (live->state() == sparsecollSuccess) return {};
@@ -54,7 +54,7 @@ sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t 
 
 sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm) {
   return guard("CommAbort", [&]() -> Status {
-    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(const auto live, use(communicators(), comm));
     live->abort();
     return {};
   });
@@ -63,10 +63,11 @@ sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm) {
 sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm) {
   return guard("CommDestroy", [&]() -> Status {
     if (comm == nullptr) return {};
-    SC_TRY(const auto gone, communicators().remove(comm));
+    SC_TRY(auto removed, communicators().remove(comm));
+    const InUse<Communicator> gone(std::move(removed));
     gone->close();
     if (gone->forked())
-      new std::shared_ptr<Communicator>(gone);  // for ever: taking it apart would end the other's, too
+      new std::shared_ptr<Communicator>(gone.shared());  // for ever: taking it apart would end the other's, too
     return {};
   });
 }

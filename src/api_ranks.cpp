@@ -71,6 +71,7 @@ Status initOverNccl(sparsecollComm_t* comm, int nRanks, const sparsecollUniqueId
   if (device == SPARSECOLL_CURRENT_DEVICE) {
     SC_TRY(ordinal, nccl::currentDevice());
   }
+  const cuda::OnDevice current(ordinal);
   SC_TRY(const nccl::Place place, placeOn(ordinal, read));
   SC_TRY(auto transport, nccl::makeTransport(place, nRanks, rank, id.bytes));
   return publish(read, place, std::move(transport), comm);
@@ -131,6 +132,7 @@ sparsecollResult_t sparsecollCommInitNccl(sparsecollComm_t* comm, struct ncclCom
     if (takeSplit != 0 && takeSplit != 1) return invalid("takeSplit is {}", takeSplit);
     SC_TRY(const CommunicatorConfig read, readConfig(config, true, sparsecollTransportNccl));
     SC_TRY(const int device, nccl::deviceOf(ncclComm));
+    const cuda::OnDevice current(device);
     SC_TRY(const nccl::Place place, placeOn(device, read));
     SC_TRY(auto transport, nccl::makeTransport(place, ncclComm, takeSplit != 0));
     return publish(read, place, std::move(transport), comm);

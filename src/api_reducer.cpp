@@ -19,10 +19,10 @@ sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* reducer, uint64_
                                            sparsecollComm_t comm) {
   return guard("ReducerCreate", [&]() -> Status {
     if (reducer == nullptr) return invalid("reducer is NULL");
-    SC_TRY(auto live, communicators().find(comm));
+    SC_TRY(const auto live, use(communicators(), comm));
     SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, config));
     HandleTable<Reducer, sparsecollReducer_t>::Place place(reducers());
-    SC_TRY(auto made, Reducer::make(std::move(live), "ReducerCreate", std::move(spec)));
+    SC_TRY(auto made, Reducer::make(live.shared(), "ReducerCreate", std::move(spec)));
     *reducer = place.fill(std::move(made));
     return {};
   });
@@ -38,7 +38,7 @@ sparsecollResult_t sparsecollReducerGetInfo(sparsecollReducer_t reducer, sparsec
 sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void* gradient, void* out,
                                         sparsecollStream_t stream) {
   return guard("ReducerRun", [&]() -> Status {
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     SC_TRY(const Stream work, live->streamOf(stream));
     return live->run(gradient, out, work);
   });
@@ -47,7 +47,7 @@ sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void*
 sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t reducer, const void* gradient,
                                               sparsecollVector_t* out, sparsecollStream_t stream) {
   return guard("ReducerRunSparse", [&]() -> Status {
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     SC_TRY(const Stream work, live->streamOf(stream));
     if (out == nullptr) return invalid("out is NULL");
     return live->runSparse(gradient, *out, work);
@@ -56,14 +56,14 @@ sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t reducer, const
 
 sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density) {
   return guard("ReducerSetDensity", [&]() -> Status {
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     return live->setDensity(density);
   });
 }
 
 sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, sparsecollStream_t stream) {
   return guard("ReducerGiveBack", [&]() -> Status {
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     SC_TRY(const Stream work, live->streamOf(stream));
     return live->giveBack(out, work);
   });
@@ -71,14 +71,14 @@ sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const 
 
 sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats) {
   return guard("ReducerGetStats", [&]() -> Status {
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     return writeStruct(stats, live->stats(), "stats");
   });
 }
 
 sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream) {
   return guard("ReducerReset", [&]() -> Status {
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     SC_TRY(const Stream work, live->streamOf(stream));
     return live->reset(work);
   });
@@ -86,7 +86,7 @@ sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecol
 
 sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t reducer, void* dense, sparsecollStream_t stream) {
   return guard("ReducerFlush", [&]() -> Status {
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     SC_TRY(const Stream work, live->streamOf(stream));
     return live->flush(dense, work);
   });
@@ -96,7 +96,7 @@ sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer_t reducer, voi
                                                 sparsecollDataType_t* type) {
   return guard("ReducerGetResidual", [&]() -> Status {
     if (data == nullptr || n == nullptr || type == nullptr) return invalid("data, n or type is NULL");
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     *data = live->residual();
     *n = live->spec().n;
     *type = live->spec().accumulateType;
@@ -108,7 +108,7 @@ sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* bl
                                            sparsecollStream_t stream) {
   return guard("ReducerExport", [&]() -> Status {
     if (bytes == nullptr) return invalid("bytes is NULL");
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     SC_TRY(const Stream work, live->streamOf(stream));
     const size_t room = *bytes;
     SC_TRY(*bytes, live->exportState(nullptr, 0, work));
@@ -121,7 +121,7 @@ sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* bl
 sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                            sparsecollStream_t stream) {
   return guard("ReducerImport", [&]() -> Status {
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     SC_TRY(const Stream work, live->streamOf(stream));
     SC_TRY(const auto content, bytesOf(blob, bytes));
     return live->importState(content, work);
@@ -132,7 +132,7 @@ sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, cons
                                                int sumMerge, sparsecollStream_t stream) {
   return guard("ReducerImportFrom", [&]() -> Status {
     if (sumMerge != 0 && sumMerge != 1) return invalid("sumMerge is {}", sumMerge);
-    SC_TRY(const auto live, reducers().find(reducer));
+    SC_TRY(const auto live, use(reducers(), reducer));
     SC_TRY(const Stream work, live->streamOf(stream));
     SC_TRY(const auto content, bytesOf(blob, bytes));
     return live->importStateFrom(content, sumMerge != 0, work);
@@ -142,8 +142,9 @@ sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, cons
 sparsecollResult_t sparsecollReducerDestroy(sparsecollReducer_t reducer) {
   return guard("ReducerDestroy", [&]() -> Status {
     if (reducer == nullptr) return {};
-    SC_TRY(const auto gone, reducers().remove(reducer));
-    if (gone->forked()) new std::shared_ptr<Reducer>(gone);  // for ever, as CommDestroy does
+    SC_TRY(auto removed, reducers().remove(reducer));
+    const InUse<Reducer> gone(std::move(removed));
+    if (gone->forked()) new std::shared_ptr<Reducer>(gone.shared());  // for ever, as CommDestroy does
     return {};
   });
 }

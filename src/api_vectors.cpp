@@ -40,10 +40,10 @@ sparsecollResult_t sparsecollAllReduce(const void* in, void* out, uint64_t n, sp
                                        const sparsecollParams_t* params, sparsecollComm_t comm,
                                        sparsecollStream_t stream) {
   return guard("AllReduce", [&]() -> Status {
-    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(const auto live, use(communicators(), comm));
     SC_TRY(streamOf(*live, stream).takeStatusOrOk());
     if (n != 0 && (in == nullptr || out == nullptr)) return invalid("in or out is NULL");
-    return allReduceOnce(live, in, out, n, type, params, stream);
+    return allReduceOnce(live.shared(), in, out, n, type, params, stream);
   });
 }
 
@@ -51,7 +51,7 @@ sparsecollResult_t sparsecollAllReduceVector(const sparsecollVector_t* in, spars
                                              const sparsecollParams_t* params, sparsecollComm_t comm,
                                              sparsecollStream_t stream) {
   return guard("AllReduceVector", [&]() -> Status {
-    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(const auto live, use(communicators(), comm));
     SC_TRY(const Stream work, streamOf(*live, stream));
     return allReduceVector(*live, in, out, params, work);
   });
@@ -61,7 +61,7 @@ sparsecollResult_t sparsecollReduceScatterVector(const sparsecollVector_t* in, s
                                                  const uint64_t* bounds, sparsecollComm_t comm,
                                                  sparsecollStream_t stream) {
   return guard("ReduceScatterVector", [&]() -> Status {
-    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(const auto live, use(communicators(), comm));
     SC_TRY(const Stream work, streamOf(*live, stream));
     return reduceScatterVector(*live, in, out, bounds, work);
   });
@@ -70,7 +70,7 @@ sparsecollResult_t sparsecollReduceScatterVector(const sparsecollVector_t* in, s
 sparsecollResult_t sparsecollAllGatherVector(const sparsecollVector_t* in, sparsecollVector_t* out,
                                              sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("AllGatherVector", [&]() -> Status {
-    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(const auto live, use(communicators(), comm));
     SC_TRY(const Stream work, streamOf(*live, stream));
     return allGatherVector(*live, in, out, work);
   });
@@ -80,7 +80,7 @@ sparsecollResult_t sparsecollSelect(const void* in, uint64_t n, sparsecollDataTy
                                     const sparsecollParams_t* params, sparsecollVector_t* out, sparsecollComm_t comm,
                                     sparsecollStream_t stream) {
   return guard("Select", [&]() -> Status {
-    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(const auto live, use(communicators(), comm));
     SC_TRY(const Stream work, streamOf(*live, stream));
     return selectEntries(*live, in, n, type, params, out, work);
   });
@@ -89,7 +89,7 @@ sparsecollResult_t sparsecollSelect(const void* in, uint64_t n, sparsecollDataTy
 sparsecollResult_t sparsecollMerge(const sparsecollVector_t* a, const sparsecollVector_t* b, sparsecollVector_t* out,
                                    sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("Merge", [&]() -> Status {
-    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(const auto live, use(communicators(), comm));
     SC_TRY(const Stream work, streamOf(*live, stream));
     return mergeVectors(*live, a, b, out, work);
   });
@@ -98,7 +98,7 @@ sparsecollResult_t sparsecollMerge(const sparsecollVector_t* a, const sparsecoll
 sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t* in, void* dense, uint64_t n, double scale,
                                         sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("ScatterAdd", [&]() -> Status {
-    SC_TRY(const auto live, communicators().find(comm));
+    SC_TRY(const auto live, use(communicators(), comm));
     SC_TRY(const Stream work, streamOf(*live, stream));
     return scatterAdd(*live, in, dense, n, scale, work);
   });

@@ -23,6 +23,7 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
   const bool onDevice = device >= 0;
   if (onDevice && place.ranks > kMostDeviceRanks)
     return unsupported("{} ranks on devices, at most {} can be", place.ranks, kMostDeviceRanks);
+  const cuda::OnDevice current(device);
   std::shared_ptr<Kernels> kernels;
   if (onDevice) {
     SC_TRY(kernels, cuda::makeCudaKernels(device, config.ownAllocator()));

@@ -65,6 +65,7 @@ class Reducer {
 
   const ReducerSpec& spec() const { return spec_; }
   Communicator& comm() { return *comm_; }
+  int device() const { return comm_->device(); }
   bool forked() const { return comm_->forked(); }
 
   // A caller's stream with this reducer's workspace. Errors: InvalidArgument (a stream on the host).

@@ -18,9 +18,9 @@
    Threads. One thread at a time per communicator and the reducers on it; CommGetAsyncError, CommGetFailure, CommAbort,
    GetStats, ReducerGetStats and GetLastError may be called from any thread at any moment.
    Streams. On host communicators the stream must be NULL and every call has finished when it returns. On devices calls
-   of reducers only enqueue on the stream (NULL: the default one); every rank calls them from its own thread. What goes
-   wrong there CommWait tells: NonFinite, too, where that is an error. Vectors lie on the rank's device. Calls on sparse
-   vectors wait for the stream, also on devices, and return what went wrong, in work enqueued before them as well.
+   of reducers only enqueue on the stream (NULL: the device's default one); every rank calls them from its own thread. What
+   goes wrong there CommWait tells: NonFinite, too, where it is an error. Vectors and stream are of the rank's device, which
+   need not be current. Calls on sparse vectors wait for the stream, and return what went wrong, also in work before them.
    Memory. Input and output are equal or disjoint; a partial overlap is InvalidArgument. Pointers need the alignment of
    their element type. Structs, strings and arrays passed in are copied before a call returns. */
 #ifndef SPARSECOLL_H_

@@ -128,7 +128,6 @@ class GradientSync {
 
   /// On every rank, before the same step. Tensors with a density of their own keep it.
   void setDensity(double density) {
-    const c10::DeviceGuard onDevice(device());
     for (const auto& bucket : buckets_)
       if (bucket->followsDensity())
         check(sparsecollReducerSetDensity(bucket->reducer(), density), "sparsecollReducerSetDensity");
@@ -136,7 +135,6 @@ class GradientSync {
 
   /// Collective. The optimiser will not apply the last step: the ranks take back what they sent.
   void giveBack() {
-    const c10::DeviceGuard onDevice(device());
     for (const auto& bucket : buckets_) {
       if (bucket->isDense() || !options_.errorFeedback) continue;
       check(sparsecollReducerGiveBack(bucket->reducer(), bucket->flat().data_ptr(), stream(*bucket)),
@@ -146,27 +144,23 @@ class GradientSync {
 
   /// Forgets residuals, thresholds and iteration. On every rank.
   void reset() {
-    const c10::DeviceGuard onDevice(device());
     for (const auto& bucket : buckets_)
       check(sparsecollReducerReset(bucket->reducer(), stream(*bucket)), "sparsecollReducerReset");
   }
 
   /// Waits for the device, and throws what went wrong there.
   void wait(std::uint64_t timeoutMs = 0) {
-    const c10::DeviceGuard onDevice(device());
     check(sparsecollCommWait(comm_, stream(*buckets_.front()), timeoutMs), "sparsecollCommWait");
   }
 
   std::size_t buckets() const { return buckets_.size(); }
   const at::Tensor& gradients(std::size_t bucket) const { return buckets_.at(bucket)->flat(); }
   sparsecollReducerInfo_t info(std::size_t bucket) const {
-    const c10::DeviceGuard onDevice(device());
     auto info = SPARSECOLL_INIT(sparsecollReducerInfo_t);
     check(sparsecollReducerGetInfo(buckets_.at(bucket)->reducer(), &info), "sparsecollReducerGetInfo");
     return info;
   }
   sparsecollStats_t stats(std::size_t bucket) const {
-    const c10::DeviceGuard onDevice(device());
     auto stats = SPARSECOLL_INIT(sparsecollStats_t);
     check(sparsecollReducerGetStats(buckets_.at(bucket)->reducer(), &stats), "sparsecollReducerGetStats");
     return stats;
@@ -174,7 +168,6 @@ class GradientSync {
 
   /// L2 norm of what this rank keeps for later steps; 0 for methods without a residual. Waits for the device.
   double residualNorm(std::size_t bucket) const {
-    const c10::DeviceGuard onDevice(device());
     void* data = nullptr;
     std::uint64_t n = 0;
     auto type = sparsecollFloat32;
@@ -188,7 +181,6 @@ class GradientSync {
 
   /// This rank's state, to be saved beside the model and the optimiser: residuals, velocities, thresholds, iterations.
   void save(::torch::serialize::OutputArchive& archive) const {
-    const c10::DeviceGuard onDevice(device());
     archive.write("buckets", ::torch::tensor(static_cast<int64_t>(buckets_.size())));
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       std::size_t bytes = 0;
@@ -218,7 +210,7 @@ class GradientSync {
   }
 
  private:
-  /// Where the communicator's rank is: the library wants it to be the current device of every call.
+  /// The communicator's, too.
   c10::Device device() const { return buckets_.front()->flat().device(); }
   static sparsecollStream_t stream(const detail::Bucket& bucket) {
     return detail::currentStream(bucket.flat().device());
@@ -302,7 +294,6 @@ class GradientSync {
 
   template <class Import>
   void forEachBlob(::torch::serialize::InputArchive& archive, Import import) {
-    const c10::DeviceGuard onDevice(device());
     at::Tensor count, blob;
     archive.read("buckets", count);
     if (count.item<int64_t>() != static_cast<int64_t>(buckets_.size()))
@@ -345,7 +336,6 @@ inline void broadcast(const std::vector<at::Tensor>& tensors, sparsecollComm_t c
   for (const at::Tensor& tensor : tensors) {
     const auto values = rank == root ? tensor.detach().clone(at::MemoryFormat::Contiguous)
                                      : at::zeros_like(tensor, at::MemoryFormat::Contiguous);
-    const c10::DeviceGuard onDevice(values.device());
     check(sparsecollAllReduce(values.data_ptr(), values.data_ptr(), static_cast<std::uint64_t>(values.numel()),
                               detail::dataType(values.scalar_type()), &params, comm,
                               detail::currentStream(values.device())),

@@ -3,7 +3,6 @@
 #ifndef SPARSECOLL_TORCH_DETAIL_HPP_
 #define SPARSECOLL_TORCH_DETAIL_HPP_
 
-#include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
 #include <sparsecoll/sparsecoll.h>
 #include <torch/csrc/autograd/function.h>
@@ -165,7 +164,6 @@ class Bucket {
   }
 
   void run() {
-    const c10::DeviceGuard onDevice(flat_.device());
     void* data = flat_.data_ptr();
     check(sparsecollReducerRun(reducer_, data, data, currentStream(flat_.device())), "sparsecollReducerRun");
   }
@@ -224,7 +222,6 @@ class Bucket {
       config.densityScheduleCount = options.densitySchedule.size();
       config.scheduleSteps = options.scheduleSteps;
     }
-    const c10::DeviceGuard onDevice(flat_.device());
     check(sparsecollReducerCreate(&reducer_, static_cast<std::uint64_t>(flat_.numel()), dataType(flat_.scalar_type()),
                                   &params, &config, comm),
           "sparsecollReducerCreate");

@@ -71,7 +71,7 @@ cudaError_t entryPoint(const char* symbol, void** function, cudaDriverEntryPoint
 }  // namespace
 
 int currentDevice() { return deviceOfThread; }
-void setDevices(int count) { devices = count; }
+void setDevices(int count) { devices = min(count, kMostDevices); }
 void setPools(bool supported) { pools = supported; }
 void setPeerAccess(bool possible) { peerAccess = possible; }
 

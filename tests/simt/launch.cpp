@@ -95,7 +95,8 @@ cudaError_t launch(const cudaLaunchConfig_t* config, const Call& call) {
                   .sharedBytes = config->dynamicSmemBytes,
                   .run = call.run,
                   .arguments = call.arguments};
-  if (!known(config->stream)) return finish(cudaErrorInvalidResourceHandle);
+  if (!known(config->stream) || deviceOf(config->stream) != currentDevice())
+    return finish(cudaErrorInvalidResourceHandle);
   CUstream_st& stream = resolve(config->stream);
   const std::scoped_lock lock(stream.mutex);
   if (!stream.capture && !stream.busy()) return finish(submit(config->stream, [&grid] { runGrid(grid); }));

@@ -53,7 +53,7 @@ Memory liveMemory();
 // Streams, events, graphs and pools that were made and not destroyed.
 uint64_t liveObjects();
 
-void setDevices(int count);
+void setDevices(int count);  // at most 8
 // What devices can: pools of memory, and to reach each other's. Both at first.
 void setPools(bool supported);
 void setPeerAccess(bool possible);

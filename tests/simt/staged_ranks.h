@@ -1,4 +1,4 @@
-// Ranks on an emulated device over the tests' own engine of messages, which knows host memory only.
+// Ranks on emulated devices over the tests' own engine of messages, which knows host memory only.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,16 @@ namespace sparsecoll::test {
 
 class StagedRanks : public StreamRanks {
  public:
-  // deviceOfFirst: -1 for vectors of rank 0 in host memory.
   explicit StagedRanks(int ranks, const sparsecollConfig_t* config = nullptr, Mischief* mischief = nullptr,
-                       int deviceOfFirst = 0)
-      : StreamRanks(ranks, overPairs(ranks, config, mischief, deviceOfFirst)) {}
+                       const Devices& devices = 0)
+      : StreamRanks(ranks, overPairs(ranks, config, mischief, devices), devices) {}
 
  private:
-  static Make overPairs(int ranks, const sparsecollConfig_t* config, Mischief* mischief, int deviceOfFirst) {
+  static Make overPairs(int ranks, const sparsecollConfig_t* config, Mischief* mischief, const Devices& devices) {
     return [=, mesh = std::make_shared<PairMesh>(ranks)](int rank, sparsecollComm_t* comm) {
       auto engine = std::make_unique<PairEngine>(rank, mesh->takeSockets(rank), mischief);
       const sparsecollEngine_t table = engine->table();
-      const int device = rank == 0 ? deviceOfFirst : 0;
-      const sparsecollResult_t made = sparsecollCommInitEngine(comm, ranks, rank, device, &table, config);
+      const sparsecollResult_t made = sparsecollCommInitEngine(comm, ranks, rank, devices.of(rank), &table, config);
       if (made == sparsecollSuccess) (void)engine.release();
       return made;
     };

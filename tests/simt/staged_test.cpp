@@ -63,6 +63,21 @@ TEST_CASE("steps on devices over messages have the bits of steps on threads in h
   }
 }
 
+TEST_CASE("ranks on devices that cannot reach each other's memory are well over messages") {
+  simt::setDevices(2);
+  simt::setPeerAccess(false);
+  simt::resetCalls();
+  {
+    const StagedRanks ranks(3, nullptr, nullptr, std::vector<int>{1, 0});
+    REQUIRE(ranks.made() == all(3, sparsecollSuccess));
+    for (const char* const name : {"topka", "micro", "spardl", "dense"})
+      checkSteps(ranks, name, 2003, sparsecollFloat32, paramsOf(name), 2);
+  }
+  CHECK(simt::calls("cudaDeviceEnablePeerAccess") == 0);
+  simt::setPeerAccess(true);
+  simt::setDevices(1);
+}
+
 TEST_CASE("as published, too") {
   const StagedRanks ranks(3);
   for (const std::string& name : allPresets()) {
@@ -223,7 +238,7 @@ TEST_CASE("sparse vectors on devices over messages") {
 }
 
 TEST_CASE("ranks with vectors in host memory and on devices do not meet") {
-  const StagedRanks ranks(2, nullptr, nullptr, -1);
+  const StagedRanks ranks(2, nullptr, nullptr, std::vector<int>{-1, 0});  // rank 0 in host memory
   CHECK(ranks.made() == all(2, sparsecollMismatch));
   checkNoMisuse();
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "tests/simt/device.h"
+
 namespace simt {
 namespace {
 
@@ -68,7 +70,7 @@ cudaError_t untilDone(Settled settled) {
 }
 
 cudaError_t recordEvent(cudaEvent_t event, cudaStream_t handle, unsigned flags) {
-  if (!known(event) || !known(handle)) return cudaErrorInvalidResourceHandle;
+  if (!known(event) || !known(handle) || event->device != deviceOf(handle)) return cudaErrorInvalidResourceHandle;
   CUstream_st& stream = resolve(handle);
   const auto now = [event] {
     const std::scoped_lock lock(event->mutex);
@@ -126,10 +128,12 @@ bool known(cudaStream_t stream) { return isDefault(stream) || knownHandle(stream
 bool known(cudaEvent_t event) { return knownHandle(event); }
 
 CUstream_st& resolve(cudaStream_t stream) {
-  static CUstream_st legacy;
-  thread_local CUstream_st ofThread;
-  return stream == cudaStreamPerThread ? ofThread : isDefault(stream) ? legacy : *stream;
+  static CUstream_st legacy[kMostDevices];
+  thread_local CUstream_st ofThread[kMostDevices];
+  if (!isDefault(stream)) return *stream;
+  return (stream == cudaStreamPerThread ? ofThread : legacy)[currentDevice()];
 }
+int deviceOf(cudaStream_t stream) { return isDefault(stream) ? currentDevice() : stream->device; }
 
 bool capturing(cudaStream_t stream) { return resolve(stream).capture != nullptr; }
 
@@ -214,7 +218,7 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
 cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
   SIMT_ENTER();
   if (!simt::known(stream)) return finish(cudaErrorInvalidResourceHandle);
-  *device = simt::resolve(stream).device;
+  *device = simt::deviceOf(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
@@ -239,6 +243,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (!event) return finish(cudaErrorInvalidValue);
   *event = simt::make<CUevent_st>();
   (*event)->flags = flags;
+  (*event)->device = simt::currentDevice();
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -273,6 +278,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
       return finish(cudaErrorInvalidResourceHandle);
     }
   }
+  if (begin->device != end->device) return finish(cudaErrorInvalidResourceHandle);
   for (cudaEvent_t event : {begin, end})
     if (const cudaError_t state = simt::settle(*event)) return finish(state);
   const std::chrono::nanoseconds passed(end->happened->when - begin->happened->when);

@@ -68,6 +68,7 @@ struct CUstream_st {
 
 struct CUevent_st {
   unsigned flags = 0;
+  int device = 0;
   std::mutex mutex;
   bool recorded = false;
   std::shared_ptr<simt::Happened> happened = std::make_shared<simt::Happened>();
@@ -81,8 +82,9 @@ namespace simt {
 int currentDevice();
 bool known(cudaStream_t stream);
 bool known(cudaEvent_t event);
-// The stream behind a handle that may be one of the default streams.
+// The stream behind a handle that may be one of the default streams, which are the current device's.
 CUstream_st& resolve(cudaStream_t stream);
+int deviceOf(cudaStream_t stream);
 bool capturing(cudaStream_t stream);
 // Spoils the capture of the stream.
 cudaError_t forbiddenInCapture(cudaStream_t stream);

@@ -15,10 +15,10 @@ inline constexpr uint64_t kWaitMs = 60000;
 class Twins {
  public:
   Twins(int ranks, uint64_t n, const sparsecollParams_t& params, const sparsecollReducerConfig_t* config = nullptr,
-        const sparsecollConfig_t* ofComms = nullptr)
+        const sparsecollConfig_t* ofComms = nullptr, const Devices& devices = kDevice)
       : host(ranks, n, sparsecollFloat32, params, config, ofComms),
-        device(ranks, n, sparsecollFloat32, params, config, ofComms, kDevice),
-        streams(ranks),
+        device(ranks, n, sparsecollFloat32, params, config, ofComms, devices),
+        streams(ranks, devices),
         good_(static_cast<size_t>(ranks), sparsecollSuccess) {}
 
   bool made() const { return host.created() == good_ && device.created() == good_; }

@@ -100,8 +100,8 @@ class Group {
  public:
   Group(int ranks, uint64_t n, sparsecollDataType_t type, const sparsecollParams_t& params,
         const sparsecollReducerConfig_t* reducerConfig = nullptr, const sparsecollConfig_t* config = nullptr,
-        int device = -1)
-      : ranks_(ranks, config, device),
+        const Devices& devices = -1)
+      : ranks_(ranks, config, devices),
         reducers_(ranks_, n, type, params, reducerConfig),
         gradients(static_cast<size_t>(ranks), Elements(type, n)),
         outs(static_cast<size_t>(ranks), Elements(type, n)) {}

@@ -335,7 +335,7 @@ sparsecollEngine_t PairEngine::table() {
 }
 
 sparsecollResult_t makeOverPairs(sparsecollComm_t* comms, int ranks, const sparsecollConfig_t* config,
-                                 Mischief* mischief, int device) {
+                                 Mischief* mischief, const int* devices) {
   if (ranks < 1) return sparsecollInvalidArgument;
   PairMesh mesh(ranks);
   std::vector<sparsecollResult_t> results(static_cast<size_t>(ranks), sparsecollInternalError);
@@ -346,6 +346,7 @@ sparsecollResult_t makeOverPairs(sparsecollComm_t* comms, int ranks, const spars
       const auto r = static_cast<size_t>(rank);
       auto engine = std::make_unique<PairEngine>(rank, std::move(sockets), mischief);
       const sparsecollEngine_t table = engine->table();
+      const int device = devices != nullptr ? devices[rank] : -1;
       results[r] = sparsecollCommInitEngine(&made[r], ranks, rank, device, &table, config);
       if (results[r] == sparsecollSuccess) (void)engine.release();
     });

@@ -74,9 +74,9 @@ class PairEngine {
   std::mutex inside_;    // held by whoever is in a call: there may be one
 };
 
-// Communicators of all ranks in this process over a new mesh, made on a thread each, with vectors on one device; -1: in
-// host memory. The first result that is no success.
+// Communicators of all ranks in this process over a new mesh, made on a thread each. devices: where each has its vectors;
+// nullptr: in host memory. The first result that is no success.
 sparsecollResult_t makeOverPairs(sparsecollComm_t* comms, int ranks, const sparsecollConfig_t* config,
-                                 Mischief* mischief = nullptr, int device = -1);
+                                 Mischief* mischief = nullptr, const int* devices = nullptr);
 
 }  // namespace sparsecoll::test

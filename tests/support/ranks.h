@@ -16,11 +16,32 @@
 
 namespace sparsecoll::test {
 
+// Where ranks have their vectors: on these devices in turn.
+class Devices {
+ public:
+  Devices(int device) {  // -1: in host memory
+    if (device >= 0) inTurn_ = {device};
+  }
+  Devices(std::vector<int> inTurn) : inTurn_(std::move(inTurn)) {}
+  int of(int rank) const { return inTurn_.empty() ? -1 : inTurn_[static_cast<size_t>(rank) % inTurn_.size()]; }
+  // A device a rank; none for host memory.
+  std::vector<int> ofRanks(int ranks) const {
+    std::vector<int> devices;
+    for (int rank = 0; rank < ranks && !inTurn_.empty(); ++rank) devices.push_back(of(rank));
+    return devices;
+  }
+
+ private:
+  std::vector<int> inTurn_;
+};
+
 // How a test program makes its ranks: threads, or over the tests' own engine of messages.
-inline sparsecollResult_t makeRanks(sparsecollComm_t* comms, int ranks, const int* devices,
+inline sparsecollResult_t makeRanks(sparsecollComm_t* comms, int ranks, const Devices& on,
                                     const sparsecollConfig_t* config) {
+  const std::vector<int> all = on.ofRanks(ranks);
+  const int* const devices = all.empty() ? nullptr : all.data();
 #ifdef SPARSECOLL_TEST_PAIRS
-  return makeOverPairs(comms, ranks, config, nullptr, devices != nullptr ? devices[0] : -1);
+  return makeOverPairs(comms, ranks, config, nullptr, devices);
 #else
   return sparsecollCommInitAll(comms, ranks, devices, config);
 #endif
@@ -29,12 +50,8 @@ inline sparsecollResult_t makeRanks(sparsecollComm_t* comms, int ranks, const in
 // P communicators in this process, destroyed at the end.
 class Ranks {
  public:
-  // device: where all of them have their vectors; -1: in host memory.
-  explicit Ranks(int ranks, const sparsecollConfig_t* config = nullptr, int device = -1)
-      : comms_(static_cast<size_t>(ranks)) {
-    const std::vector<int> devices(comms_.size(), device);
-    result_ = makeRanks(comms_.data(), ranks, device >= 0 ? devices.data() : nullptr, config);
-  }
+  explicit Ranks(int ranks, const sparsecollConfig_t* config = nullptr, const Devices& devices = -1)
+      : comms_(static_cast<size_t>(ranks)), result_(makeRanks(comms_.data(), ranks, devices, config)) {}
   // Of communicators that a test has made.
   explicit Ranks(std::vector<sparsecollComm_t> comms) : comms_(std::move(comms)), result_(sparsecollSuccess) {}
   ~Ranks() {

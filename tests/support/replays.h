@@ -10,11 +10,31 @@
 
 namespace sparsecoll::test {
 
-// A stream of its own for every rank.
+// A device is the current one of a test's thread for as long as this lives; -1 leaves it alone.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    if (device < 0 || cudaGetDevice(&before_) != cudaSuccess) return;
+    if (cudaSetDevice(device) != cudaSuccess) before_ = -1;
+  }
+  ~CurrentDevice() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
+// A stream of its own for every rank, on the rank's device.
 class RankStreams {
  public:
-  explicit RankStreams(int ranks) : streams_(static_cast<size_t>(ranks)) {
-    for (cudaStream_t& stream : streams_) (void)cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  explicit RankStreams(int ranks, const Devices& devices = 0) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const CurrentDevice current(devices.of(rank));
+      (void)cudaStreamCreateWithFlags(&streams_.emplace_back(nullptr), cudaStreamNonBlocking);
+    }
   }
   ~RankStreams() {
     for (cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);

@@ -1,4 +1,4 @@
-// Ranks on a device as a trainer has them: a thread, a communicator and a stream each, all on one emulated device.
+// Ranks on emulated devices as a trainer has them: a thread, a communicator and a stream each.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/group.h"
+#include "tests/support/replays.h"
 
 namespace sparsecoll::test {
 
@@ -15,10 +16,8 @@ class StreamRanks {
  public:
   using Make = std::function<sparsecollResult_t(int rank, sparsecollComm_t* comm)>;
 
-  StreamRanks(int ranks, const Make& make)
-      : comms_(static_cast<size_t>(ranks)), streams_(comms_.size()), made_(all(ranks, sparsecollInternalError)) {
-    for (cudaStream_t& stream : streams_)
-      if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
+  StreamRanks(int ranks, const Make& make, const Devices& devices = 0)
+      : comms_(static_cast<size_t>(ranks)), streams_(ranks, devices), made_(all(ranks, sparsecollInternalError)) {
     onThreads([&](int rank) {
       const auto r = static_cast<size_t>(rank);
       made_[r] = make(rank, &comms_[r]);
@@ -26,7 +25,6 @@ class StreamRanks {
   }
   ~StreamRanks() {
     for (sparsecollComm_t comm : comms_) (void)sparsecollCommDestroy(comm);
-    for (cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);
   }
   StreamRanks(const StreamRanks&) = delete;
   StreamRanks& operator=(const StreamRanks&) = delete;
@@ -34,12 +32,10 @@ class StreamRanks {
   int count() const { return static_cast<int>(comms_.size()); }
   const Results& made() const { return made_; }
   sparsecollComm_t operator[](int rank) const { return comms_[static_cast<size_t>(rank)]; }
-  cudaStream_t stream(int rank) const { return streams_[static_cast<size_t>(rank)]; }
+  cudaStream_t stream(int rank) const { return streams_[rank]; }
   sparsecollComm_t release(int rank) { return std::exchange(comms_[static_cast<size_t>(rank)], nullptr); }
 
-  void onThreads(const std::function<void(int)>& body) const {
-    RankThreads::ofProcess().run(count(), body);
-  }
+  void onThreads(const std::function<void(int)>& body) const { RankThreads::ofProcess().run(count(), body); }
   Results each(const std::function<sparsecollResult_t(int)>& body) const {
     Results results = all(count(), sparsecollInternalError);
     onThreads([&](int rank) { results[static_cast<size_t>(rank)] = body(rank); });
@@ -51,7 +47,7 @@ class StreamRanks {
 
  private:
   std::vector<sparsecollComm_t> comms_;
-  std::vector<cudaStream_t> streams_;
+  RankStreams streams_;
   Results made_;
 };
 

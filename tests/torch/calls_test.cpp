@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GradientSync beyond the steps: the current device of its calls, states that move, what is forgotten and what is kept.
-#include <c10/core/impl/DeviceGuardImplInterface.h>
+// GradientSync beyond the steps: states that move, what is forgotten and what is kept.
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -13,38 +11,6 @@
 namespace {
 
 using namespace torch_test;
-
-/// Takes the place of what LibTorch has for the CPU, and counts how often a thread makes that the current device: as a
-/// CPU has no number, the guard asks for the one before and leaves it.
-class CountingGuard final : public c10::impl::DeviceGuardImplInterface {
- public:
-  CountingGuard() { slot().store(this); }
-  ~CountingGuard() override { slot().store(before_); }
-  static int taken() { return std::exchange(count(), 0); }
-
-  c10::DeviceType type() const override { return c10::DeviceType::CPU; }
-  c10::Device exchangeDevice(c10::Device device) const override { return before_->exchangeDevice(device); }
-  c10::Device getDevice() const override {
-    ++count();
-    return before_->getDevice();
-  }
-  void setDevice(c10::Device) const override {}
-  void uncheckedSetDevice(c10::Device) const noexcept override {}
-  c10::Stream getStream(c10::Device device) const noexcept override { return before_->getStream(device); }
-  c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return before_->exchangeStream(stream); }
-  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
-
- private:
-  static std::atomic<const c10::impl::DeviceGuardImplInterface*>& slot() {
-    return c10::impl::device_guard_impl_registry[static_cast<size_t>(c10::DeviceType::CPU)];
-  }
-  static int& count() {
-    static thread_local int count = 0;
-    return count;
-  }
-
-  const c10::impl::DeviceGuardImplInterface* before_ = c10::impl::getDeviceGuardImpl(c10::DeviceType::CPU);
-};
 
 torch::Tensor ramp(int64_t length) {
   return torch::arange(length).to(torch::kFloat);
@@ -72,31 +38,6 @@ void takeOver(GradientSync& sync, const std::string& state, bool add) {
 double normOf(const torch::Tensor& values) { return values.norm(2, torch::kDouble).item<double>(); }
 
 }  // namespace
-
-TEST_CASE("torch: every call is made with the parameters' device as the current one") {
-  const CountingGuard guard;
-  requireNone(onRanks(1, [](int, sparsecollComm_t comm) {
-    auto weight = torch::zeros({100}).requires_grad_();
-    std::unique_ptr<GradientSync> sync;
-    std::string state;
-    const auto calls = [](const char* name, const std::function<void()>& call) {
-      (void)CountingGuard::taken();
-      call();
-      need(CountingGuard::taken() > 0, name);
-    };
-    calls("create", [&] { sync = std::make_unique<GradientSync>(std::vector{weight}, comm, sparse("topka", 0.1)); });
-    calls("step", [&] { sync->step(); });
-    calls("giveBack", [&] { sync->giveBack(); });
-    calls("setDensity", [&] { sync->setDensity(0.05); });
-    calls("wait", [&] { sync->wait(); });
-    calls("stats", [&] { sync->stats(0); });
-    calls("residualNorm", [&] { sync->residualNorm(0); });
-    calls("save", [&] { state = saved(*sync); });
-    calls("loadFrom", [&] { takeOver(*sync, state, false); });
-    calls("reset", [&] { sync->reset(); });
-    calls("broadcast", [&] { sparsecoll::torch::broadcast({weight}, comm); });
-  }));
-}
 
 TEST_CASE("torch: the states of four ranks go on in two, and nothing is lost") {
   auto options = sparse("topka", 0.05);
