@@ -1,58 +1,31 @@
-// Steps of every preset on a real device: the bits of the host, on every rank. All ranks share one device. Compiled
-// again with ranks over an engine of messages, where nothing can be captured.
-#include <cuda_runtime.h>
-
-#include <cstdio>
+// Steps of every preset on real devices: the bits of the host, on every rank, all of which share one. Compiled
+// again with ranks over an engine of messages, where nothing can be captured, and with ranks on all devices in turn.
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
-#include "tests/support/catch.h"
-#include "tests/support/replays.h"
+#include "tests/cuda/device_rank.h"
 
 using namespace sparsecoll::test;
 
 namespace {
 
-constexpr int kDevice = 0;
-
-// Ends the program as skipped where there is no device.
-void needDevice() {
-  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);  // ranks that share a device wait for each other
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) return;
-  std::puts("skipped: this machine has no CUDA device, or no driver for it");
-  std::exit(77);
-}
-
 // How often graphs are replayed. compute-sanitizer makes steps a hundred times slower.
 bool shorter() { return std::getenv("SPARSECOLL_TEST_SHORT") != nullptr; }
 
-// A vector on the device.
-class DeviceVector {
- public:
-  explicit DeviceVector(uint64_t bytes) : bytes_(bytes) { REQUIRE(cudaMalloc(&data_, bytes) == cudaSuccess); }
-  ~DeviceVector() { (void)cudaFree(data_); }
-  DeviceVector(const DeviceVector&) = delete;
-  DeviceVector& operator=(const DeviceVector&) = delete;
-  void* data() const { return data_; }
-  void load(const void* from) { CHECK(cudaMemcpy(data_, from, bytes_, cudaMemcpyHostToDevice) == cudaSuccess); }
-  void store(void* to) const { CHECK(cudaMemcpy(to, data_, bytes_, cudaMemcpyDeviceToHost) == cudaSuccess); }
-
- private:
-  uint64_t bytes_;
-  void* data_ = nullptr;
-};
-
-// A rank's stream and vectors.
-struct DeviceRank {
-  explicit DeviceRank(uint64_t bytes) : gradient(bytes), out(bytes) {
-    REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
-  }
-  ~DeviceRank() { (void)cudaStreamDestroy(stream); }
-  DeviceVector gradient, out;
-  cudaStream_t stream = nullptr;
-};
+// Where ranks are, from the last device on: the first one is the current one of all threads. Ends the program as
+// skipped where there are too few.
+Devices devices() {
+#ifdef SPARSECOLL_TEST_SEVERAL
+  const int count = needDevices(2);
+#else
+  (void)needDevices(1);
+  const int count = 1;
+#endif
+  std::vector<int> inTurn;
+  for (int device = count; device-- > 0;) inTurn.push_back(device);
+  return inTurn;
+}
 
 bool sameBits(const void* device, const Elements& expected, uint64_t bytes) {
   std::vector<std::byte> got(bytes);
@@ -61,6 +34,7 @@ bool sameBits(const void* device, const Elements& expected, uint64_t bytes) {
 }
 
 void checkSteps(const std::string& name, int ranks, uint64_t n, double density, int faithful, int steps) {
+  const Devices on = devices();
   CAPTURE(name, ranks, n, density, faithful);
   const Results allGood(static_cast<size_t>(ranks), sparsecollSuccess);
   const uint64_t bytes = n * sizeof(float);
@@ -68,10 +42,9 @@ void checkSteps(const std::string& name, int ranks, uint64_t n, double density, 
   params.faithful = faithful;
   Group host(ranks, n, sparsecollFloat32, params);
   if (host.created()[0] == sparsecollUnsupported) return;
-  Group device(ranks, n, sparsecollFloat32, params, nullptr, nullptr, kDevice);
+  Group device(ranks, n, sparsecollFloat32, params, nullptr, nullptr, on);
   REQUIRE(device.created() == allGood);
-  std::vector<std::unique_ptr<DeviceRank>> own;
-  for (int rank = 0; rank < ranks; ++rank) own.push_back(std::make_unique<DeviceRank>(bytes));
+  const auto own = deviceRanks(ranks, bytes, on);
   for (int step = 0; step < steps; ++step) {
     CAPTURE(step);
     host.fillRandom(static_cast<uint64_t>(step));
@@ -101,23 +74,24 @@ void checkSteps(const std::string& name, int ranks, uint64_t n, double density, 
 // `captured` steps in one graph a rank, with vectors of their own, replayed with new gradients; a step that is run
 // comes in between.
 void checkReplays(const std::string& name, int ranks, uint64_t n, double density, int captured, int replays) {
+  const Devices on = devices();
   CAPTURE(name, ranks, n, density, captured);
   const Results allGood(static_cast<size_t>(ranks), sparsecollSuccess);
   const uint64_t bytes = n * sizeof(float);
   const sparsecollParams_t params = preset(name.c_str(), density);
   Group host(ranks, n, sparsecollFloat32, params);
-  Group device(ranks, n, sparsecollFloat32, params, nullptr, nullptr, kDevice);
+  Group device(ranks, n, sparsecollFloat32, params, nullptr, nullptr, on);
   REQUIRE(device.created() == allGood);
-  const RankStreams streams(ranks);
+  const RankStreams streams(ranks, on);
   RankGraphs graphs(ranks);
-  std::vector<std::vector<std::unique_ptr<DeviceRank>>> own(static_cast<size_t>(captured));
-  for (auto& step : own)
-    for (int rank = 0; rank < ranks; ++rank) step.push_back(std::make_unique<DeviceRank>(bytes));
+  std::vector<std::vector<std::unique_ptr<DeviceRank>>> own;
+  for (int step = 0; step < captured; ++step) own.push_back(deviceRanks(ranks, bytes, on));
   const auto enqueue = [&](int rank, size_t step) {
     DeviceRank& mine = *own[step][static_cast<size_t>(rank)];
     return sparsecollReducerRun(device.reducer(rank), mine.gradient.data(), mine.out.data(), streams[rank]);
   };
   REQUIRE(onEach(device.ranks(), [&](int rank, sparsecollComm_t) {
+            const CurrentDevice current(on.of(rank));
             return captureGraph(streams[rank], &graphs[rank], [&] {
               sparsecollResult_t result = sparsecollSuccess;
               for (size_t s = 0; s < own.size() && result == sparsecollSuccess; ++s) result = enqueue(rank, s);
@@ -142,6 +116,7 @@ void checkReplays(const std::string& name, int ranks, uint64_t n, double density
     CAPTURE(replay);
     advance(own.size());
     REQUIRE(onEach(device.ranks(), [&](int rank, sparsecollComm_t comm) {
+              const CurrentDevice current(on.of(rank));
               if (cudaGraphLaunch(graphs[rank], streams[rank]) != cudaSuccess) return sparsecollCudaError;
               return sparsecollCommWait(comm, streams[rank], 60000);
             }) == allGood);
@@ -160,7 +135,6 @@ void checkReplays(const std::string& name, int ranks, uint64_t n, double density
 }  // namespace
 
 TEST_CASE("every preset, default and as published, on up to eight ranks") {
-  needDevice();
   for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) {
     const std::string name = sparsecollPresetName(i);
     if (name == "dense") continue;
@@ -174,19 +148,14 @@ TEST_CASE("every preset, default and as published, on up to eight ranks") {
 }
 
 TEST_CASE("long vectors") {
-  needDevice();
   for (const char* const name : {"topka", "micro", "deft", "spardl", "sidco-e"})
     checkSteps(name, 2, 25000003, 0.001, 0, 3);
 }
 
 #ifdef SPARSECOLL_TEST_PAIRS
-TEST_CASE("dense sums through host memory") {
-  needDevice();
-  checkSteps("dense", 3, 5000011, 0, 0, 3);
-}
+TEST_CASE("dense sums through host memory") { checkSteps("dense", 3, 5000011, 0, 0, 3); }
 #else
 TEST_CASE("captured steps of every preset") {
-  needDevice();
   for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) {
     const std::string name = sparsecollPresetName(i);
     if (name == "dense") continue;
@@ -198,7 +167,6 @@ TEST_CASE("captured steps of every preset") {
 }
 
 TEST_CASE("a thousand replays of three steps") {
-  needDevice();
   checkReplays("topka", 4, 20011, 0.01, 3, shorter() ? 3 : 1000);
   checkReplays("micro", 3, 20011, 0.01, 1, shorter() ? 3 : 300);
 }
