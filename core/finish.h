@@ -28,15 +28,6 @@ FinishFactors<A> factorsOf(const Finish& finish) {
   return factors;
 }
 
-SC_HD inline float quietNaN(float) { return std::bit_cast<float>(0x7fc00000u); }
-SC_HD inline double quietNaN(double) { return std::bit_cast<double>(uint64_t{0x7ff8000000000000u}); }
-
-// Machines differ in the NaN that an operation leaves.
-template <class A>
-SC_HD inline A canonical(A x) {
-  return x == x ? x : quietNaN(A{});
-}
-
 template <class A>
 SC_HD inline A finishOne(const FinishFactors<A>& factors, A x) {
   return canonical((factors.divide ? x / factors.factor : x * factors.factor) * factors.scale);

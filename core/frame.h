@@ -22,6 +22,7 @@
 #include "core/checked.h"
 #include "core/control.h"
 #include "core/crc32c.h"
+#include "core/numeric.h"
 #include "core/portable.h"
 #include "core/status.h"
 
@@ -68,7 +69,7 @@ struct FrameLayout {
 
 SC_BOTH inline uint32_t packThreshold(double x, bool isDouble) {
   return isDouble ? static_cast<uint32_t>(std::bit_cast<uint64_t>(x) >> 32)
-                  : std::bit_cast<uint32_t>(static_cast<float>(x));
+                  : std::bit_cast<uint32_t>(canonical(static_cast<float>(x)));
 }
 SC_BOTH inline double unpackThreshold(uint32_t bits, bool isDouble) {
   return isDouble ? std::bit_cast<double>(uint64_t{bits} << 32) : static_cast<double>(std::bit_cast<float>(bits));

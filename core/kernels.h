@@ -370,6 +370,8 @@ class Kernels {
   // The first thing that kernels found wrong since the last call, once all of the stream's work is done. Errors
   // besides: Timeout, CudaError.
   virtual Status findings(Stream stream, const Deadline& deadline) = 0;
+  // Why something could not be enqueued since the last look, if anything.
+  virtual Status enqueued() { return {}; }
   virtual void fillZero(void* data, uint64_t bytes, Stream stream) = 0;
   virtual void copy(void* to, const void* from, uint64_t bytes, Stream stream) = 0;
 

@@ -36,6 +36,15 @@ constexpr sparsecollDataType_t accumulateTypeOf(sparsecollDataType_t type) {
   return type == sparsecollFloat64 ? sparsecollFloat64 : sparsecollFloat32;
 }
 
+SC_HD inline float quietNaN(float) { return std::bit_cast<float>(0x7fc00000u); }
+SC_HD inline double quietNaN(double) { return std::bit_cast<double>(uint64_t{0x7ff8000000000000u}); }
+
+// Machines differ in the NaN that an operation leaves.
+template <class A>
+SC_HD inline A canonical(A x) {
+  return x == x ? x : quietNaN(A{});
+}
+
 SC_HD inline float toFloat(Bfloat x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
 
 SC_HD inline float toFloat(Half x) {

@@ -91,7 +91,8 @@ __device__ inline void addFour(T* out, uint64_t i, uint64_t end, bool aligned, c
   const Four<T> before = loadFour(out, i, end, aligned);
   Four<A> sum;
 #pragma unroll
-  for (uint32_t q = 0; q < kLanesWide; ++q) sum.at[q] = static_cast<A>(Element<T>::load(before.at[q])) + finished.at[q];
+  for (uint32_t q = 0; q < kLanesWide; ++q)
+    sum.at[q] = canonical(static_cast<A>(Element<T>::load(before.at[q])) + finished.at[q]);
   storeFour(out, i, end, aligned, stored<A, T>(sum));
 }
 

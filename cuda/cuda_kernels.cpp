@@ -108,6 +108,7 @@ class CudaKernels final : public Kernels {
     return statusOf(findings[1]);
   }
 
+  Status enqueued() override { return device_.takeFailure(); }
   void fillZero(void* data, uint64_t bytes, Stream stream) override {
     device_.note("fillZero", bytes, cudaMemsetAsync(data, 0, bytes, static_cast<cudaStream_t>(stream.handle)));
   }

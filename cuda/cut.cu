@@ -156,7 +156,8 @@ __global__ void __launch_bounds__(kPlanThreads) planCut(CutView<A> view, uint32_
     const uint64_t length = window.end - window.begin;
     cut.many = length > kOneBlockMost ? 1 : 0;
     if (cut.many != 0) view.space.big[atomicAdd(&view.space.turn->bigCount, 1u)] = w;
-    if (cut.many != 0 ? !view.mayHaveLarge() : !view.mayHaveSmall())
+    const bool climbs = window.exact == 0 && window.least > window.key;
+    if ((cut.many != 0 ? !view.mayHaveLarge() : !view.mayHaveSmall()) || (climbs && !view.facts.rungs))
       report(finding, sparsecollInternalError, -1, Found::kWindow, w, length);
   }
   if (counts.candidates != 0) atomicAddWide(&control.candidates, counts.candidates);

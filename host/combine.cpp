@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "core/numeric.h"
 #include "host/contributors.h"
 #include "host/store.h"
 #include "host/tiles.h"
@@ -111,7 +112,7 @@ class Combiner {
     A sum[kLineElements];
     finishTile(isa_, factors_, tile_ + at, finished_, count);
     loadElements(out_ + low + at, sum, count, isa_);
-    for (uint64_t i = 0; i < count; ++i) sum[i] += finished_[i];
+    for (uint64_t i = 0; i < count; ++i) sum[i] = canonical(sum[i] + finished_[i]);
     storeElements(sum, out_ + low + at, count, isa_);
   }
 

@@ -203,6 +203,12 @@ Status Reducer::keepsSchedule() const {
   return fail(sparsecollInvalidUsage, "steps were captured, so the density schedule cannot begin anew");
 }
 
+// A graph that is captured now keeps the residual's address.
+Status Reducer::checkResidualStays(Stream stream) const {
+  if (!spec_.transactional || captured_ || !comm_->kernels().captures(stream)) return {};
+  return fail(sparsecollInvalidUsage, "the residual of a transactional reducer moves until a step of it was captured");
+}
+
 Status Reducer::notCaptured(Stream stream) const {
   if (!comm_->kernels().captures(stream)) return {};
   return fail(sparsecollInvalidUsage, "the stream is captured, and this call cannot be");
@@ -215,10 +221,12 @@ int Reducer::bufferAfter(const Operation& operation) const {
   return turns ? 1 - current_ : current_;
 }
 
-void Reducer::keepBefore(Stream stream) {
+Status Reducer::keepBefore(Stream stream) {
   comm_->kernels().copy(accBuffer(1 - current_), accBuffer(current_), accBytes(), stream);
   shape_.copy(1 - current_, current_, stream);
+  SC_TRY(comm_->kernels().enqueued());
   copied_ = true;
+  return {};
 }
 
 // The step has failed before it came to decide anything.
@@ -232,7 +240,7 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   SC_TRY(checkCapture(operation.sequenceAt != nullptr));
   const int next = bufferAfter(operation);
   void* const acc = accBuffer(next);
-  if (spec_.transactional && next == current_) keepBefore(stream);
+  if (spec_.transactional && next == current_) SC_TRY(keepBefore(stream));
   SelectionInput input;
   input.gradient = gradient;
   input.gradientType = spec_.type;
@@ -310,6 +318,7 @@ Status Reducer::commit(const Operation& operation, const Delivered& delivered, S
   const bool undoes = fails || spec_.transactional;
   Status concluded = kernels.conclude({control, operation.identity(), undoes, fails}, stream);
   if (!spec_.keepsResidual()) return concluded;
+  if (!concluded.ok() && concluded.result() != sparsecollNonFinite) return concluded;  // nothing was decided
   const int next = bufferAfter(operation);
   void* const acc = accBuffer(next);
   leaveResidual(next, delivered, stream);
@@ -319,6 +328,7 @@ Status Reducer::commit(const Operation& operation, const Delivered& delivered, S
     kernels.restore(acc, accBuffer(1 - next), spec_.accumulateType, spec_.n, control, stream);
     shape_.restore(next, control, stream);
   }
+  SC_TRY(kernels.enqueued());
   current_ = next;
   copied_ = false;
   committed_ = operation.sequence;
@@ -463,6 +473,7 @@ Status Reducer::giveBack(const void* out, Stream stream) {
   if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
   if (spec_.countsContributors()) return unsupported("giving back what was averaged over contributors");
   SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
+  SC_TRY(checkResidualStays(stream));
   if (!outLeftResidual_ && !captured_) return {};  // of replayed steps only the caller knows
   outLeftResidual_ = false;
   const double share = spec_.params.op == sparsecollAvg ? 1.0 : 1.0 / comm_->ranks();
@@ -490,6 +501,7 @@ Status Reducer::flush(void* dense, Stream stream) {
   if (dense == nullptr) return invalid("dense is NULL");
   SC_TRY(checkPointer("dense", dense, elementBytes(spec_.type)));
   if (!spec_.keepsResidual()) return {};
+  SC_TRY(checkResidualStays(stream));
   comm_->kernels().flush(residual(), spec_.accumulateType, dense, spec_.type, spec_.n, stream);
   return {};
 }

@@ -114,6 +114,7 @@ class Reducer {
   Status prepareOut(void* out, Stream stream);
   Status checkCapture(bool captured) const;
   Status notCaptured(Stream stream) const;
+  Status checkResidualStays(Stream stream) const;
   Status keepsSchedule() const;
   void prepare(Operation& operation, Stream stream);
   void addReplays(sparsecollStats_t& stats) const;
@@ -127,7 +128,7 @@ class Reducer {
   uint64_t sparseNeed() const;
   void* accBuffer(int which) const;
   int bufferAfter(const Operation& operation) const;
-  void keepBefore(Stream stream);
+  Status keepBefore(Stream stream);
   void putBack(Stream stream);
   uint64_t accBytes() const { return spec_.n * elementBytes(spec_.accumulateType); }
   std::array<void*, 2> stateVectors();  // what Export saves whole; nullptr where there is none

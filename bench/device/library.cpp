@@ -44,7 +44,8 @@ DeviceList::DeviceList(const std::vector<uint32_t>& indices, float value) : Devi
   count_.load(&count, 1);
 }
 
-OneWindow::OneWindow(uint64_t n, uint32_t key, uint64_t room) : control_(1), window_(1), indices_(room), values_(room) {
+OneWindow::OneWindow(uint64_t n, uint32_t key, uint64_t room)
+    : control_(1), window_(1), facts_{n, n, true, false}, indices_(room), values_(room) {
   sparsecoll::Window window{};
   window.end = n;
   window.key = key;
@@ -63,6 +64,7 @@ sparsecoll::PassArgs OneWindow::passOver(uint64_t n) const {
   sparsecoll::PassArgs args;
   args.n = n;
   args.control = control_.get();
+  args.facts = facts_;
   args.candidateIndices = indices_.get();
   args.candidateValues = values_.get();
   return args;

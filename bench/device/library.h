@@ -60,11 +60,13 @@ class OneWindow {
   // room: entries that there is space for.
   OneWindow(uint64_t n, uint32_t key, uint64_t room);
   sparsecoll::PassArgs passOver(uint64_t n) const;
+  const sparsecoll::WindowFacts& facts() const { return facts_; }
   uint64_t found() const { return onHost(window_.get()).found; }
 
  private:
   DeviceArray<sparsecoll::Control> control_;
   DeviceArray<sparsecoll::Window> window_;
+  sparsecoll::WindowFacts facts_;
   DeviceArray<uint32_t> indices_;
   DeviceArray<float> values_;
 };

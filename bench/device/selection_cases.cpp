@@ -74,6 +74,7 @@ Outcome thresholdSelect(const Vectors& vectors, double density) {
     cut.candidateIndices = pass.candidateIndices;
     cut.candidateValues = pass.candidateValues;
     cut.target = selected.target();
+    cut.facts = window.facts();
     operation.steps.push_back([&device, pass, cut] {
       device.kernels().pass(pass, device.stream());
       device.kernels().cut(cut, device.stream());

@@ -3,9 +3,10 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <memory_resource>
 #include <new>
 
@@ -13,10 +14,15 @@ namespace sparsecoll::test {
 
 namespace {
 
+constexpr size_t kLargestPooled = size_t{4} << 20;  // larger ones are used once
+
 // Pieces of one pinned allocation; throws where it has come to its end.
 struct Region {
   Region(std::byte* memory, size_t bytes)
-      : begin(memory), end(memory + bytes), whole(memory, bytes, std::pmr::null_memory_resource()), pool(&whole) {}
+      : begin(memory),
+        end(memory + bytes),
+        whole(memory, bytes, std::pmr::null_memory_resource()),
+        pool({0, kLargestPooled}, &whole) {}
   std::byte* begin;
   std::byte* end;
   std::pmr::monotonic_buffer_resource whole;
@@ -26,11 +32,23 @@ struct Region {
 // Never destroyed: what is allocated here may outlive everything.
 Region* region = nullptr;
 
-// Before each piece, so that it can be given back without its size.
+// Before each piece: what was taken for it. The pool's own alignment is no more than the usual one.
 struct Head {
-  size_t bytes;      // with what lies before the piece
-  size_t alignment;  // which is also the distance from the pool's memory to the piece
+  void* taken;
+  size_t bytes;       // taken
+  size_t pieceBytes;  // of them asked for
 };
+
+// Behind each piece. To a checker of memory all pieces are one allocation, so what is written past them shows here.
+constexpr size_t kMarks = 64;
+constexpr int kMark = 0x5c;
+
+void checkMarks(const std::byte* piece, size_t bytes) {
+  const std::byte* const marks = piece + bytes;
+  if (std::all_of(marks, marks + kMarks, [](std::byte mark) { return mark == std::byte{kMark}; })) return;
+  std::fprintf(stderr, "something was written behind a piece of %zu bytes\n", bytes);
+  std::abort();
+}
 
 }  // namespace
 
@@ -52,21 +70,25 @@ const char* startReachableMemory(size_t bytes) {
 }
 
 void* takeReachable(size_t bytes, size_t alignment) {
-  alignment = std::max({alignment, sizeof(Head), alignof(std::max_align_t)});
-  const Head head{bytes + alignment, alignment};
+  Head head{nullptr, sizeof head + alignment + bytes + kMarks, bytes};
   try {
-    auto* const piece = static_cast<std::byte*>(region->pool.allocate(head.bytes, alignment)) + alignment;
-    std::memcpy(piece - sizeof head, &head, sizeof head);
-    return piece;
+    head.taken = region->pool.allocate(head.bytes, alignof(std::max_align_t));
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
+  void* at = static_cast<std::byte*>(head.taken) + sizeof head;
+  size_t room = head.bytes - sizeof head;
+  auto* const piece = static_cast<std::byte*>(std::align(alignment, bytes + kMarks, at, room));
+  std::memcpy(piece - sizeof head, &head, sizeof head);
+  std::memset(piece + bytes, kMark, kMarks);
+  return piece;
 }
 
 void giveBackReachable(void* memory) {
   Head head;
   std::memcpy(&head, static_cast<std::byte*>(memory) - sizeof head, sizeof head);
-  region->pool.deallocate(static_cast<std::byte*>(memory) - head.alignment, head.bytes, head.alignment);
+  checkMarks(static_cast<std::byte*>(memory), head.pieceBytes);
+  region->pool.deallocate(head.taken, head.bytes, alignof(std::max_align_t));
 }
 
 bool isReachable(const void* memory) {

@@ -95,10 +95,14 @@ class PassCase {
       control.iteration = 5;
       control.isDouble = sizeof(A) == 8 ? 1 : 0;
     }
+    uint64_t keptKey(size_t w) const {
+      const uint64_t infinity = infinityKey(sizeof(A) == 8);
+      return avoidsNaN ? std::min(windows[w].keptKey, infinity + 1) : windows[w].keptKey;
+    }
     void tell(Outcome& outcome) const {
       const uint64_t facts[] = {control.nonFinite.count, control.sampled,    control.selected,   control.candidates,
                                 control.overflows,       windows[0].found,   windows[1].found,   windows[0].kept,
-                                windows[1].kept,         windows[0].keptKey, windows[1].keptKey, control.fallbacks};
+                                windows[1].kept,         keptKey(0), keptKey(1), control.fallbacks};
       outcome.copyOf(std::vector<uint64_t>(std::begin(facts), std::end(facts)));
     }
     Window windows[2] = {};

@@ -123,6 +123,7 @@ TEST_CASE("replays that are not waited for, of graphs with odd and even numbers 
 TEST_CASE("other densities, resets and checkpoints between replays") {
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   config.maxDensity = 0.1;
+  config.transactional = GENERATE(0, 1);
   Twins twins(2, 501, preset("topka", 0.02), &config);
   REQUIRE(twins.made());
   twins.makeVectors(1);

@@ -10,11 +10,11 @@ namespace {
 constexpr uint64_t kLength = 901;
 constexpr size_t kCaptured = 3;
 
-sparsecollReducerConfig_t transactional() {
+const sparsecollReducerConfig_t kTransactional = [] {
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   config.transactional = 1;
   return config;
-}
+}();
 
 sparsecollParams_t paramsOf(const char* name, double momentum) {
   sparsecollParams_t params = preset(name, 0.03);
@@ -24,7 +24,13 @@ sparsecollParams_t paramsOf(const char* name, double momentum) {
 
 class Transactions : public Twins {
  public:
-  Transactions(int ranks, const sparsecollParams_t& params) : Transactions(ranks, params, transactional()) {}
+  Transactions(int ranks, const sparsecollParams_t& params)
+      : Twins(ranks, kLength, params, &kTransactional), graphs(ranks) {
+    REQUIRE(made());
+    makeVectors(kCaptured + 1);
+    checkStep(kCaptured);  // leaves the residual in the other buffer
+    REQUIRE(capture(graphs, 0, kCaptured) == good());
+  }
 
   // The captured steps with new gradients; in one of them rank 0 meets an infinity.
   void replayWithInfinityIn(size_t poisoned) {
@@ -38,16 +44,8 @@ class Transactions : public Twins {
     REQUIRE(replay(graphs) == good());
     REQUIRE(same(0, kCaptured));
   }
-  RankGraphs graphs;
 
- private:
-  Transactions(int ranks, const sparsecollParams_t& params, const sparsecollReducerConfig_t& config)
-      : Twins(ranks, kLength, params, &config), graphs(ranks) {
-    REQUIRE(made());
-    makeVectors(kCaptured + 1);
-    checkStep(kCaptured);  // leaves the residual in the other buffer
-    REQUIRE(capture(graphs, 0, kCaptured) == good());
-  }
+  RankGraphs graphs;
 };
 
 }  // namespace
@@ -78,16 +76,76 @@ TEST_CASE("a replayed step that meets an infinity leaves residual and velocity a
       }
 }
 
-TEST_CASE("after a capture a step that fails is undone, too") {
-  for (const uint64_t launches : {2, 9}) {
-    CAPTURE(launches);
-    Transactions twins(1, paramsOf("topka", 0.9));
-    twins.checkReplay(twins.graphs, 0, kCaptured);
-    const Elements before = twins.device.residual(0);
-    twins.loadGradients(kCaptured, 7);
-    simt::failCall("cudaLaunchKernelEx", launches, cudaErrorLaunchOutOfResources);
-    CHECK(twins.step(kCaptured) == all(1, sparsecollCudaError));
-    CHECK(twins.device.residual(0) == before);
+// Whatever cannot be enqueued, until everything can.
+template <class MakeReady>
+void checkFailures(const char* call, uint64_t least, MakeReady makeReady) {
+  for (uint64_t skip = 0;; ++skip) {
+    CAPTURE(call, skip);
+    Group group(1, kLength, sparsecollFloat32, paramsOf("topka", 0.9), &kTransactional, nullptr, kDevice);
+    const RankStreams streams(1);
+    makeReady(group, streams);
+    const Elements before = group.residual(0);
+    group.fillRandom(7);
+    simt::failCall(call, skip, cudaErrorLaunchOutOfResources);
+    const sparsecollResult_t result =
+        sparsecollReducerRun(group.reducer(0), group.gradients[0].data(), group.outs[0].data(), streams[0]);
+    simt::forgetFailures();
     checkEmulation();
+    if (result == sparsecollSuccess) {
+      CHECK(skip >= least);
+      CHECK(!(group.residual(0) == before));
+      return;
+    }
+    CHECK(result == sparsecollCudaError);
+    CHECK(group.residual(0) == before);
   }
+}
+
+sparsecollResult_t stepOf(Group& group, const RankStreams& streams) {
+  group.fillRandom(3);
+  return sparsecollReducerRun(group.reducer(0), group.gradients[0].data(), group.outs[0].data(), streams[0]);
+}
+
+TEST_CASE("a step that cannot be enqueued is undone, before a capture and after it") {
+  const auto turning = [](Group& group, const RankStreams& streams) {
+    REQUIRE(stepOf(group, streams) == sparsecollSuccess);
+  };
+  const auto staying = [](Group& group, const RankStreams& streams) {
+    RankGraphs graphs(1);
+    REQUIRE(stepOf(group, streams) == sparsecollSuccess);
+    REQUIRE(captureGraph(streams[0], &graphs[0], [&] { return stepOf(group, streams); }) == sparsecollSuccess);
+    REQUIRE(cudaGraphLaunch(graphs[0], streams[0]) == cudaSuccess);
+    REQUIRE(sparsecollCommWait(group.ranks()[0], streams[0], kWaitMs) == sparsecollSuccess);
+  };
+  checkFailures("cudaLaunchKernelEx", 17, turning);
+  checkFailures("cudaLaunchKernelEx", 17, staying);
+  checkFailures("cudaMemcpyAsync", 2, staying);
+}
+
+TEST_CASE("after a capture that failed steps run, and others are captured") {
+  Group host(1, kLength, sparsecollFloat32, paramsOf("topka", 0), &kTransactional);
+  Group group(1, kLength, sparsecollFloat32, paramsOf("topka", 0), &kTransactional, nullptr, kDevice);
+  const RankStreams streams(1);
+  RankGraphs graphs(1);
+  const auto check = [&](sparsecollResult_t stepped) {
+    REQUIRE(stepped == sparsecollSuccess);
+    host.fillRandom(3);
+    REQUIRE(host.step() == all(1, sparsecollSuccess));
+    CHECK(group.outs[0] == host.outs[0]);
+    CHECK(group.residual(0) == host.residual(0));
+  };
+  check(stepOf(group, streams));
+  REQUIRE(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  CHECK(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), streams[0]) == sparsecollInvalidUsage);
+  CHECK(sparsecollReducerFlush(group.reducer(0), group.outs[0].data(), streams[0]) == sparsecollInvalidUsage);
+  CHECK(sparsecollReducerRun(group.reducer(0), group.gradients[0].data(), nullptr, streams[0]) != sparsecollSuccess);
+  cudaGraph_t nothing = nullptr;
+  REQUIRE(cudaStreamEndCapture(streams[0], &nothing) == cudaSuccess);
+  CHECK(cudaGraphDestroy(nothing) == cudaSuccess);
+  check(stepOf(group, streams));
+  REQUIRE(captureGraph(streams[0], &graphs[0], [&] { return stepOf(group, streams); }) == sparsecollSuccess);
+  REQUIRE(cudaGraphLaunch(graphs[0], streams[0]) == cudaSuccess);
+  check(sparsecollCommWait(group.ranks()[0], streams[0], kWaitMs));
+  check(stepOf(group, streams));
+  checkEmulation();
 }
