@@ -128,6 +128,7 @@ class Reducer {
   uint64_t sparseNeed() const;
   void* accBuffer(int which) const;
   int bufferAfter(const Operation& operation) const;
+  void copyResidual(int to, int from, Stream stream);
   Status keepBefore(Stream stream);
   void putBack(Stream stream);
   uint64_t accBytes() const { return spec_.n * elementBytes(spec_.accumulateType); }

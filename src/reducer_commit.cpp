@@ -1,4 +1,5 @@
-// What a step leaves behind: where the residual lies, what leaves it, and what is put back where a step came to nothing.
+// What a step leaves behind: where the residual lies, what leaves it, and what is put back where a step came to
+// nothing.
 #include "src/reducer.h"
 
 namespace sparsecoll {
@@ -10,9 +11,13 @@ int Reducer::bufferAfter(const Operation& operation) const {
   return turns ? 1 - current_ : current_;
 }
 
+void Reducer::copyResidual(int to, int from, Stream stream) {
+  comm_->kernels().copy(accBuffer(to), accBuffer(from), accBytes(), stream);
+  shape_.copy(to, from, stream);
+}
+
 Status Reducer::keepBefore(Stream stream) {
-  comm_->kernels().copy(accBuffer(1 - current_), accBuffer(current_), accBytes(), stream);
-  shape_.copy(1 - current_, current_, stream);
+  copyResidual(1 - current_, current_, stream);
   SC_TRY(comm_->kernels().enqueued());
   copied_ = true;
   return {};
@@ -20,8 +25,7 @@ Status Reducer::keepBefore(Stream stream) {
 
 // Undoes what of a step could be enqueued.
 void Reducer::putBack(Stream stream) {
-  comm_->kernels().copy(accBuffer(current_), accBuffer(1 - current_), accBytes(), stream);
-  shape_.copy(current_, 1 - current_, stream);
+  copyResidual(current_, 1 - current_, stream);
   copied_ = false;
 }
 

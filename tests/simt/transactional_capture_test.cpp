@@ -85,6 +85,11 @@ TEST_CASE("a replayed step that meets an infinity leaves residual and velocity a
       }
 }
 
+sparsecollResult_t stepOf(Group& group, const RankStreams& streams, uint64_t seed = 3) {
+  group.fillRandom(seed);
+  return sparsecollReducerRun(group.reducer(0), group.gradients[0].data(), group.outs[0].data(), streams[0]);
+}
+
 // Whatever cannot be enqueued, until everything can.
 template <class MakeReady>
 void checkFailures(const char* call, uint64_t least, MakeReady makeReady) {
@@ -94,10 +99,8 @@ void checkFailures(const char* call, uint64_t least, MakeReady makeReady) {
     const RankStreams streams(1);
     makeReady(group, streams);
     const Elements before = group.residual(0);
-    group.fillRandom(7);
     simt::failCall(call, skip, cudaErrorLaunchOutOfResources);
-    const sparsecollResult_t result =
-        sparsecollReducerRun(group.reducer(0), group.gradients[0].data(), group.outs[0].data(), streams[0]);
+    const sparsecollResult_t result = stepOf(group, streams, 7);
     simt::forgetFailures();
     checkEmulation();
     if (result == sparsecollSuccess) {
@@ -108,11 +111,6 @@ void checkFailures(const char* call, uint64_t least, MakeReady makeReady) {
     CHECK(result == sparsecollCudaError);
     CHECK(group.residual(0) == before);
   }
-}
-
-sparsecollResult_t stepOf(Group& group, const RankStreams& streams) {
-  group.fillRandom(3);
-  return sparsecollReducerRun(group.reducer(0), group.gradients[0].data(), group.outs[0].data(), streams[0]);
 }
 
 TEST_CASE("a step that cannot be enqueued is undone, before a capture and after it") {
