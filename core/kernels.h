@@ -362,8 +362,9 @@ class Kernels {
   virtual void await(const Marker& marker, Stream stream) = 0;
   // Whether what is enqueued on the stream is captured in a graph instead of being run. Does not disturb the capture.
   virtual bool captures(Stream) const { return false; }
-  // Errors: Unsupported, where captured steps of all ranks on this one's device would keep each other from running.
-  virtual Status fitsCaptures() const { return {}; }
+  // Whether streams of so many ranks on this one's device may wait for each other; 0: of those it was made together with.
+  // Errors: Unsupported.
+  virtual Status fitsWaits(int) const { return {}; }
   // nullptr where streams cannot wait for words in memory.
   virtual Result<std::unique_ptr<Flags>> makeFlags(uint64_t) { return std::unique_ptr<Flags>(); }
   // Raises flags, which may be other ranks', behind all work before it on the stream. The first argument are flags of

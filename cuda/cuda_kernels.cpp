@@ -88,13 +88,15 @@ class CudaKernels final : public Kernels {
     return asked == cudaSuccess && status != cudaStreamCaptureStatusNone;
   }
   // A stream that waits holds up what shares its hardware queue: a rank that it waits for, or what would free it.
-  Status fitsCaptures() const override {
-    const int needed = parts_.sharers + kOwnStreams;
-    if (parts_.sharers == 1 || needed <= connections()) return {};
+  Status fitsWaits(int ranks) const override {
+    const int waiting = ranks != 0 ? ranks : parts_.sharers;
+    const int needed = waiting + kOwnStreams;
+    if (waiting == 1 || needed <= connections()) return {};
     return unsupported(
-        "capture with {} ranks on one device: CUDA_DEVICE_MAX_CONNECTIONS is {} and has to be {} or more "
-        "(at most {}) before the process first uses CUDA",
-        parts_.sharers, connections(), needed, kMostConnections);
+        "{} ranks that wait for each other on device {}: CUDA_DEVICE_MAX_CONNECTIONS is {} and has to be {} or more "
+        "(at "
+        "most {}), from before the process first uses CUDA",
+        waiting, device_.ordinal(), connections(), needed, kMostConnections);
   }
   Result<std::unique_ptr<Flags>> makeFlags(uint64_t count) override {
     SC_TRY(Buffer memory, allocate(flagBytes(count), nullptr));

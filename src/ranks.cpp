@@ -36,7 +36,7 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
   Transport& engine = *transport;
   if (onDevice) {
     SC_TRY(auto memory, staged::pinnedMemory(device));
-    const staged::Place over{kernels, host::makeHostKernels(host::bestIsa(), std::move(memory)), place.budget};
+    const staged::Place over{kernels, host::makeHostKernels(host::bestIsa(), std::move(memory)), place.budget, device};
     SC_TRY(transport, staged::makeTransport(over, std::move(transport)));
   } else {
     kernels = place.kernels;

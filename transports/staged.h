@@ -20,6 +20,7 @@ struct Place {
   std::shared_ptr<Kernels> kernels;      // of the device
   std::shared_ptr<Kernels> pinned;       // the host's, whose memory is pinned
   std::shared_ptr<MemoryBudget> budget;  // of its windows
+  int device = 0;
 };
 
 // engine: does not share memory. Errors: Unsupported (a driver without stream memory

@@ -105,7 +105,7 @@ class ThreadsTransport final : public Transport {
     captured_ = onStream && kernels_->captures(operation.stream);
     if (captured_ && group_->flagsOf(rank_) == nullptr)
       return unsupported("capture where streams cannot wait for values in memory");
-    if (captured_) SC_TRY(kernels_->fitsCaptures());
+    if (captured_) SC_TRY(kernels_->fitsWaits(0));
     const Mode mode = captured_ ? Mode::kCaptured : onStream || !ordersStreams() ? Mode::kRun : Mode::kOnHost;
     SC_TRY(flagged_, group_->begin(rank_, operation, mode));
     if (flagged_) awaitEnds(operation);

@@ -26,7 +26,7 @@ class Device {
                                                 const sparsecoll::SelectionRequest& request) const;
 
  private:
-  std::unique_ptr<sparsecoll::Kernels> kernels_;
+  std::shared_ptr<sparsecoll::Kernels> kernels_;
   CudaStream stream_;
   std::unique_ptr<sparsecoll::Workspace> workspace_;
 };

@@ -136,9 +136,9 @@ class TwoBackEnds {
     workspace_ = std::move(*workspace);
   }
 
-  std::unique_ptr<Kernels> host_;
+  std::shared_ptr<Kernels> host_;
   WorkspaceNeed need_;
-  std::unique_ptr<Kernels> device_;
+  std::shared_ptr<Kernels> device_;
   std::unique_ptr<Workspace> workspace_;
   uint64_t seed_ = 0;
 };

@@ -23,6 +23,9 @@ namespace fake {
 
 namespace {
 
+// Ranks of NCCL have a device each. Here they share one, which has a queue for every stream instead.
+const bool kQueuesForAll = (simt::needConnections(32), true);
+
 constexpr int kUsualVersion = versionOf(2, 28, 9);
 using Bytes = std::vector<std::byte>;
 

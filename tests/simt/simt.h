@@ -62,6 +62,10 @@ void setConnections(int count);
 inline void needConnections(int least) {
   if (connections() < least) setConnections(least);
 }
+// Has as many as ranks need whose streams on one device wait for each other.
+struct QueuesFor {
+  explicit QueuesFor(int ranks) { needConnections(ranks + 2); }
+};
 // What devices can: pools of memory, and to reach each other's. Both at first.
 void setPools(bool supported);
 void setPeerAccess(bool possible);

@@ -17,7 +17,7 @@ class Twins {
  public:
   Twins(int ranks, uint64_t n, const sparsecollParams_t& params, const sparsecollReducerConfig_t* config = nullptr,
         const sparsecollConfig_t* ofComms = nullptr, const Devices& devices = kDevice)
-      : connections_(ranks),
+      : queues(ranks),
         host(ranks, n, sparsecollFloat32, params, config, ofComms),
         device(ranks, n, sparsecollFloat32, params, config, ofComms, devices),
         streams(ranks, devices),
@@ -92,13 +92,7 @@ class Twins {
     REQUIRE(same(vectors, 1));
   }
 
- private:
-  // Captured steps want a hardware queue for each rank, and for the library's own streams.
-  struct Connections {
-    explicit Connections(int ranks) { simt::needConnections(ranks + 2); }
-  } connections_;
-
- public:
+  simt::QueuesFor queues;
   Group host, device;
   RankStreams streams;
   std::vector<std::vector<Elements>> gradients, outs, expected;  // by step and rank

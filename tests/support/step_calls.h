@@ -24,10 +24,21 @@ inline std::string_view plainName(std::string_view call) {
 
 // Whether a step may make this call of the runtime.
 inline bool isCallOfStep(std::string_view call) {
-  constexpr std::string_view kCalls[] = {
-      "cudaLaunchKernelEx",   "cudaLaunchKernelExC",   "cudaEventRecord",          "cudaEventQuery", "cudaMemsetAsync",
-      "cudaEventElapsedTime", "cudaStreamWaitEvent",   "cudaMemcpyAsync",  // on the device
-      "cudaGetLastError",     "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo", "cudaGetDevice",  "cudaSetDevice"};
+  constexpr std::string_view kCalls[] = {"cudaLaunchKernelEx",
+                                         "cudaLaunchKernelExC",
+                                         "cudaEventRecord",
+                                         "cudaEventQuery",
+                                         "cudaMemsetAsync",
+                                         "cudaEventElapsedTime",
+                                         "cudaStreamWaitEvent",
+                                         "cudaMemcpyAsync",  // on the device
+                                         "cudaGetLastError",
+                                         "cudaStreamIsCapturing",
+                                         "cudaStreamGetCaptureInfo",
+                                         "cudaGetDevice",
+                                         "cudaSetDevice",
+                                         "cudaEventRecordWithFlags",
+                                         "cudaThreadExchangeStreamCaptureMode"};
   return std::find(std::begin(kCalls), std::end(kCalls), plainName(call)) != std::end(kCalls);
 }
 
@@ -60,6 +71,7 @@ inline const char* whyNotInStep(std::string_view call) {
       {"ModuleLoad", "", "loads code"},
       {"LibraryLoad", "", "loads code"},
       {"FuncLoad", "", "loads code"},
+      {"is loaded", "", "loads code"},  // as the emulation says it
       {"Unload", "", "unloads code"},
   };
   const std::string_view name = plainName(call);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/simt/simt.h"
 #include "tests/support/group.h"
 #include "tests/support/replays.h"
 
@@ -17,7 +18,10 @@ class StreamRanks {
   using Make = std::function<sparsecollResult_t(int rank, sparsecollComm_t* comm)>;
 
   StreamRanks(int ranks, const Make& make, const Devices& devices = 0)
-      : comms_(static_cast<size_t>(ranks)), streams_(ranks, devices), made_(all(ranks, sparsecollInternalError)) {
+      : queues_(ranks),
+        comms_(static_cast<size_t>(ranks)),
+        streams_(ranks, devices),
+        made_(all(ranks, sparsecollInternalError)) {
     onThreads([&](int rank) {
       const auto r = static_cast<size_t>(rank);
       made_[r] = make(rank, &comms_[r]);
@@ -46,6 +50,7 @@ class StreamRanks {
   }
 
  private:
+  simt::QueuesFor queues_;
   std::vector<sparsecollComm_t> comms_;
   RankStreams streams_;
   Results made_;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "core/checked.h"
@@ -25,10 +27,42 @@ constexpr uint64_t kSlabBytes = 4u << 20;  // of a dense sum; two are under way
 // One frame's header and nothing else: whether a dense sum has come.
 const uint64_t kVerdictBytes = alignUp(FrameLayout{}.capacityBytes(), 64);
 
+// Ranks of this process on a device, whose streams wait for frames: in every step, captured or not.
+class Waiting {
+ public:
+  explicit Waiting(int device) : device_(device) {
+    const std::lock_guard lock(mutex());
+    ranks_ = ++counts()[device];
+  }
+  ~Waiting() {
+    const std::lock_guard lock(mutex());
+    --counts()[device_];
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  int ranks() const { return ranks_; }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex instance;
+    return instance;
+  }
+  static std::map<int, int>& counts() {
+    static std::map<int, int> instance;
+    return instance;
+  }
+  const int device_;
+  int ranks_ = 0;
+};
+
 class StagedTransport final : public Transport {
  public:
   StagedTransport(const Place& place, std::unique_ptr<Transport> engine)
-      : engine_(std::move(engine)), kernels_(place.kernels), pinned_(place.pinned), budget_(place.budget) {}
+      : engine_(std::move(engine)),
+        kernels_(place.kernels),
+        pinned_(place.pinned),
+        budget_(place.budget),
+        waiting_(place.device) {}
   ~StagedTransport() override {
     if (service_ == nullptr) return;
     service_->abandon(fail(sparsecollAborted, "the communicator was destroyed"));
@@ -39,6 +73,7 @@ class StagedTransport final : public Transport {
 
   Status prepare() {
     const uint64_t slab = ranks() > 1 ? kSlabBytes : 0;
+    SC_TRY(kernels_->fitsWaits(waiting_.ranks()));
     SC_TRY(words_, Words::make(*pinned_, budget_));
     SC_TRY(last_, kernels_->makeMarker());
     SC_TRY(scratch_, kernels_->allocate(slab + kVerdictBytes, budget_));
@@ -317,6 +352,7 @@ class StagedTransport final : public Transport {
   const std::shared_ptr<Kernels> kernels_;
   const std::shared_ptr<Kernels> pinned_;
   const std::shared_ptr<MemoryBudget> budget_;
+  const Waiting waiting_;
   std::unique_ptr<Words> words_;
   std::unique_ptr<FrameWindow> slabs_;  // of dense sums, two in turn, and the verdict
   std::shared_ptr<Service> service_;    // windows, which may outlive this, keep it
