@@ -34,6 +34,7 @@ struct Hand {
   Hand* next = nullptr;
 };
 
+std::atomic<uint64_t> gridsShared{0};
 Spin idleLock;
 Hand* idle = nullptr;
 
@@ -79,9 +80,11 @@ void giveBack(Hand* hand) {
 }  // namespace
 
 void blocksAtOnce(unsigned blocks) { wanted() = blocks > 1 ? blocks : 1; }
+uint64_t gridsAtOnce() { return gridsShared.load(std::memory_order_relaxed); }
 unsigned handsWanted() { return wanted().load(std::memory_order_relaxed); }
 
 void together(unsigned hands, void (*work)(void* what, unsigned number), void* what) {
+  if (hands > 1) gridsShared.fetch_add(1, std::memory_order_relaxed);
   Hand* others = nullptr;
   for (unsigned number = 1; number < hands; ++number) {
     Hand* const hand = takeHand();

@@ -25,6 +25,7 @@ void patience(unsigned milliseconds);
 // How many blocks of a grid run at once, on an OS thread each. Until it is set, the environment variable
 // SPARSECOLL_SIMT_BLOCKS says it; 1 if there is none.
 void blocksAtOnce(unsigned blocks);
+uint64_t gridsAtOnce();  // so far, of those with more than one block
 
 // A __syncthreads by its place in the source, or a fence.
 struct BarrierPlace {
