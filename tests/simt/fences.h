@@ -1,7 +1,8 @@
 // What fences order between the threads of blocks that run at once, told to the race checker, which knows no fences.
 // A fence orders what came before it with what comes after another fence where the value of an atomic went from the one
 // side to the other: written after the first fence, read before the second. Barriers and __syncwarp carry both on to
-// the threads that meet: one may write, or read, for the others.
+// the threads that meet: one may write, or read, for the others. That is more than C++ promises of its fences: on a
+// device all of them are in one order, which the value that was read decides for these two.
 #pragma once
 
 #include <simt_threads.h>
