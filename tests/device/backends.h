@@ -12,7 +12,7 @@ namespace sparsecoll::test {
 // A back end, and a stream of its own with a workspace.
 class BackEnd {
  public:
-  BackEnd(std::unique_ptr<Kernels> kernels, const WorkspaceNeed& need) : kernels_(std::move(kernels)) {
+  BackEnd(std::shared_ptr<Kernels> kernels, const WorkspaceNeed& need) : kernels_(std::move(kernels)) {
     auto workspace = kernels_->makeWorkspace(need, nullptr);
     REQUIRE(workspace.ok());
     workspace_ = std::move(*workspace);
@@ -22,7 +22,7 @@ class BackEnd {
   Stream stream() const { return {nullptr, workspace_.get()}; }
 
  private:
-  std::unique_ptr<Kernels> kernels_;
+  std::shared_ptr<Kernels> kernels_;
   std::unique_ptr<Workspace> workspace_;
 };
 
