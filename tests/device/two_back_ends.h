@@ -138,7 +138,7 @@ class TwoBackEnds {
 
   std::unique_ptr<Kernels> host_;
   WorkspaceNeed need_;
-  std::unique_ptr<Kernels> device_;
+  std::shared_ptr<Kernels> device_;
   std::unique_ptr<Workspace> workspace_;
   uint64_t seed_ = 0;
 };
