@@ -63,7 +63,7 @@ __device__ inline bool lastOf(uint32_t& counter, uint32_t blocks) {
   int last = 0;
   if (threadIdx.x == 0) {
     last = atomicAdd(&counter, 1u) == blocks - 1 ? 1 : 0;
-    if (last != 0) counter = 0;
+    if (last != 0) atomicExch(&counter, 0u);  // a plain write would race with the others' additions
   }
   last = __syncthreads_or(last);
   if (last != 0) __threadfence();

@@ -1,15 +1,18 @@
-// Which barriers a kernel comes to, and one of them left out. Without locks and what else orders memory: the race
-// checker is to see what is missing.
+// Which barriers and fences a kernel comes to, and one of them left out. Without locks and what else orders memory: the
+// race checker is to see what is missing.
 #include "tests/simt/engine.h"
 
 namespace simt {
 namespace {
 
 constexpr unsigned kMost = 256;
-BarrierPlace met[kMost];
-unsigned metCount = 0;
-bool watching = false;
-BarrierPlace absent = {nullptr, 0};
+struct Places {
+  BarrierPlace met[kMost];
+  unsigned count;
+  bool isWatched;
+  BarrierPlace absent;
+};
+Places barriers, fences;
 
 bool same(const BarrierPlace& a, const BarrierPlace& b) {
   if (a.line != b.line || a.file == nullptr || b.file == nullptr) return false;
@@ -18,28 +21,37 @@ bool same(const BarrierPlace& a, const BarrierPlace& b) {
   return *x == *y;
 }
 
+bool isAbsent(Places& places, const Place& place) {
+  const BarrierPlace here{place.file_name(), place.line()};
+  if (places.isWatched) {
+    unsigned known = 0;
+    while (known < places.count && !same(places.met[known], here)) ++known;
+    if (known == places.count && known < kMost) places.met[places.count++] = here;
+  }
+  return places.absent.file != nullptr && same(here, places.absent);
+}
+
+void watch(Places& places) {
+  places.count = 0;
+  places.isWatched = true;
+}
+
+std::vector<BarrierPlace> metOf(Places& places) {
+  places.isWatched = false;
+  return {places.met, places.met + places.count};
+}
+
 }  // namespace
 
-bool isLeftOut(const Place& place) {
-  if (!watching) return false;
-  const BarrierPlace here{place.file_name(), place.line()};
-  unsigned known = 0;
-  while (known < metCount && !same(met[known], here)) ++known;
-  if (known == metCount && known < kMost) met[metCount++] = here;
-  return same(here, absent);
-}
+bool isLeftOut(const Place& place) { return isAbsent(barriers, place); }
+bool isLeftOutFence(const Place& place) { return isAbsent(fences, place); }
 
-void watchBarriers() {
-  metCount = 0;
-  watching = true;
-}
-void leaveOut(const BarrierPlace& place) {
-  watchBarriers();
-  absent = place;
-}
-std::vector<BarrierPlace> barriersMet() {
-  watching = false;
-  return {met, met + metCount};
-}
+void watchBarriers() { watch(barriers); }
+std::vector<BarrierPlace> barriersMet() { return metOf(barriers); }
+void leaveOut(const BarrierPlace& place) { barriers.absent = place; }
+
+void watchFences() { watch(fences); }
+std::vector<BarrierPlace> fencesMet() { return metOf(fences); }
+void leaveOutFence(const BarrierPlace& place) { fences.absent = place; }
 
 }  // namespace simt

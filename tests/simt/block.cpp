@@ -1,9 +1,11 @@
 #include "tests/simt/block.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <numeric>
 
+#include "tests/simt/hands.h"
 #include "tests/simt/sanitizers.h"
 #include "tests/simt/state.h"
 
@@ -41,19 +43,34 @@ uint64_t Block::random() {
 }
 
 void Block::run(const Grid& grid) {
-  prepare(grid);
   const uint64_t blocks = static_cast<uint64_t>(grid.blocks.x) * grid.blocks.y * grid.blocks.z;
+  Shares shares{.grid = grid,
+                .seed = seedOfNextLaunch(),
+                .blocks = blocks,
+                .hands = static_cast<unsigned>(std::min<uint64_t>(handsWanted(), blocks))};
+  prepare(shares, 0);
+  shuffle(shares);
+  const bool isWatched = isWatched_;
+  if (isWatched) Fences::beginGrid();
+  together(shares.hands, workOn, &shares);
+  if (isWatched) Fences::endGrid();
+}
+
+void Block::shuffle(Shares& shares) {
   constexpr uint64_t longestShuffled = 1u << 22;
-  const bool shuffled = seed_ != 0 && blocks <= longestShuffled;
-  if (shuffled) {
-    order_.resize(blocks);
-    std::iota(order_.begin(), order_.end(), 0u);
-    for (uint64_t i = blocks; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
-  }
-  Work done{.kernels = 1};
-  for (uint64_t i = 0; i < blocks; ++i) {
+  if (seed_ == 0 || shares.blocks > longestShuffled) return;
+  order_.resize(shares.blocks);
+  std::iota(order_.begin(), order_.end(), 0u);
+  for (uint64_t i = shares.blocks; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
+  shares.order = order_.data();
+}
+
+void Block::work(Shares& shares, unsigned hand) {
+  if (hand != 0) prepare(shares, hand);
+  Work done{.kernels = hand == 0 ? 1u : 0u};
+  for (uint64_t i = hand; i < shares.blocks && !shares.failed; i += shares.hands) {
     ++done.blocks;
-    if (!runBlock(shuffled ? order_[i] : i)) break;
+    if (!runBlock(shares.order ? shares.order[i] : i)) shares.failed = true;
   }
   grid_ = nullptr;
   done.threads = done.blocks * count_;
@@ -61,10 +78,16 @@ void Block::run(const Grid& grid) {
   count(done);
 }
 
-void Block::prepare(const Grid& grid) {
+void Block::prepare(const Shares& shares, unsigned hand) {
+  constexpr uint64_t spread = 0xd1342543de82ef95u;
+  const Grid& grid = shares.grid;
   grid_ = &grid;
-  seed_ = randomState_ = seedOfNextLaunch();
+  seed_ = shares.seed;
+  randomState_ = seed_ + hand * spread;
   switches_ = 0;
+  hasOthers_ = shares.hands > 1;
+  isWatched_ = kRaceChecker && hasOthers_;
+  if (isWatched_) fences_.beginShare();
   const dim3 size = grid.threads;
   if (size.x != blockDim.x || size.y != blockDim.y || size.z != blockDim.z || count_ == 0) {
     count_ = size.x * size.y * size.z;
@@ -121,6 +144,7 @@ bool Block::runBlock(uint64_t number) {
     warp.waiting = 0;
   }
   fillShared();
+  if (isWatched_) fences_.beginBlock(count_);
   release(&beginTag_);
   resume(pop());
   running_ = &fibers_.base();
@@ -136,6 +160,15 @@ void Block::forgetThreads() {
     fibers_.restart(fibers_.at(i));
     idle_[idleCount_++] = &fibers_.at(i);
   }
+}
+
+void Block::fence(Scope scope) {
+  if (scope == Scope::others) {
+    fences_.fence(current_);
+    return;
+  }
+  release(&fenceTag_);
+  acquire(&fenceTag_);
 }
 
 void Block::fail(Misuse misuse, const std::string& message) {
@@ -245,6 +278,8 @@ void Block::pause(unsigned nanoseconds) {
     fail(Misuse::deadlock, "a block polled for " + std::to_string(patienceMilliseconds()) + " ms; " + whoWaits());
     abandon();
   }
+  constexpr unsigned kSeldom = 8;
+  if (hasOthers_ && seed_ != 0 && random() % kSeldom == 0) restOfMachine(0);
   if (queued_ == 0) {
     restOfMachine(nanoseconds);
     return;

@@ -2,12 +2,14 @@
 // code shares with instrumented code would be seen by the race checker.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "tests/simt/engine.h"
+#include "tests/simt/fences.h"
 #include "tests/simt/fiber.h"
 #include "tests/simt/simt.h"
 
@@ -37,6 +39,16 @@ struct Barrier {
   char tags[2];
 };
 
+// A grid that hands work on: block number i of the order is the work of hand i % hands.
+struct Shares {
+  const Grid& grid;
+  uint64_t seed;
+  uint64_t blocks;
+  unsigned hands;
+  const uint32_t* order = nullptr;  // null: as they are numbered
+  std::atomic<bool> failed{false};
+};
+
 // Lets other OS threads run.
 void restOfMachine(unsigned nanoseconds);
 bool napsAreWanted();
@@ -45,6 +57,8 @@ class Block {
  public:
   Block();
   void run(const Grid& grid);
+  // This hand's share.
+  void work(Shares& shares, unsigned hand);
   bool running() const { return grid_ != nullptr; }
   void* shared() { return shared_; }
 
@@ -59,13 +73,18 @@ class Block {
     constexpr unsigned kSeldom = 8, kNap = 50'000;
     if (seed_ != 0 && napsAreWanted() && random() % kSeldom == 0) restOfMachine(kNap);
   }
+  // Whether the race checker looks at blocks that run at once; and what it has to know then.
+  bool isWatched() const { return isWatched_; }
+  void fence(Scope scope);
+  void note(const void* address, Access access) { fences_.note(current_, address, access); }
   void fail(Misuse misuse, const std::string& message);
   // Leaves for the launch. Nothing on the stacks of the fibers is unwound, so by now it must own nothing.
   [[noreturn]] void abandon();
 
  private:
   static void body(void* block);
-  void prepare(const Grid& grid);
+  void prepare(const Shares& shares, unsigned hand);
+  void shuffle(Shares& shares);
   void prepareShared(size_t bytes);
   void fillShared();
   bool checkShared();
@@ -88,8 +107,8 @@ class Block {
   uint64_t seed_ = 0, randomState_ = 0;
   unsigned count_ = 0, live_ = 0, current_ = 0, untilSwitch_ = 0;
   unsigned head_ = 0, queued_ = 0;
-  bool failed_ = false;
-  char beginTag_ = 0, endTag_ = 0;
+  bool failed_ = false, hasOthers_ = false, isWatched_ = false;
+  char beginTag_ = 0, endTag_ = 0, fenceTag_ = 0;
   uint64_t switches_ = 0, pauses_ = 0;
   long long begun_ = 0;
   Fibers fibers_;
@@ -105,7 +124,11 @@ class Block {
   std::vector<char> memory_;
   char* shared_ = nullptr;
   std::vector<uint32_t> order_;
+  Fences fences_;
 };
+
+// Block::work on the OS thread's own block.
+void workOn(void* shares, unsigned hand);
 
 // What a collective hands to its lanes. The lane that reads from one outside of the group, or kNone.
 unsigned meetResults(Thread* lanes, uint32_t group);

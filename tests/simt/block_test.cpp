@@ -136,5 +136,67 @@ TEST_CASE("a thread that polls lets the others run") {
   });
 }
 
+// Every block waits for all others.
+__global__ void meetAll(unsigned* arrived, unsigned* to) {
+  __shared__ unsigned kept;
+  auto* const dynamic = static_cast<unsigned*>(simtDynamicShared());
+  if (threadIdx.x == 0) {
+    kept = *dynamic = blockIdx.x + 1;
+    atomicAdd(arrived, 1u);
+    while (__ldcg(arrived) % gridDim.x != 0) __nanosleep(100);
+  }
+  __syncthreads();
+  to[blockIdx.x * blockDim.x + threadIdx.x] = kept * 100 + *dynamic;
+}
+
+TEST_CASE("blocks at once wait for each other and have shared memory of their own") {
+  constexpr unsigned kBlocks = 3, kThreads = 40;
+  blocksAtOnce(kBlocks);
+  underSchedules([] {
+    const Device<unsigned> arrived(std::vector<unsigned>(1)), to(kBlocks * kThreads);
+    REQUIRE(launch(meetAll, kBlocks, kThreads, 4, arrived.operator unsigned*(), to.operator unsigned*()) ==
+            cudaSuccess);
+    for (unsigned i = 0; i < kBlocks * kThreads; ++i) REQUIRE(to[i] == (i / kThreads + 1) * 101);
+    REQUIRE(errors().empty());
+  });
+  blocksAtOnce(1);
+}
+
+__global__ void visit(unsigned* times) { atomicAdd(&times[blockIdx.x], 1u); }
+
+TEST_CASE("of more blocks than may run at once every one runs once") {
+  constexpr unsigned kBlocks = 50, kThreads = 33;
+  blocksAtOnce(4);
+  underSchedules([&] {
+    const Work before = work();
+    const Device<unsigned> times{std::vector<unsigned>(kBlocks)};
+    REQUIRE(launch(visit, kBlocks, kThreads, 0, times.operator unsigned*()) == cudaSuccess);
+    REQUIRE(times.values() == std::vector<unsigned>(kBlocks, kThreads));
+    REQUIRE(work().kernels == before.kernels + 1);
+    REQUIRE(work().blocks == before.blocks + kBlocks);
+  });
+  blocksAtOnce(1);
+}
+
+__global__ void trapOne(unsigned which, unsigned* times) {
+  if (blockIdx.x == which) __trap();
+  atomicAdd(&times[blockIdx.x], 1u);
+}
+
+TEST_CASE("what one of the blocks at once does wrong ends the grid") {
+  constexpr unsigned kBlocks = 6;
+  blocksAtOnce(2);
+  for (unsigned which = 0; which < kBlocks; ++which) {
+    const Device<unsigned> times{std::vector<unsigned>(kBlocks)};
+    launch(trapOne, kBlocks, 64, 0, which, times.operator unsigned*());
+    REQUIRE(errors().size() == 1);
+    REQUIRE(errors()[0].misuse == Misuse::trap);
+    for (unsigned i = which; i < kBlocks; i += 2) REQUIRE(times[i] == 0);  // the same OS thread's
+    clearErrors();
+    REQUIRE(launch(visit, kBlocks, 64, 0, times.operator unsigned*()) == cudaSuccess);
+  }
+  blocksAtOnce(1);
+}
+
 }  // namespace
 }  // namespace simt::test

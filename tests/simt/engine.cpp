@@ -14,6 +14,14 @@ thread_local std::unique_ptr<Block> ownBlock;
 constinit thread_local Block* block = nullptr;
 char fenceTag;
 
+Block& own() {
+  if (!ownBlock) {
+    ownBlock = std::make_unique<Block>();
+    block = ownBlock.get();
+  }
+  return *block;
+}
+
 Block& here(const char* name) {
   if (!block || !block->running()) throw std::logic_error(std::string(name) + " outside of a kernel");
   return *block;
@@ -21,13 +29,9 @@ Block& here(const char* name) {
 
 }  // namespace
 
-void runGrid(const Grid& grid) {
-  if (!ownBlock) {
-    ownBlock = std::make_unique<Block>();
-    block = ownBlock.get();
-  }
-  block->run(grid);
-}
+void runGrid(const Grid& grid) { own().run(grid); }
+
+void workOn(void* shares, unsigned hand) { own().work(*static_cast<Shares*>(shares), hand); }
 
 bool insideKernel() { return block && block->running(); }
 
@@ -51,10 +55,25 @@ void perhapsNap() {
 }
 
 // Whoever fences after reading a flag sees what was written before the fence that came before the flag.
-void fence() {
-  release(&fenceTag);
+void fence(Scope scope, Place place) {
+  if (isLeftOutFence(place)) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (insideKernel() && block->isWatched()) {
+    block->fence(scope);
+    return;
+  }
+  release(&fenceTag);
   acquire(&fenceTag);
+}
+
+void beginAtomic() {
+  if (insideKernel() && block->isWatched()) Fences::lock();
+}
+
+void endAtomic(const void* address, Access access) {
+  if (!insideKernel() || !block->isWatched()) return;
+  block->note(address, access);
+  Fences::unlock();
 }
 
 void trap(Place place) {

@@ -1,4 +1,4 @@
-// Runs a grid: blocks one after another, the threads of a block as fibers of the calling OS thread.
+// Runs a grid: blocks one after another or some at once, the threads of a block as fibers of one OS thread.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,7 +20,8 @@ struct Grid {
 void runGrid(const Grid& grid);
 // True in a kernel.
 bool insideKernel();
-// Notes a barrier that a thread comes to, where they are watched.
+// Note a barrier or fence that a thread comes to, where they are watched.
 bool isLeftOut(const Place& place);
+bool isLeftOutFence(const Place& place);
 
 }  // namespace simt

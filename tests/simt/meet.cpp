@@ -46,6 +46,7 @@ void Block::openBarrier() {
   for (unsigned i = 0; i < barrier_.waiting; ++i) push(atBarrier_[i]);
   barrier_.waiting = barrier_.truths = 0;
   ++barrier_.phase;
+  if (isWatched_) fences_.meetBlock();
 }
 
 uint64_t Block::meetWarp(Meet meet, uint32_t mask, uint64_t value, uint32_t operand, Place place) {
@@ -99,6 +100,7 @@ void Block::meetComplete(unsigned first, uint32_t group) {
   const Thread& any = lanes[__builtin_ctz(group)];
   if (any.meet == Meet::syncwarp) {
     if (any.mask == ~0u) ++warp.phase;
+    if (isWatched_) fences_.meetWarp(first, group);
   } else if (const unsigned reader = meetResults(lanes, group); reader != kNone) {
     fail(Misuse::absentLane, describe(any.meet) + " at " + describe(lanes[reader].place) + ": lane " +
                                  std::to_string(reader) + " reads from a lane that takes no part");

@@ -22,16 +22,26 @@ void naps(bool wanted);
 // How long a block may do nothing but poll.
 void patience(unsigned milliseconds);
 
-// A __syncthreads by its place in the source.
+// How many blocks of a grid run at once, on an OS thread each. Until it is set, the environment variable
+// SPARSECOLL_SIMT_BLOCKS says it; 1 if there is none.
+void blocksAtOnce(unsigned blocks);
+uint64_t gridsAtOnce();  // so far, of those with more than one block
+
+// A __syncthreads by its place in the source, or a fence.
 struct BarrierPlace {
   const char* file;
   unsigned line;
 };
-// Notes from now on which barriers kernels come to, and lets one of them be as if it were not there. Kernels are
-// launched by one OS thread alone meanwhile.
+// Notes from now on which barriers kernels come to. Kernels are launched by one OS thread alone meanwhile, and their
+// blocks run one after another.
 void watchBarriers();
-void leaveOut(const BarrierPlace& place);
 std::vector<BarrierPlace> barriersMet();  // ends the watch
+// Lets one of them be as if it were not there.
+void leaveOut(const BarrierPlace& place);
+// The same for fences.
+void watchFences();
+std::vector<BarrierPlace> fencesMet();
+void leaveOutFence(const BarrierPlace& place);
 
 // Calls of the runtime so far, by name; "cudaMemcpyAsync of host memory" counts those of them that do not stay on
 // devices.

@@ -10,13 +10,41 @@
 
 namespace simt {
 
+// Stands around an atomic: what it writes and what is known of it go together.
+class Watch {
+ public:
+#if defined(__SANITIZE_THREAD__)
+  Watch(const void* address, Access access) : address_(address), access_(access) { beginAtomic(); }
+  ~Watch() { endAtomic(address_, access_); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  void wasLoad() { access_ = Access::load; }
+
+ private:
+  const void* address_;
+  Access access_;
+#else
+  Watch(const void*, Access) {}
+  void wasLoad() {}
+#endif
+};
+
 template <class T, class F>
 T update(T* address, F next) {
+  const Watch watch(address, Access::update);
   std::atomic_ref<T> cell(*address);
   T old = cell.load(std::memory_order_relaxed);
   while (!cell.compare_exchange_weak(old, next(old), std::memory_order_relaxed)) {
   }
   return old;
+}
+
+template <class T>
+T exchange(T* address, T expected, T value) {
+  Watch watch(address, Access::update);
+  if (!std::atomic_ref<T>(*address).compare_exchange_strong(expected, value, std::memory_order_relaxed))
+    watch.wasLoad();
+  return expected;
 }
 
 template <class T>
@@ -36,6 +64,7 @@ template <class T>
 T loadThrough(const T* address) {
   perhapsSwitch();
   if constexpr (kOneAccess<T>) {
+    const Watch watch(address, Access::load);
     return std::atomic_ref<T>(*const_cast<T*>(address)).load(std::memory_order_relaxed);
   } else {
     return *address;
@@ -45,6 +74,7 @@ template <class T>
 void storeThrough(T* address, T value) {
   perhapsSwitch();
   if constexpr (kOneAccess<T>) {
+    const Watch watch(address, Access::store);
     std::atomic_ref<T>(*address).store(value, std::memory_order_relaxed);
   } else {
     *address = value;
@@ -127,8 +157,7 @@ SIMT_ATOMIC_SCOPES(atomicDec, unsigned, old == 0 || old > value ? value : old - 
 #define SIMT_CAS_OF(name, T)                                                                          \
   inline T name(T* address, T expected, T value) {                                                    \
     simt::perhapsSwitch();                                                                            \
-    std::atomic_ref<T>(*address).compare_exchange_strong(expected, value, std::memory_order_relaxed); \
-    return expected;                                                                                  \
+    return simt::exchange(address, expected, value);                                                  \
   }
 #define SIMT_CAS(T)               \
   SIMT_CAS_OF(atomicCAS, T)       \

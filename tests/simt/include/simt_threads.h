@@ -40,7 +40,13 @@ void pause(unsigned nanoseconds);
 void perhapsSwitch();
 // Before a store that other streams wait for: lets them get ahead, under a random schedule.
 void perhapsNap();
-void fence();
+// Whom a fence is for: threads of the same block, or others as well.
+enum class Scope : uint8_t { block, others };
+void fence(Scope scope, Place place);
+// Around an atomic, for the race checker, where blocks run at once.
+enum class Access : uint8_t { load, store, update };
+void beginAtomic();
+void endAtomic(const void* address, Access access);
 [[noreturn]] void trap(Place place);
 
 template <class T>
@@ -118,9 +124,11 @@ SIMT_REDUCE(__reduce_or_sync, unsigned, reduceOr)
 SIMT_REDUCE(__reduce_xor_sync, unsigned, reduceXor)
 #undef SIMT_REDUCE
 
-inline void __threadfence() { simt::fence(); }
-inline void __threadfence_block() { simt::fence(); }
-inline void __threadfence_system() { simt::fence(); }
+inline void __threadfence(simt::Place place = simt::Place::current()) { simt::fence(simt::Scope::others, place); }
+inline void __threadfence_block(simt::Place place = simt::Place::current()) { simt::fence(simt::Scope::block, place); }
+inline void __threadfence_system(simt::Place place = simt::Place::current()) {
+  simt::fence(simt::Scope::others, place);
+}
 inline void __nanosleep(unsigned nanoseconds) { simt::pause(nanoseconds); }
 [[noreturn]] inline void __trap(simt::Place place = simt::Place::current()) { simt::trap(place); }
 

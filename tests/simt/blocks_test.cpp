@@ -1,0 +1,59 @@
+// Whole steps whose grids have blocks that run at once: the host's bits. Under ThreadSanitizer blocks must do nothing
+// to each other that fences and atomics do not order.
+#include "tests/simt/at_once.h"
+#include "tests/support/group.h"
+
+namespace sparsecoll::test {
+namespace {
+
+#ifdef SPARSECOLL_TEST_SANITIZED
+constexpr uint64_t kLength = 17001;
+constexpr uint64_t kSteps = 1;
+#else
+constexpr uint64_t kLength = 40009;
+constexpr uint64_t kSteps = 2;
+#endif
+
+// Together they launch most kernels there are, of these nearly all with several blocks.
+struct Steps {
+  const char* preset;
+  double density;
+  double clipNorm;
+};
+constexpr Steps kCases[] = {
+    {"topka", 0.02, 3},  {"micro", 0.02, 0},   {"deft", 0.05, 0},    {"spardl", 0.3, 0},     {"oktopk", 0.3, 0},
+    {"exdyna", 0.05, 0}, {"redsync", 0.02, 0}, {"randomk", 0.05, 0}, {"chunk-topk", 0.1, 0}, {"sparcml-split", 0.3, 0}};
+
+void checkSteps(const Steps& steps) {
+  constexpr int kRanks = 2;
+  sparsecollParams_t params = preset(steps.preset, steps.density);
+  params.clipNorm = steps.clipNorm;
+  Group host(kRanks, kLength, sparsecollFloat32, params);
+  Group device(kRanks, kLength, sparsecollFloat32, params, nullptr, nullptr, kDevice);
+  REQUIRE(host.created() == all(kRanks, sparsecollSuccess));
+  REQUIRE(device.created() == all(kRanks, sparsecollSuccess));
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    CAPTURE(step);
+    for (Group* const group : {&host, &device}) {
+      group->fillRandom(step);
+      REQUIRE(group->step() == all(kRanks, sparsecollSuccess));
+    }
+    for (size_t rank = 0; rank < kRanks; ++rank) {
+      CAPTURE(rank);
+      CHECK(device.outs[rank] == host.outs[rank]);
+      CHECK(device.residual(static_cast<int>(rank)) == host.residual(static_cast<int>(rank)));
+    }
+  }
+}
+
+TEST_CASE("steps by blocks at once") {
+  for (const Steps& steps : kCases)
+    for (const uint64_t seed : kSeedsAtOnce) {
+      CAPTURE(steps.preset, seed);
+      const AtOnce scope(seed);
+      checkSteps(steps);
+    }
+}
+
+}  // namespace
+}  // namespace sparsecoll::test
