@@ -43,7 +43,7 @@ __global__ void scaled(float* to, const T* from, float factor, uint64_t n) {
 }
 
 // A block's threads walk a stretch of kThreads * kDeep pieces with all loads before the first use.
-__global__ void __launch_bounds__(kThreads) add(Wide* r, const Wide* g, uint64_t pieces) {
+__global__ void __launch_bounds__(kThreads) add(Wide* r, const Wide* g, float factor, uint64_t pieces) {
   const uint64_t stretch = uint64_t{kThreads} * kDeep;
   for (uint64_t begin = blockIdx.x * stretch; begin < pieces; begin += gridDim.x * stretch) {
     Wide rs[kDeep] = {};
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads) add(Wide* r, const Wide* g, uint64_t
     for (uint32_t d = 0; d < kDeep; ++d) {
       const uint64_t i = begin + d * kThreads + threadIdx.x;
       if (i >= pieces) break;
-      for (uint32_t q = 0; q < kWide; ++q) rs[d].at[q] += gs[d].at[q];
+      for (uint32_t q = 0; q < kWide; ++q) rs[d].at[q] = fmaf(factor, gs[d].at[q], rs[d].at[q]);
       r[i] = rs[d];
     }
   }
@@ -107,9 +107,9 @@ void scale(float* to, const void* from, sparsecollDataType_t type, float factor,
   });
 }
 
-void addInPlace(float* r, const float* g, uint64_t n, cudaStream_t stream) {
+void addInPlace(float* r, const float* g, uint64_t n, cudaStream_t stream, float factor) {
   launch("addInPlace", gridFor(n / kWide / kDeep), stream, add, reinterpret_cast<Wide*>(r),
-         reinterpret_cast<const Wide*>(g), n / kWide);
+         reinterpret_cast<const Wide*>(g), factor, n / kWide);
 }
 
 void readAll(const float* x, uint64_t n, uint32_t* sink, cudaStream_t stream) {

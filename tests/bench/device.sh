@@ -15,7 +15,8 @@ fail() {
   exit 1
 }
 
-"$device" --n 20000 --density 0.01 --replays 2 --sets 2 --noises 2 --json device.json > out || fail "the device's cases"
+small=(--n 20000 --density 0.01 --replays 2 --sets 2 --noises 2 --graph-bytes 1e6)
+"$device" "${small[@]}" --json device.json > out || fail "the device's cases"
 cat out
 "$device" --list > list
 "$python" - "$(wc -l < list)" <<'PYTHON' || fail "the device's JSON"
@@ -25,11 +26,13 @@ import sys
 file = json.load(open("device.json", encoding="utf-8"))
 rows = {row["operation"]: row for row in file["benchmarks"]}
 assert len(rows) == len(file["benchmarks"]) == int(sys.argv[1]), "every case once"
+assert all(row["who"] == "sparsecoll" for row in rows.values())
+assert file["context"]["graph_bytes"] == 1e6
 assert file["context"]["device"]["processors"] > 0 and file["context"]["build"]["version"]
 n, k = 20000, 200
 thresholds = ("micro", "exdyna", "sidco_e", "sage", "gaussiank", "redsync", "dgc", "oktopk")
 bytes_an_element = {"copy": 8, "inplace_add": 12, "read": 4, "fused_pass": 12, "exact_topk": 12,
-                    "threshold_select": 4, "segmented_topk": 12, "deft_select": 12.5}
+                    "threshold_select": 4, "segmented_topk": 12, "huge_segment_topk": 12, "deft_select": 12.5}
 bytes_an_element.update({f"{name}_{narrow}": 10 for name in ("fused_pass", "exact_topk") for narrow in ("bf16", "f16")})
 bytes_an_element.update({f"{name}_select": 12 for name in thresholds})
 for name, each in bytes_an_element.items():
@@ -52,6 +55,25 @@ assert rows["merge"]["bytes"] == 8 * (entries + distinct)
 assert rows["combine"]["bytes"] == 4 * n + 8 * entries
 assert rows["combine_preserved"]["bytes"] == 8 * (entries + distinct)
 assert rows["rule_deft"]["counters"]["fragments"] == 300
+PYTHON
+
+# Rows of other programs stand in the same table: of the lengths that are measured, and with the same shares.
+cat > torch.json <<'JSON'
+{"benchmarks": [
+  {"name": "torch_topk", "operation": "torch_topk", "who": "PyTorch", "n": 20000, "density": 0.01, "median_us": 5,
+   "best_us": 4, "p99_us": 6, "bytes": 240000, "wrong": 0},
+  {"name": "torch_topk", "operation": "torch_topk", "who": "PyTorch", "n": 7, "density": 0.01, "skipped": "small"}]}
+JSON
+"$device" "${small[@]}" --only exact_topk --beside torch.json --json beside.json > out || fail "rows beside"
+cat out
+grep -qE '^torch_topk/n:20000/density:0.01 +PyTorch +5\.00 ' out || fail "no row of another program"
+"$python" - <<'PYTHON' || fail "the JSON of rows beside"
+import json
+
+rows = {row["operation"]: row for row in json.load(open("beside.json", encoding="utf-8"))["benchmarks"]}
+assert set(rows) == {"copy", "inplace_add", "read", "exact_topk", "torch_topk"}, rows
+there, copy = rows["torch_topk"], rows["copy"]
+assert abs(there["gbps"] - 48) < 1e-6 and abs(there["of_copy"] * copy["gbps"] - 48) < 1e-6, there
 PYTHON
 
 "$perf" --backend cuda --ranks threads:3 -n 20011 --density 0.01 --preset topka,micro,deft,threshold,dense \
@@ -107,6 +129,8 @@ refused() {
 }
 refused 3 "no such case" "$device" --only nothing
 refused 3 "1024 to" "$device" --n 5
+refused 3 "no file of rows" "$device" --beside list
+refused 3 "no file of rows" "$device" --beside missing.json
 refused 3 "there are host, cuda" "$perf" --backend rocm
 refused 3 "on --backend cuda only" "$perf" --graph
 refused 4 "no CUDA device 7" "$perf" --backend cuda:7 -n 1000
