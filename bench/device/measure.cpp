@@ -9,8 +9,8 @@ namespace bench {
 
 namespace {
 
-// What a fast device moves while a few kernels are launched: no operation is over sooner.
-constexpr double kLeastBytes = 4e7;
+// What a fast device moves while a handful of kernels is launched: few operations are over sooner.
+constexpr double kLeastBytes = 1e8;
 // Steps in any order come in so many graphs, which are replayed in any order: one graph would bring the same order
 // again and again.
 constexpr uint64_t kLeastGraphs = 8;
