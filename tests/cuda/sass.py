@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """How many instructions the hot loops execute, read from the machine code of sm_90.
 
-usage: sass.py [--tools FOLDER]... [--show KERNEL] LIMITS OBJECTS... [-- NVCC ROOT FLAGS...]
+usage: sass.py [--tools FOLDER]... [--compiler VERSION] [--show KERNEL] LIMITS OBJECTS...
 LIMITS    lines "file kernel elements most must...": a round of that kernel's loop is for so many elements of a thread
           and may take `most` instructions; must: "opcode=times", what it does (see sass_code.py for what a round is)
-OBJECTS   what the build compiled of those files; one that holds nothing for sm_90 is compiled again by NVCC
+OBJECTS   what the build compiled of those files, VERSION of nvcc
 FOLDER    where nvdisasm and cuobjdump are, if not on PATH nor where pip puts them (scripts/fetch-nvidia fetches them)
 --show    prints the rounds of a kernel, for whoever writes a line
 
 A limit is what the loop took when it was last looked at: it fails where a number has risen, and says so where it has
 fallen. It fails where a loop no longer does what it must, wide loads for one, and where any kernel of the objects
-touches local memory. Exit status 77 where there are no tools, or another compiler than that of the limits.
+touches local memory. Exit status 77 where there are no tools, another compiler than that of the limits, or no code for
+sm_90.
 """
 import argparse
 import glob
@@ -60,31 +61,18 @@ def plain_name(name):
     return re.sub(r"\w+::", "", name).replace(", ", ",").strip()
 
 
-class Disassembler:
-    def __init__(self, nvdisasm, cuobjdump, compiler):
-        self.nvdisasm = nvdisasm
-        self.cuobjdump = cuobjdump
-        self.compiler = compiler  # nvcc, where sources begin, flags
-
-    def kernels_of(self, path, name):
-        """The kernels of an object by their plain names, whose source is called `name`."""
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([self.cuobjdump, "-xelf", "all", os.path.abspath(path)], cwd=folder, check=False,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            images = glob.glob(os.path.join(folder, f"*.{ARCHITECTURE}.cubin"))
-            if not images:
-                images = [self._compile(name, folder)]
-            text = subprocess.run([self.nvdisasm, "-c", "-ndf", images[0]], check=True, capture_output=True, text=True)
-        kernels = sass_code.parse(text.stdout)
-        names = subprocess.run(["c++filt"], input="\n".join(kernels), check=True, capture_output=True, text=True)
-        return dict(zip(map(plain_name, names.stdout.splitlines()), kernels.values()))
-
-    def _compile(self, name, folder):
-        image = os.path.join(folder, name + ".cubin")
-        nvcc, root, *flags = self.compiler
-        subprocess.run([nvcc, *flags, f"-arch={ARCHITECTURE}", "-cubin", "-o", image, os.path.join("cuda", name)],
-                       cwd=root, check=True)
-        return image
+def kernels_of(path, nvdisasm, cuobjdump):
+    """The kernels of an object by their plain names; None where it has nothing for the architecture."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([cuobjdump, "-xelf", "all", os.path.abspath(path)], cwd=folder, check=True,
+                       stdout=subprocess.DEVNULL)
+        images = glob.glob(os.path.join(folder, f"*.{ARCHITECTURE}.cubin"))
+        if not images:
+            return None
+        text = subprocess.run([nvdisasm, "-c", "-ndf", images[0]], check=True, capture_output=True, text=True).stdout
+    kernels = sass_code.parse(text)
+    names = subprocess.run(["c++filt"], input="\n".join(kernels), check=True, capture_output=True, text=True).stdout
+    return dict(zip(map(plain_name, names.splitlines()), kernels.values()))
 
 
 def judge(row, kernel):
@@ -124,37 +112,35 @@ def show(rows, kernels_by_file, name):
                 print("  @" if at.guarded else "   ", at.opcode, at.operands)
 
 
-def release_of(nvcc):
-    said = subprocess.run([nvcc, "--version"], check=True, capture_output=True, text=True).stdout
-    return re.search(r"release (\d+\.\d+)", said).group(1)
+def skipped(reason):
+    print(f"skipped: {reason}")
+    return SKIPPED
 
 
 def main(arguments):
-    split = arguments.index("--") if "--" in arguments else len(arguments)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tools", action="append", default=[])
+    parser.add_argument("--compiler")
     parser.add_argument("--show")
     parser.add_argument("limits")
     parser.add_argument("objects", nargs="+")
-    options = parser.parse_args(arguments[:split])
-    compiler = arguments[split + 1:]
+    options = parser.parse_args(arguments)
     tools = [find_tool(name, options.tools) for name in ("nvdisasm", "cuobjdump")]
     if None in tools:
-        print("skipped: no nvdisasm and cuobjdump here (scripts/fetch-nvidia fetches them)")
-        return SKIPPED
+        return skipped("no nvdisasm and cuobjdump here (scripts/fetch-nvidia fetches them)")
     release, rows = read_limits(options.limits)
-    disassembler = Disassembler(*tools, compiler)
     # Names of objects are those of their sources with .o behind them.
-    sources = {path: os.path.basename(path).removesuffix(".o") for path in options.objects}
-    kernels = {name: disassembler.kernels_of(path, name) for path, name in sources.items() if name.endswith(".cu")}
+    kernels = {os.path.basename(path).removesuffix(".o"): kernels_of(path, *tools) for path in options.objects}
+    if None in kernels.values():
+        return skipped(f"nothing is compiled for {ARCHITECTURE}")
     if options.show:
         show(rows, kernels, options.show)
         return 0
-    same = not compiler or release_of(compiler[0]) == release
+    same = options.compiler is None or options.compiler.startswith(release + ".")
     failed = check(rows, kernels, same)
     if not same and not failed:
-        print(f"skipped: the limits are those of nvcc {release}, this is {release_of(compiler[0])}")
-    return 1 if failed else 0 if same else SKIPPED
+        return skipped(f"the limits are those of nvcc {release}, this is {options.compiler}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
