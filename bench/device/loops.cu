@@ -82,6 +82,14 @@ __global__ void reaching(const float* x, uint64_t n, uint32_t key, unsigned long
   if (own != 0) atomicAdd(count, own);
 }
 
+__global__ void gatherAt(const float* x, const uint32_t* indices, const uint32_t* count, float* values) {
+  for (uint64_t i = firstItem(); i < *count; i += nextItem()) values[i] = x[indices[i]];
+}
+
+__global__ void clear(float* x, const uint32_t* indices, const uint32_t* count) {
+  for (uint64_t i = firstItem(); i < *count; i += nextItem()) x[indices[i]] = 0;
+}
+
 // Calls f with an element of a gradient whose residual is float.
 template <class F>
 void withGradient(sparsecollDataType_t type, const F& f) {
@@ -114,6 +122,15 @@ void addInPlace(float* r, const float* g, uint64_t n, cudaStream_t stream, float
 
 void readAll(const float* x, uint64_t n, uint32_t* sink, cudaStream_t stream) {
   launch("readAll", gridFor(n / kWide / kDeep), stream, read, reinterpret_cast<const WideBits*>(x), n / kWide, sink);
+}
+
+void gather(const float* x, const uint32_t* indices, const uint32_t* count, uint64_t most, float* values,
+            cudaStream_t stream) {
+  launch("gather", gridFor(most), stream, gatherAt, x, indices, count, values);
+}
+
+void clearAt(float* x, const uint32_t* indices, const uint32_t* count, uint64_t most, cudaStream_t stream) {
+  launch("clearAt", gridFor(most), stream, clear, x, indices, count);
 }
 
 void countReaching(const float* x, uint64_t n, uint32_t key, unsigned long long* count, cudaStream_t stream) {

@@ -21,6 +21,12 @@ void addInPlace(float* r, const float* g, uint64_t n, cudaStream_t stream, float
 // Reads 4 bytes an element; *sink changes so that nobody leaves the reading out.
 void readAll(const float* x, uint64_t n, uint32_t* sink, cudaStream_t stream);
 
+// values[i] = x[indices[i]] for i < *count, which is at most `most`
+void gather(const float* x, const uint32_t* indices, const uint32_t* count, uint64_t most, float* values,
+            cudaStream_t stream);
+// x[indices[i]] = 0
+void clearAt(float* x, const uint32_t* indices, const uint32_t* count, uint64_t most, cudaStream_t stream);
+
 // *count += entries whose |bits| are at least the key; all but zeros: 1
 void countReaching(const float* x, uint64_t n, uint32_t key, unsigned long long* count, cudaStream_t stream);
 

@@ -42,14 +42,6 @@ __global__ void split(const float* x, uint64_t n, uint32_t* keys, uint32_t* indi
   }
 }
 
-__global__ void gatherAt(const float* x, const uint32_t* indices, const uint32_t* count, float* values) {
-  for (uint64_t i = firstItem(); i < *count; i += nextItem()) values[i] = x[indices[i]];
-}
-
-__global__ void clear(float* x, const uint32_t* indices, const uint32_t* count) {
-  for (uint64_t i = firstItem(); i < *count; i += nextItem()) x[indices[i]] = 0;
-}
-
 struct Sort {
   uint32_t n, k;
   DeviceArray<uint32_t> keys, sorted, indices, order;
@@ -155,14 +147,5 @@ LargestOf cubTopK(uint32_t n, uint32_t k) {
 LargestOf cubSort(uint32_t n, uint32_t k) { return shared(std::make_shared<const Sort>(n, k)); }
 
 ReachingOf cubSelect(uint32_t n, float threshold) { return shared(std::make_shared<const Select>(n, threshold)); }
-
-void gather(const float* x, const uint32_t* indices, const uint32_t* count, uint64_t most, float* values,
-            cudaStream_t stream) {
-  launch("gather", gridFor(most), stream, gatherAt, x, indices, count, values);
-}
-
-void clearAt(float* x, const uint32_t* indices, const uint32_t* count, uint64_t most, cudaStream_t stream) {
-  launch("clearAt", gridFor(most), stream, clear, x, indices, count);
-}
 
 }  // namespace bench

@@ -20,10 +20,4 @@ bool hasCubTopK();
 using ReachingOf = std::function<void(const float* x, uint32_t* indices, uint32_t* count, cudaStream_t stream)>;
 ReachingOf cubSelect(uint32_t n, float threshold);
 
-// values[i] = x[indices[i]] for i < *count.
-void gather(const float* x, const uint32_t* indices, const uint32_t* count, uint64_t most, float* values,
-            cudaStream_t stream);
-// x[indices[i]] = 0
-void clearAt(float* x, const uint32_t* indices, const uint32_t* count, uint64_t most, cudaStream_t stream);
-
 }  // namespace bench

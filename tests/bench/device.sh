@@ -26,7 +26,8 @@ import sys
 file = json.load(open("device.json", encoding="utf-8"))
 rows = {row["operation"]: row for row in file["benchmarks"]}
 assert len(rows) == len(file["benchmarks"]) == int(sys.argv[1]), "every case once"
-assert all(row["who"] == "sparsecoll" for row in rows.values())
+rivals = {"cub_topk": 12, "cub_sort": 12, "cub_select": 4}
+assert {name for name, row in rows.items() if row["who"] != "sparsecoll"} == set(rivals)
 assert file["context"]["graph_bytes"] == 1e6
 assert file["context"]["device"]["processors"] > 0 and file["context"]["build"]["version"]
 n, k = 20000, 200
@@ -35,6 +36,7 @@ bytes_an_element = {"copy": 8, "inplace_add": 12, "read": 4, "fused_pass": 12, "
                     "threshold_select": 4, "segmented_topk": 12, "huge_segment_topk": 12, "deft_select": 12.5}
 bytes_an_element.update({f"{name}_{narrow}": 10 for name in ("fused_pass", "exact_topk") for narrow in ("bf16", "f16")})
 bytes_an_element.update({f"{name}_select": 12 for name in thresholds})
+bytes_an_element.update(rivals)
 for name, each in bytes_an_element.items():
     assert rows[name]["bytes"] == each * n, name
 for name, row in rows.items():
@@ -48,7 +50,8 @@ for name in thresholds:  # twice k is what messages of some have room for; a loo
     counters = rows[name + "_select"]["counters"]
     assert counters["k"] == k and 0.1 <= counters["selected_per_k"] <= 2 and counters["candidates_per_k"] > 0, counters
 assert 0 < rows["deft_select"]["counters"]["selected_per_k"] < 1  # one rank's share
-assert rows["threshold_select"]["counters"]["selected"] == k
+assert rows["threshold_select"]["counters"]["selected"] == rows["cub_select"]["counters"]["selected"] == k
+assert rows["cub_topk"]["counters"]["k"] == rows["cub_sort"]["counters"]["k"] == k
 entries, distinct = rows["merge"]["counters"]["entries"], rows["merge"]["counters"]["sum_entries"]
 assert 1200 < entries < 2000 and distinct < entries
 assert rows["merge"]["bytes"] == 8 * (entries + distinct)
@@ -118,6 +121,14 @@ for name in ("graph", "transactional"):
         assert all(row[field] == there[field] for field in ("preset", "sum_hash", "k")), (row, there)
         assert row["total_us"] > 0 and row["p99_us"] >= row["p50_us"] > 0 and row["union"] > 0, row
 PYTHON
+
+# Rivals that are wrong are found out.
+for rival in cub_topk cub_select; do
+  status=0
+  "$device" "${small[@]}" --n 20001 --only $rival --json wrong.json > out || status=$?
+  [ $status = 2 ] || fail "$rival is wrong and ended with $status"
+  grep -q '"wrong": [1-9]' wrong.json || fail "$rival is wrong, and its row says nothing"
+done
 
 # refused STATUS WORDS COMMAND...
 refused() {
