@@ -39,6 +39,7 @@ class Clock:
         return gaps
 
 
+NO_TORCH = 77
 PARTS = ("accumulate", "topk", "gather", "clear", "scatter")
 
 
@@ -84,7 +85,8 @@ def main():
     try:
         import torch
     except ImportError as error:
-        sys.exit(f"torch_baseline: {error}")
+        print(f"torch_baseline: {error}", file=sys.stderr)
+        sys.exit(NO_TORCH)
     if arguments.device.startswith("cuda") and not torch.cuda.is_available():
         sys.exit("torch_baseline: PyTorch sees no CUDA device")
     name = torch.cuda.get_device_name(arguments.device) if arguments.device.startswith("cuda") else arguments.device

@@ -161,10 +161,9 @@ class Worker:
             return
         log = self.records.path(item.name + ".log")
         outputs = (self.records.path(item.name + ".json"), log) if item.result == "stdout" else (log,)
-        print(f"{self.clock.seconds():.0f} s: {' '.join(words)}", flush=True)
         run = processes.Run(words, min(item.limit * self.clock.scale, left), self.clock.grace, *outputs,
-                            environment={**self.environment, **dict(item.environment)})
-        self.records.start(item.name, run.process.pid)
+                            environment={**self.environment, **dict(item.environment)},
+                            begin=lambda: self.records.start(item.name, os.getpid()))
         self.running.append((item, run))
 
     def word(self, item, word):
@@ -184,7 +183,8 @@ class Worker:
         if not wrong and item.result and not whole_json(self.records.path(item.name + ".json")):
             wrong = "its JSON is cut short"
         if item.may_skip and run.process.returncode == SKIPPED:
-            self.records.note(item.name, f"skipped: {(log.splitlines() or ['it does not say why'])[-1]}")
+            reason = (log.splitlines() or ["it does not say why"])[-1]
+            self.records.note(item.name, f"skipped: {reason.removeprefix('skipped: ')}")
         elif wrong:
             print("\n".join(log.splitlines()[-20:]))
             self.records.note(item.name, f"FAILED ({wrong}; {run.seconds():.1f} s)")

@@ -16,8 +16,6 @@ MOST_BYTES = 60 << 20
 SYSTEM = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda))\.so")
 CONFIGURE = ("-DSPARSECOLL_WITH_MPI=OFF", "-DSPARSECOLL_WITH_TORCH=OFF", "-DSPARSECOLL_BUILD_EXAMPLES=OFF",
              "-DCMAKE_BUILD_RPATH=$ORIGIN")
-# The same programs many times over: a dictionary that holds several of them keeps each kernel once.
-FILTERS = [{"id": 0x21, "preset": 6, "dict_size": 128 << 20}]
 
 
 class Failed(Exception):
@@ -50,7 +48,8 @@ def carried(folder, packages):
 
 def targets():
     """Programs that can be built and are wanted: all tests of kernels, and what the table names."""
-    known = set(re.findall(r"^(?:\.\.\. )?([\w-]+)", printed(["cmake", "--build", TREE, "--target", "help"]), re.MULTILINE))
+    help_text = printed(["cmake", "--build", TREE, "--target", "help"])
+    known = set(re.findall(r"^(?:\.\.\. )?([\w-]+)", help_text, re.MULTILINE))
     tests = {name for name in known if table.PROGRAM.match(name) and name.startswith("device_")}
     named = set(table.named_programs())
     for name in sorted(named - known):
@@ -62,7 +61,7 @@ def targets():
 
 def libraries(program):
     """What the loader takes for a program, by name."""
-    found = dict(re.findall(r"^\t(\S+)(?: => (\S+|not found))?", printed(["ldd", program]), re.MULTILINE))
+    found = dict(re.findall(r"^\t(\S+)(?: => (not found|\S+))?", printed(["ldd", program]), re.MULTILINE))
     return {name: path for name, path in found.items() if not SYSTEM.match(os.path.basename(name))}
 
 
@@ -82,7 +81,7 @@ def stage(folder, programs):
     for program in programs:
         for name, path in libraries(os.path.join(folder, program)).items():
             if os.path.dirname(os.path.abspath(path)) != os.path.abspath(folder):
-                raise Failed(f"{program} would take {name} from {path}")
+                raise Failed(f"{program} does not take {name} from beside itself: {path}")
 
 
 def commit_here():
@@ -109,7 +108,7 @@ def pack(archive, options):
     with open(os.path.join(staged, "commit.txt"), "w", encoding="utf-8") as file:
         file.write((options.commit or commit_here()) + "\n")
     os.makedirs(os.path.dirname(archive), exist_ok=True)
-    with tarfile.open(archive, "w:xz", format=tarfile.PAX_FORMAT, preset=6) as packed:
+    with tarfile.open(archive, "w:xz", preset=6) as packed:
         for file in sorted(os.listdir(staged)):
             packed.add(os.path.join(staged, file), file)
     size = os.path.getsize(archive)

@@ -10,16 +10,16 @@ MOST_OUTPUT = 1 << 28
 
 class Run:
     """A program in a process group of its own, with its output in files, that gets `limit` seconds and, after a polite
-    signal, `grace` more."""
+    signal, `grace` more. begin is called in its process, before it is the program."""
 
-    def __init__(self, words, limit, grace, stdout, stderr=None, environment=None):
+    def __init__(self, words, limit, grace, stdout, stderr=None, environment=None, begin=None):
         self.began = time.monotonic()
         self.limit, self.grace, self.outputs = limit, grace, [path for path in (stdout, stderr) if path]
         self.timed_out = self.too_much = self.given_up = False
         with open(stdout, "wb") as out, open(stderr or os.devnull, "wb") as error:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out,
                                             stderr=error if stderr else subprocess.STDOUT,
-                                            env=environment, start_new_session=True)
+                                            env=environment, start_new_session=True, preexec_fn=begin)
 
     def seconds(self):
         return time.monotonic() - self.began
