@@ -91,9 +91,9 @@ def commit_here():
         return "unknown"
 
 
-def pack(archive, options):
+def pack(options, architectures):
     os.makedirs(TREE, exist_ok=True)
-    configure = ["cmake", "--preset", "cuda", "-B", TREE, f"-DSPARSECOLL_CUDA_ARCHITECTURES={options.architectures}",
+    configure = ["cmake", "--preset", "cuda", "-B", TREE, f"-DSPARSECOLL_CUDA_ARCHITECTURES={architectures}",
                  *CONFIGURE, *options.cmake]
     packages = os.environ.get("SPARSECOLL_CARRIED")
     if packages:
@@ -107,6 +107,7 @@ def pack(archive, options):
     stage(staged, programs)
     with open(os.path.join(staged, "commit.txt"), "w", encoding="utf-8") as file:
         file.write((options.commit or commit_here()) + "\n")
+    archive = options.archive
     os.makedirs(os.path.dirname(archive), exist_ok=True)
     with tarfile.open(archive, "w:xz", preset=6) as packed:
         for file in sorted(os.listdir(staged)):

@@ -30,7 +30,13 @@ echo 'int made(void); int main(void) { return made(); }' |
 while [ "\$1" != --target ]; do shift; done
 for target in "\${@:2}"; do cp made build/gpu-programs/bin/\$target; done
 SCRIPT
-printf '#!/bin/sh\necho "Made-up, 580.1, 9.0"\n' > bin/nvidia-smi
+cat > bin/nvidia-smi << 'SCRIPT'
+#!/bin/sh
+case $1 in
+  *=compute_cap) printf '8.9\n7.5\n' ;;
+  *) echo "Made-up, 580.1, 8.9" ;;
+esac
+SCRIPT
 chmod +x bin/*
 "$python" - "$xxhash/xxhash.h" << 'PYTHON'
 import io
@@ -66,8 +72,8 @@ packs() {
 }
 
 echo '-Wl,-rpath,$ORIGIN' > with_rpath
-packs 0 "programs.tar.xz: " --architectures 89-real --cmake=-DSPARSECOLL_WERROR=OFF
-for line in SPARSECOLL_CUDA_ARCHITECTURES:STRING=89-real SPARSECOLL_WITH_CUDA:STRING=ON SPARSECOLL_WERROR:BOOL=OFF \
+packs 0 "programs.tar.xz: " --cmake=-DSPARSECOLL_WERROR=OFF
+for line in SPARSECOLL_CUDA_ARCHITECTURES:STRING=90-real SPARSECOLL_WITH_CUDA:STRING=ON SPARSECOLL_WERROR:BOOL=OFF \
   "XXHASH_INCLUDE_DIR:PATH=$(realpath tree)/build/gpu-programs/carried/usr/include"; do
   grep -qxF -- "$line" tree/build/gpu-programs/CMakeCache.txt || fail "the build's cache has no $line"
 done
@@ -82,6 +88,13 @@ tree/scripts/gpu-half-hour 2 results > out 2>&1 || fail "the packed programs do 
 grep -q "^test-vectors: passed" out || fail "the packed programs were not run"
 tar -xOf results/gpu-half-hour-2.tar.gz gpu-half-hour-2/machine.txt > out
 grep -qx "commit made-up" out || fail "nobody knows what was packed"
+
+# All of it, for the first device of this machine.
+status=0
+tree/scripts/gpu-half-hour all all --scale 0.1 > out 2>&1 || status=$?
+[ $status = 1 ] || fail "all ended with $status"  # programs that measure nothing
+[ -n "$(compgen -G "tree/bench/results/made-up/*.md")" ] || fail "all leaves no report"
+grep -qxF SPARSECOLL_CUDA_ARCHITECTURES:STRING=89-real tree/build/gpu-programs/CMakeCache.txt || fail "another device"
 
 # What would be found on this machine alone is found before it travels.
 echo '-Wl,-rpath,/nowhere' > with_rpath
