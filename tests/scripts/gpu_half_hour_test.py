@@ -82,6 +82,7 @@ class Made(unittest.TestCase):
         done = self.run_script(number, self.out, "--programs", self.folder / "programs", "--commit", "abc 1", "--scale",
                                scale)
         self.assertEqual(done.returncode, expected, done.stdout)
+        self.nothing_is_left()
         self.files = self.archive(number)
         self.assertEqual(os.listdir(self.out), [f"gpu-half-hour-{number}.tar.gz"])
         return dict(line.split(": ", 1) for line in self.files["checks.txt"].splitlines())
@@ -165,13 +166,11 @@ class Made(unittest.TestCase):
         self.assertEqual(checks[names[0]], "FAILED (cut off)")
         for name in names[1:]:
             self.assertEqual(checks[name], "not run: cut off")
-        self.nothing_is_left()
 
     def test_the_worker_hangs(self):
         self.fill("bin", {"ncu": '[ "$1" = --version ] || { kill -STOP $PPID; ' + HANG + "; }"})
         checks = self.command(5, 1, scale=0.03)
         self.assertEqual(checks["ncu-passTiles"], "FAILED (cut off)")
-        self.nothing_is_left()
 
     def nothing_is_left(self):
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
@@ -190,7 +189,6 @@ class Made(unittest.TestCase):
     def test_children_are_ended_with_their_program(self):
         self.fill("programs", {"device_pass_test": f"sh -c \"trap '' TERM; sleep 100000; : {self.folder}\" & exit 0"})
         self.expect(self.command(1, 0), start="passed")
-        self.nothing_is_left()
 
     def test_calls_that_are_not_fit(self):
         for words in (("6", self.out), ("1",), ("pack", self.out), ("1", self.out, "--fast")):
