@@ -18,9 +18,21 @@ inline constexpr uint64_t kSegments = 300;  // tensors of a network
 inline constexpr uint64_t kSelectionRanks = 8;
 
 struct Settings {
-  uint64_t replays = 60;
+  Replays replays;
   uint64_t noises = 48;  // gradients that a loop with error feedback meets, each with both signs
   uint64_t sets = 0;     // of buffers to go around; 0: as many as exceed the device's cache twice
+};
+
+struct Counter {
+  std::string name;
+  double value = 0;
+};
+
+struct Outcome {
+  Times times;
+  double bytes = 0;  // 0: a rule, which moves next to nothing
+  std::vector<Counter> counters;
+  uint64_t wrong = 0;  // counts that are not what they have to be
 };
 
 // What all cases of one vector length work on.
@@ -33,6 +45,7 @@ class Vectors {
   const Settings& settings() const { return settings_; }
   // How many buffers of so many bytes to go around.
   uint64_t setsFor(double bytes) const;
+  Outcome timed(const Operation& operation) const;
   // Normal noise, at another place in every step: a residual meets fresh noise each time.
   const float* gradient(uint64_t step) const {
     const Spot spot = spotOf(step);
@@ -72,28 +85,21 @@ class TypedGradients {
   std::vector<DeviceArray<std::byte>> rounded_;  // empty for float
 };
 
-struct Counter {
-  std::string name;
-  double value = 0;
-};
-
-struct Outcome {
-  Times times;
-  double bytes = 0;  // 0: a rule, which moves next to nothing
-  std::vector<Counter> counters;
-  uint64_t wrong = 0;  // counts that are not what they have to be
-};
+inline constexpr const char* kOurs = "sparsecoll";
+inline constexpr const char* kNvidia = "NVIDIA";
 
 struct CaseKind {
   const char* name;
   const char* what;
   bool perDensity;  // it is measured for every density
   Outcome (*run)(const Vectors& vectors, double density);
+  const char* who = kOurs;
 };
 std::span<const CaseKind> loopCases();
 std::span<const CaseKind> selectionCases();
 std::span<const CaseKind> feedbackCases();
 std::span<const CaseKind> listCases();
+std::span<const CaseKind> rivalCases();  // none in a program that is built without
 std::span<const CaseKind> ruleCases();
 
 // What workspaces for the cases of this length have to hold.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/common/errors.h"
 
@@ -56,6 +57,11 @@ class DeviceArray {
   void load(const T* from, uint64_t count) const {
     checkCuda(cudaMemcpy(data_, from, count * sizeof(T), cudaMemcpyDefault), "cudaMemcpy");
     waitForDevice();
+  }
+  std::vector<T> toHost() const {
+    std::vector<T> there(count_);
+    checkCuda(cudaMemcpy(there.data(), data_, count_ * sizeof(T), cudaMemcpyDefault), "cudaMemcpy");
+    return there;
   }
 
  private:

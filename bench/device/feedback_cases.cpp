@@ -10,7 +10,9 @@ namespace bench {
 
 namespace {
 
-enum class Units { kWhole, kSegments, kFragments };  // what is selected from as one: segments have densities
+// What is selected from as one: the vector, or a network's tensors, of which segments have densities; one of them may
+// be huge, as an embedding is.
+enum class Units { kWhole, kSegments, kHugeAmongSegments, kFragments };
 
 struct Method {
   sparsecoll::PlanFunction plan;
@@ -43,7 +45,7 @@ class FeedbackLoop {
       for (const double sign : {1.0, -1.0})
         operation.steps.push_back([this, i, sign] { step(gradients_.gradient(1 + mixBits(i) % (1u << 20)), sign); });
     const Device& device = vectors_.device();
-    Outcome outcome{measure(operation, device.cudaStream(), vectors_.settings().replays), operation.bytes, {}, 0};
+    Outcome outcome = vectors_.timed(operation);
     device.finish();
     outcome.counters = counters();
     select(gradients_.gradient(1), 1);  // once more, and the residual keeps what went
@@ -57,30 +59,29 @@ class FeedbackLoop {
     const Device& device = vectors_.device();
     select(gradient, sign);
     device.kernels().zeroAt(residual_.get(), sparsecollFloat32, vectors_.n(), selected_.view(), nullptr,
-                            device.stream());
+                            selection_.stream());
     if (!method_.advances) return;
     if (method_.tells) tellItself();
     const sparsecoll::ListView sent = selected_.view();
-    check(selection_->observe({&sent, 1}, device.stream()));
+    check(selection_->observe({&sent, 1}, selection_.stream()));
   }
 
   void select(const void* gradient, double sign) {
-    const Device& device = vectors_.device();
     sparsecoll::SelectionInput input;
     input.gradient = gradient;
     input.gradientType = gradients_.type();
     input.in = input.out = residual_.get();
     input.scale = sign;
-    selection_->pass(input, device.stream());
-    selection_->afterSurvey(device.stream());
-    selection_->cut(selected_.target(), device.stream());
+    selection_->pass(input, selection_.stream());
+    selection_->afterSurvey(selection_.stream());
+    selection_->cut(selected_.target(), selection_.stream());
   }
 
   // What comes back to the only rank with its own frame.
   void tellItself() {
     const sparsecoll::Control& there = *selection_->control();
     vectors_.device().kernels().copy(&selection_->tables().facts[0].threshold, &there.told, sizeof there.told,
-                                     vectors_.device().stream());
+                                     selection_.stream());
   }
 
   std::vector<Counter> counters() const {
@@ -103,17 +104,21 @@ class FeedbackLoop {
   const Vectors& vectors_;
   const Method& method_;
   TypedGradients gradients_;
-  std::unique_ptr<sparsecoll::Selection> selection_;
+  Device::Selecting selection_;
   DeviceArray<float> residual_;
   DeviceList selected_;
 };
 
-// Lengths as a network's tensors have them: of a few orders of magnitude.
-std::vector<sparsecollSegment_t> segmentsOf(uint64_t n, double density) {
+// Lengths as a network's tensors have them: of a few orders of magnitude. A huge one has nine tenths of all.
+std::vector<sparsecollSegment_t> segmentsOf(uint64_t n, double density, bool oneIsHuge) {
   const uint64_t count = std::min(kSegments, n);
   std::vector<double> weights(count);
   double all = 0;
   for (uint64_t s = 0; s < count; ++s) all += weights[s] = std::pow(10, 3 * unit(mixBits(s)));
+  if (oneIsHuge) {
+    weights[count / 2] += 9 * all;
+    all *= 10;
+  }
   std::vector<sparsecollSegment_t> segments(count);
   uint64_t left = n;
   for (uint64_t s = 0; s < count; ++s) {
@@ -135,7 +140,8 @@ Outcome feedback(const Vectors& vectors, double density) {
   request.ranks = kMethod.ranks;
   std::vector<sparsecollSegment_t> segments;
   if (kMethod.units != Units::kWhole)
-    segments = segmentsOf(vectors.n(), kMethod.units == Units::kSegments ? density : 0);
+    segments = segmentsOf(vectors.n(), kMethod.units == Units::kFragments ? 0 : density,
+                          kMethod.units == Units::kHugeAmongSegments);
   request.segments = segments;
   return FeedbackLoop(vectors, kMethod, request).run();
 }
@@ -144,6 +150,7 @@ constexpr Method kTopK{.plan = sparsecoll::planTopK, .advances = false};
 constexpr Method kTopKOfBfloats{.plan = sparsecoll::planTopK, .type = sparsecollBfloat16, .advances = false};
 constexpr Method kTopKOfHalves{.plan = sparsecoll::planTopK, .type = sparsecollFloat16, .advances = false};
 constexpr Method kSegmentedTopK{.plan = sparsecoll::planTopK, .units = Units::kSegments, .advances = false};
+constexpr Method kHugeTopK{.plan = sparsecoll::planTopK, .units = Units::kHugeAmongSegments, .advances = false};
 // One of several ranks: it learns the norms, shares out the fragments, and reads those of its own share once more.
 constexpr Method kDeft{
     .plan = sparsecoll::planDeft, .units = Units::kFragments, .ranks = kSelectionRanks, .again = 4.0 / kSelectionRanks};
@@ -163,6 +170,7 @@ constexpr CaseKind kFeedback[] = {
     {"exact_topk_bf16", "the same of a gradient of bfloats; 10 bytes an element", true, feedback<kTopKOfBfloats>},
     {"exact_topk_f16", "the same of one of halves", true, feedback<kTopKOfHalves>},
     {"segmented_topk", "exact_topk in each of 300 segments", true, feedback<kSegmentedTopK>},
+    {"huge_segment_topk", "the same where one of them has nine tenths of all elements", true, feedback<kHugeTopK>},
     {"deft_select", "DEFT's norms, shares and cut of 300 tensors on one of 8 ranks; 12.5 bytes an element", true,
      feedback<kDeft>},
     {"micro_select", "MiCRO's ladder, threshold and cut on the only rank; 12 bytes an element", true, feedback<kMicro>},

@@ -1,5 +1,7 @@
 #include "bench/device/library.h"
 
+#include <algorithm>
+
 #include "cuda/cuda_kernels.h"
 
 namespace bench {
@@ -30,11 +32,17 @@ Device::Device(int ordinal, const sparsecoll::WorkspaceNeed& need)
 
 void Device::finish() const { check(kernels_->findings(stream(), sparsecoll::Deadline::in(kMostWaitMs))); }
 
-std::unique_ptr<sparsecoll::Selection> Device::select(sparsecoll::PlanFunction plan,
-                                                      const sparsecoll::SelectionRequest& request) const {
+Device::Selecting Device::select(sparsecoll::PlanFunction plan, const sparsecoll::SelectionRequest& request) const {
   auto selection = take(sparsecoll::Selection::make(plan, request, *kernels_, nullptr));
+  const auto ranks = static_cast<uint64_t>(request.ranks);
+  sparsecoll::WorkspaceNeed need;
+  need.n = request.n;
+  need.windows = selection->windows();
+  need.lists = 2 * ranks;
+  need.entries = ranks * std::max(selection->capacity(), selection->mostEntries());
+  auto workspace = take(kernels_->makeWorkspace(need, nullptr));
   waitForDevice();
-  return selection;
+  return {std::move(selection), std::move(workspace), stream_.get()};
 }
 
 DeviceList::DeviceList(const std::vector<uint32_t>& indices, float value) : DeviceList(indices.size()) {

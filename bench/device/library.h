@@ -14,6 +14,7 @@ void check(const sparsecoll::Status& status);
 // What the benchmarks of one device share.
 class Device {
  public:
+  // need: of what is no selection's work.
   Device(int ordinal, const sparsecoll::WorkspaceNeed& need);
 
   sparsecoll::Kernels& kernels() const { return *kernels_; }
@@ -22,8 +23,16 @@ class Device {
   // Waits; throws what kernels found wrong.
   void finish() const;
 
-  std::unique_ptr<sparsecoll::Selection> select(sparsecoll::PlanFunction plan,
-                                                const sparsecoll::SelectionRequest& request) const;
+  // A selection in a workspace like that of a reducer which selects so. Kernels' grids go by the workspace's size.
+  struct Selecting {
+    std::unique_ptr<sparsecoll::Selection> selection;
+    std::unique_ptr<sparsecoll::Workspace> workspace;
+    cudaStream_t on;
+
+    sparsecoll::Selection* operator->() const { return selection.get(); }
+    sparsecoll::Stream stream() const { return {on, workspace.get()}; }
+  };
+  Selecting select(sparsecoll::PlanFunction plan, const sparsecoll::SelectionRequest& request) const;
 
  private:
   std::unique_ptr<sparsecoll::Kernels> kernels_;

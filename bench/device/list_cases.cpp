@@ -51,8 +51,7 @@ class Lists {
 };
 
 Outcome finished(const Vectors& vectors, const Lists& lists, const Operation& operation) {
-  Outcome outcome{
-      measure(operation, vectors.device().cudaStream(), vectors.settings().replays), operation.bytes, {}, 0};
+  Outcome outcome = vectors.timed(operation);
   vectors.device().finish();
   outcome.counters = {{"entries", static_cast<double>(lists.entries())},
                       {"sum_entries", static_cast<double>(lists.distinct())},

@@ -43,7 +43,7 @@ __global__ void scaled(float* to, const T* from, float factor, uint64_t n) {
 }
 
 // A block's threads walk a stretch of kThreads * kDeep pieces with all loads before the first use.
-__global__ void __launch_bounds__(kThreads) add(Wide* r, const Wide* g, uint64_t pieces) {
+__global__ void __launch_bounds__(kThreads) add(Wide* r, const Wide* g, float factor, uint64_t pieces) {
   const uint64_t stretch = uint64_t{kThreads} * kDeep;
   for (uint64_t begin = blockIdx.x * stretch; begin < pieces; begin += gridDim.x * stretch) {
     Wide rs[kDeep] = {};
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads) add(Wide* r, const Wide* g, uint64_t
     for (uint32_t d = 0; d < kDeep; ++d) {
       const uint64_t i = begin + d * kThreads + threadIdx.x;
       if (i >= pieces) break;
-      for (uint32_t q = 0; q < kWide; ++q) rs[d].at[q] += gs[d].at[q];
+      for (uint32_t q = 0; q < kWide; ++q) rs[d].at[q] = fmaf(factor, gs[d].at[q], rs[d].at[q]);
       r[i] = rs[d];
     }
   }
@@ -80,6 +80,14 @@ __global__ void reaching(const float* x, uint64_t n, uint32_t key, unsigned long
   unsigned long long own = 0;
   for (uint64_t i = firstItem(); i < n; i += nextItem()) own += sparsecoll::Magnitude<float>::of(x[i]) >= key ? 1 : 0;
   if (own != 0) atomicAdd(count, own);
+}
+
+__global__ void gatherAt(const float* x, const uint32_t* indices, const uint32_t* count, float* values) {
+  for (uint64_t i = firstItem(); i < *count; i += nextItem()) values[i] = x[indices[i]];
+}
+
+__global__ void clear(float* x, const uint32_t* indices, const uint32_t* count) {
+  for (uint64_t i = firstItem(); i < *count; i += nextItem()) x[indices[i]] = 0;
 }
 
 // Calls f with an element of a gradient whose residual is float.
@@ -107,13 +115,22 @@ void scale(float* to, const void* from, sparsecollDataType_t type, float factor,
   });
 }
 
-void addInPlace(float* r, const float* g, uint64_t n, cudaStream_t stream) {
+void addInPlace(float* r, const float* g, uint64_t n, cudaStream_t stream, float factor) {
   launch("addInPlace", gridFor(n / kWide / kDeep), stream, add, reinterpret_cast<Wide*>(r),
-         reinterpret_cast<const Wide*>(g), n / kWide);
+         reinterpret_cast<const Wide*>(g), factor, n / kWide);
 }
 
 void readAll(const float* x, uint64_t n, uint32_t* sink, cudaStream_t stream) {
   launch("readAll", gridFor(n / kWide / kDeep), stream, read, reinterpret_cast<const WideBits*>(x), n / kWide, sink);
+}
+
+void gather(const float* x, const uint32_t* indices, const uint32_t* count, uint64_t most, float* values,
+            cudaStream_t stream) {
+  launch("gather", gridFor(most), stream, gatherAt, x, indices, count, values);
+}
+
+void clearAt(float* x, const uint32_t* indices, const uint32_t* count, uint64_t most, cudaStream_t stream) {
+  launch("clearAt", gridFor(most), stream, clear, x, indices, count);
 }
 
 void countReaching(const float* x, uint64_t n, uint32_t key, unsigned long long* count, cudaStream_t stream) {

@@ -18,10 +18,12 @@ struct Options {
   Settings settings;
   int device = 0;
   std::string json;
+  std::vector<std::string> beside;
   bool list = false;
 };
 
-constexpr std::span<const CaseKind> (*kKinds[])() = {loopCases, selectionCases, feedbackCases, listCases, ruleCases};
+constexpr std::span<const CaseKind> (*kKinds[])() = {loopCases,  selectionCases, feedbackCases,
+                                                     rivalCases, listCases,      ruleCases};
 
 bool wanted(const Options& options, const CaseKind& kind) {
   return options.only.empty() || std::find(options.only.begin(), options.only.end(), kind.name) != options.only.end();
@@ -62,8 +64,8 @@ void runLength(const Options& options, uint64_t n, Report& report) {
   const Vectors vectors(device, n, options.settings);
   forEach([&](const CaseKind& kind) {
     if (!needed(options, kind)) return;
-    if (!kind.perDensity) return runCase(kind, vectors, {kind.name, n, std::nullopt}, report);
-    for (const double density : options.densities) runCase(kind, vectors, {kind.name, n, density}, report);
+    if (!kind.perDensity) return runCase(kind, vectors, {kind.name, n, std::nullopt, kind.who}, report);
+    for (const double density : options.densities) runCase(kind, vectors, {kind.name, n, density, kind.who}, report);
   });
 }
 
@@ -73,7 +75,9 @@ int runProgram(int argc, char** argv) {
   app.add_option("--n", options.n, "elements of the vector, a list")->delimiter(',');
   app.add_option("--density", options.densities, "entries to select / n, a list")->delimiter(',');
   app.add_option("--only", options.only, "these cases, a list")->delimiter(',');
-  app.add_option("--replays", options.settings.replays, "of each graph that are timed")->check(CLI::Range(1, 1000000));
+  app.add_option("--replays", options.settings.replays.count, "graphs that are timed")->check(CLI::Range(1, 1000000));
+  app.add_option("--graph-bytes", options.settings.replays.graphBytes, "that a graph moves at least")
+      ->check(CLI::PositiveNumber);
   app.add_option("--noises", options.settings.noises, "gradients that a loop with error feedback meets")
       ->check(CLI::Range(1, 1000));
   app.add_option("--sets", options.settings.sets,
@@ -81,6 +85,8 @@ int runProgram(int argc, char** argv) {
       ->check(CLI::Range(0, 64));
   app.add_option("--device", options.device, "ordinal");
   app.add_option("--json", options.json, "write the results to this file");
+  app.add_option("--beside", options.beside, "rows of other programs, JSON files: in the same table and the same file")
+      ->delimiter(',');
   app.add_flag("--list", options.list, "print the cases and end");
   try {
     app.parse(argc, argv);
@@ -92,9 +98,11 @@ int runProgram(int argc, char** argv) {
   }
   checkOptions(options);
   if (options.list) {
-    forEach([](const CaseKind& kind) { fmt::print("{:<18} {}\n", kind.name, kind.what); });
+    forEach([](const CaseKind& kind) { fmt::print("{:<18} {:<10} {}\n", kind.name, kind.who, kind.what); });
     return kGood;
   }
+  std::vector<nlohmann::json> beside;
+  for (const std::string& path : options.beside) beside.push_back(readRows(path));
   checkCuda(cudaSetDevice(options.device), "cudaSetDevice");
   Report report(options.settings);
   report.begin();
@@ -102,8 +110,9 @@ int runProgram(int argc, char** argv) {
     try {
       runLength(options, n, report);
     } catch (const OutOfDeviceMemory& error) {
-      report.skip({"all", n, std::nullopt}, error.what());
+      report.skip({"all", n, std::nullopt, kOurs}, error.what());
     }
+    for (const nlohmann::json& file : beside) report.addOf(file, n);
   }
   if (!options.json.empty()) report.write(options.json);
   return report.anyWrong() ? kWrongData : kGood;

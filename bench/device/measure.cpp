@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "bench/common/random.h"
 
@@ -10,20 +9,16 @@ namespace bench {
 
 namespace {
 
-// A graph moves about this much: a tenth of a millisecond on a fast device. Between two graphs a device idles for a
-// microsecond or two.
-constexpr double kGraphBytes = 4e8;
-constexpr uint64_t kMostInGraph = 64;
+// What a fast device moves while a handful of kernels is launched: few operations are over sooner.
+constexpr double kLeastBytes = 1e8;
+// Steps in any order come in so many graphs, which are replayed in any order: one graph would bring the same order
+// again and again.
+constexpr uint64_t kLeastGraphs = 8;
 
-// Graphs of so many steps each, which replayed in turn run all steps in turn.
-std::vector<CudaGraph> graphsOf(const Operation& operation, uint64_t each, const CudaStream& stream) {
-  const uint64_t steps = operation.steps.size();
-  std::vector<CudaGraph> graphs;
-  for (uint64_t at = 0; at < std::lcm(steps, each); at += each)
-    graphs.emplace_back(stream.get(), [&] {
-      for (uint64_t s = at; s < at + each; ++s) operation.steps[s % steps]();
-    });
-  return graphs;
+uint64_t divisorFrom(uint64_t least, uint64_t number) {
+  uint64_t divisor = std::clamp<uint64_t>(least, 1, number);
+  while (number % divisor != 0) ++divisor;
+  return divisor;
 }
 
 double at(const std::vector<double>& sorted, double share) {
@@ -33,28 +28,48 @@ double at(const std::vector<double>& sorted, double share) {
 
 }  // namespace
 
-Times measure(const Operation& operation, const CudaStream& stream, uint64_t replays) {
-  const double fitting = operation.bytes > 0 ? kGraphBytes / operation.bytes : static_cast<double>(kMostInGraph);
-  const uint64_t each = static_cast<uint64_t>(std::clamp(fitting, 1.0, static_cast<double>(kMostInGraph)));
+std::vector<std::vector<uint64_t>> shareOut(uint64_t steps, uint64_t least, Operation::Order order) {
+  const bool inTurn = order == Operation::Order::kInTurn;
+  const uint64_t fewest = inTurn ? 1 : divisorFrom(kLeastGraphs, steps);
+  const uint64_t graphs = std::max(fewest, steps / divisorFrom(least, steps));
+  const uint64_t rounds = (least * graphs + steps - 1) / steps;  // of all steps
+  std::vector<uint64_t> all;
+  for (uint64_t round = 0; round < rounds; ++round)
+    for (uint64_t step = 0; step < steps; ++step) all.push_back(step);
+  if (!inTurn)
+    for (uint64_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[mixBits(i) % i]);
+  const auto each = static_cast<std::ptrdiff_t>(all.size() / graphs);
+  std::vector<std::vector<uint64_t>> shares;
+  for (auto from = all.begin(); from != all.end(); from += each) shares.emplace_back(from, from + each);
+  return shares;
+}
+
+Times measure(const Operation& operation, const CudaStream& stream, const Replays& replays) {
+  const double fitting = std::ceil(replays.graphBytes / std::max(operation.bytes, kLeastBytes));
+  const auto shares = shareOut(operation.steps.size(), static_cast<uint64_t>(fitting), operation.order);
   // Steps may do things for the first time that a capture does not allow.
   for (const auto& step : operation.steps) step();
   stream.wait();
-  const std::vector<CudaGraph> graphs = graphsOf(operation, std::min<uint64_t>(each, operation.steps.size()), stream);
+  std::vector<CudaGraph> graphs;
+  for (const std::vector<uint64_t>& share : shares)
+    graphs.emplace_back(stream.get(), [&] {
+      for (const uint64_t step : share) operation.steps[step]();
+    });
   const auto graphFor = [&](uint64_t replay) -> const CudaGraph& {
     return graphs[(operation.order == Operation::Order::kAny ? mixBits(replay) : replay) % graphs.size()];
   };
-  const uint64_t warmup = operation.warmup * graphs.size();
-  for (uint64_t replay = 0; replay < warmup; ++replay) graphFor(replay).launch(stream.get());
-  std::vector<CudaEvent> events(replays + 1);
+  for (uint64_t round = 0; round < operation.warmup; ++round)
+    for (const CudaGraph& graph : graphs) graph.launch(stream.get());
+  std::vector<CudaEvent> events(replays.count + 1);
   events[0].record(stream.get());
-  for (uint64_t replay = 0; replay < replays; ++replay) {
-    graphFor(warmup + replay).launch(stream.get());
+  for (uint64_t replay = 0; replay < replays.count; ++replay) {
+    graphFor(replay).launch(stream.get());
     events[replay + 1].record(stream.get());
   }
   stream.wait();
-  Times times{0, 0, 0, replays, std::min<uint64_t>(each, operation.steps.size())};
+  Times times{0, 0, 0, replays.count, shares.front().size()};
   std::vector<double> seconds;
-  for (uint64_t replay = 0; replay < replays; ++replay)
+  for (uint64_t replay = 0; replay < replays.count; ++replay)
     seconds.push_back(events[replay + 1].secondsSince(events[replay]) / static_cast<double>(times.perReplay));
   std::sort(seconds.begin(), seconds.end());
   times.median = at(seconds, 0.5);

@@ -18,6 +18,13 @@ struct Operation {
   uint64_t warmup = 2;  // times that all steps are replayed before the clock runs
 };
 
+struct Replays {
+  uint64_t count = 60;  // that are timed
+  // A graph moves so much at least: a millisecond on a fast device. Between two graphs it idles for two to four
+  // microseconds, which are counted as the operation's.
+  double graphBytes = 4e9;
+};
+
 struct Times {
   double median = 0, best = 0, p99 = 0;  // seconds
   uint64_t replays = 0;
@@ -25,6 +32,10 @@ struct Times {
 };
 
 // Operations end on the stream.
-Times measure(const Operation& operation, const CudaStream& stream, uint64_t replays);
+Times measure(const Operation& operation, const CudaStream& stream, const Replays& replays);
+
+// Which steps each graph has: every step as often as every other, in turn or in an order of chance, and at least
+// `least` in a graph.
+std::vector<std::vector<uint64_t>> shareOut(uint64_t steps, uint64_t least, Operation::Order order);
 
 }  // namespace bench

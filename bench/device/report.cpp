@@ -36,7 +36,8 @@ std::string nameOf(const Place& place) {
 }
 
 nlohmann::json baseOf(const Place& place) {
-  nlohmann::json row = {{"name", nameOf(place)}, {"operation", place.name}, {"n", place.n}, {"density", nullptr}};
+  nlohmann::json row = {
+      {"name", nameOf(place)}, {"operation", place.name}, {"who", place.who}, {"n", place.n}, {"density", nullptr}};
   if (place.density) row["density"] = *place.density;
   return row;
 }
@@ -50,7 +51,8 @@ Report::Report(const Settings& settings) {
   json_["context"] = {{"build", nlohmann::json::parse(sparsecollGetBuildInfo())},
                       {"date", dateText()},
                       {"device", deviceJson()},
-                      {"replays", settings.replays}};
+                      {"replays", settings.replays.count},
+                      {"graph_bytes", settings.replays.graphBytes}};
   json_["benchmarks"] = nlohmann::json::array();
 }
 
@@ -63,8 +65,8 @@ void Report::begin() const {
   note(
       "medians of graph replays; GB/s of the bytes that an operation cannot do without; of_copy, of_add: share of "
       "what copy and inplace_add reach at the same n");
-  fmt::print("{:<44} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {:>6}  {}\n", "benchmark", "median_us", "best_us", "p99_us",
-             "GB/s", "of_copy", "of_add", "#wrong", "counters");
+  fmt::print("{:<44} {:<10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {:>6}  {}\n", "benchmark", "who", "median_us",
+             "best_us", "p99_us", "GB/s", "of_copy", "of_add", "#wrong", "counters");
 }
 
 void Report::note(const std::string& text) const {
@@ -74,12 +76,6 @@ void Report::note(const std::string& text) const {
 
 void Report::add(const Place& place, const Outcome& outcome) {
   const Times& times = outcome.times;
-  const double rate = times.median > 0 ? outcome.bytes / times.median : 0;
-  if (place.name == "copy") copyRate_ = rate;
-  if (place.name == "inplace_add") addRate_ = rate;
-  const double ofCopy = copyRate_ > 0 ? rate / copyRate_ : 0;
-  const double ofAdd = addRate_ > 0 ? rate / addRate_ : 0;
-  anyWrong_ = anyWrong_ || outcome.wrong != 0;
   nlohmann::json row = baseOf(place);
   row.update({{"median_us", times.median * 1e6},
               {"best_us", times.best * 1e6},
@@ -87,21 +83,41 @@ void Report::add(const Place& place, const Outcome& outcome) {
               {"replays", times.replays},
               {"per_replay", times.perReplay},
               {"bytes", outcome.bytes},
-              {"wrong", outcome.wrong},
-              {"gbps", nullptr},
-              {"of_copy", nullptr},
-              {"of_inplace_add", nullptr}});
-  if (rate > 0) row["gbps"] = rate * 1e-9;
-  if (ofCopy > 0) row["of_copy"] = ofCopy;
-  if (ofAdd > 0) row["of_inplace_add"] = ofAdd;
-  std::string counters;
-  for (const Counter& counter : outcome.counters) {
-    row["counters"][counter.name] = counter.value;
-    counters += fmt::format(" {}={:.6g}", counter.name, counter.value);
+              {"wrong", outcome.wrong}});
+  for (const Counter& counter : outcome.counters) row["counters"][counter.name] = counter.value;
+  addRow(nameOf(place), std::move(row));
+}
+
+void Report::addOf(const nlohmann::json& file, uint64_t n) {
+  for (const nlohmann::json& row : file["benchmarks"]) {
+    if (row["n"] != n) continue;
+    const Place place{row["operation"], n, row["density"].get<double>(), row["who"]};
+    if (row.contains("skipped"))
+      skip(place, row["skipped"]);
+    else
+      addRow(nameOf(place), row);
   }
-  fmt::print("{:<44} {:>10.2f} {:>10.2f} {:>10.2f} {:>8} {:>8} {:>8} {:>6} {}\n", nameOf(place), times.median * 1e6,
-             times.best * 1e6, times.p99 * 1e6, rate > 0 ? fmt::format("{:.0f}", rate * 1e-9) : "-", percent(ofCopy),
-             percent(ofAdd), outcome.wrong, counters);
+}
+
+// The shares of what a device can do are filled in here.
+void Report::addRow(const std::string& name, nlohmann::json row) {
+  const double microseconds = row["median_us"];
+  const double rate = microseconds > 0 ? row["bytes"].get<double>() / microseconds * 1e6 : 0;
+  if (row["operation"] == "copy") copyRate_ = rate;
+  if (row["operation"] == "inplace_add") addRate_ = rate;
+  const double ofCopy = copyRate_ > 0 ? rate / copyRate_ : 0;
+  const double ofAdd = addRate_ > 0 ? rate / addRate_ : 0;
+  const auto orNull = [](double x) { return x > 0 ? nlohmann::json(x) : nlohmann::json(nullptr); };
+  row.update({{"gbps", orNull(rate * 1e-9)}, {"of_copy", orNull(ofCopy)}, {"of_inplace_add", orNull(ofAdd)}});
+  const uint64_t wrong = row["wrong"];
+  anyWrong_ = anyWrong_ || wrong != 0;
+  std::string counters;
+  const nlohmann::json counted = row.value("counters", nlohmann::json::object());
+  for (const auto& [counter, value] : counted.items())
+    counters += fmt::format(" {}={:.6g}", counter, value.get<double>());
+  fmt::print("{:<44} {:<10} {:>10.2f} {:>10.2f} {:>10.2f} {:>8} {:>8} {:>8} {:>6} {}\n", name,
+             row["who"].get<std::string>(), microseconds, row["best_us"].get<double>(), row["p99_us"].get<double>(),
+             rate > 0 ? fmt::format("{:.0f}", rate * 1e-9) : "-", percent(ofCopy), percent(ofAdd), wrong, counters);
   std::fflush(stdout);
   json_["benchmarks"].push_back(std::move(row));
 }
@@ -117,6 +133,13 @@ void Report::write(const std::string& path) const {
   std::ofstream file(path);
   file << json_.dump(2) << "\n";
   if (!file.flush()) throw EnvironmentError(path + ": cannot be written");
+}
+
+nlohmann::json readRows(const std::string& path) {
+  std::ifstream file(path);
+  nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object() || !json.contains("benchmarks")) throw UsageError(path + ": no file of rows");
+  return json;
 }
 
 }  // namespace bench

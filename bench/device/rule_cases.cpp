@@ -10,12 +10,11 @@ namespace bench {
 
 namespace {
 
-Outcome timed(const Vectors& vectors, const sparsecoll::Selection& selection, const sparsecoll::Rule& rule) {
+Outcome timed(const Vectors& vectors, const Device::Selecting& selection, const sparsecoll::Rule& rule) {
   const Device& device = vectors.device();
   Operation operation;
-  for (int i = 0; i < 16; ++i)
-    operation.steps.push_back([&] { device.kernels().apply(rule, selection.control(), device.stream()); });
-  Outcome outcome{measure(operation, device.cudaStream(), vectors.settings().replays), 0, {}, 0};
+  operation.steps = {[&] { device.kernels().apply(rule, selection->control(), selection.stream()); }};
+  Outcome outcome = vectors.timed(operation);
   device.finish();
   return outcome;
 }
@@ -29,8 +28,8 @@ Outcome onHistogram(const Vectors& vectors, double density) {
   const auto selection = vectors.device().select(sparsecoll::planSidco, request);
   sparsecoll::SelectionInput input;
   input.gradient = vectors.gradient(0);
-  selection->pass(input, vectors.device().stream());
-  return timed(vectors, *selection, kRule);
+  selection->pass(input, selection.stream());
+  return timed(vectors, selection, kRule);
 }
 
 const sparsecoll::Rule kSidcoFit = sparsecoll::sidcoRulesOf(sparsecollDistributionGammaPareto).fitDefault;
@@ -52,7 +51,7 @@ Outcome deftShare(const Vectors& vectors, double density) {
   checkCuda(cudaMemcpy(selection->tables().survey, norms.data(), norms.size() * sizeof(double), cudaMemcpyDefault),
             "cudaMemcpy");
   waitForDevice();
-  Outcome outcome = timed(vectors, *selection, sparsecoll::kDeftShare);
+  Outcome outcome = timed(vectors, selection, sparsecoll::kDeftShare);
   std::vector<uint64_t> entries(selection->surveyLength());
   checkCuda(cudaMemcpy(entries.data(), selection->tables().fragments.entries, entries.size() * sizeof(uint64_t),
                        cudaMemcpyDefault),

@@ -39,7 +39,7 @@ Outcome fusedPassOver(const Vectors& vectors, double density, sparsecollDataType
       args.scale = sign;
       operation.steps.push_back([&device, args] { device.kernels().pass(args, device.stream()); });
     }
-  Outcome outcome{measure(operation, device.cudaStream(), vectors.settings().replays), operation.bytes, {}, 0};
+  Outcome outcome = vectors.timed(operation);
   device.finish();
   const uint64_t k = sparsecoll::entriesOf(density, n);
   outcome.counters = {{"candidates_per_k", static_cast<double>(window.found()) / static_cast<double>(k)}};
@@ -80,7 +80,7 @@ Outcome thresholdSelect(const Vectors& vectors, double density) {
       device.kernels().cut(cut, device.stream());
     });
   }
-  Outcome outcome{measure(operation, device.cudaStream(), vectors.settings().replays), operation.bytes, {}, 0};
+  Outcome outcome = vectors.timed(operation);
   device.finish();
   const uint64_t k = sparsecoll::entriesOf(density, n);
   outcome.counters = {{"selected", static_cast<double>(selected.count())}};

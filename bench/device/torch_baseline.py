@@ -3,18 +3,20 @@
 
 Per step: acc = residual + gradient, torch.topk of its magnitudes, the values of what was found, and zeros in their
 places; then a sum scattered into a dense vector. Times are CUDA events around each part, medians over the steps. On a
-machine without a device --device cpu runs the same with the host's clock.
+machine without a device --device cpu runs the same with the host's clock. The JSON has rows like sparsecoll-device's,
+which takes them into its table with --beside.
 """
 
 import argparse
 import json
+import math
 import statistics
 import sys
 import time
 
 
 class Clock:
-    """Microseconds between marks of one step, on the device or on the host."""
+    """Microseconds between marks of steps, on the device or on the host."""
 
     def __init__(self, torch, device):
         self.torch = torch
@@ -32,15 +34,16 @@ class Clock:
     def gaps(self):
         if self.on_device:
             self.torch.cuda.synchronize()
-            gaps = [a.elapsed_time(b) * 1e3 for a, b in zip(self.marks, self.marks[1:])]
-        else:
-            gaps = [(b - a) * 1e6 for a, b in zip(self.marks, self.marks[1:])]
-        self.marks = []
-        return gaps
+            return [a.elapsed_time(b) * 1e3 for a, b in zip(self.marks, self.marks[1:])]
+        return [(b - a) * 1e6 for a, b in zip(self.marks, self.marks[1:])]
 
 
 NO_TORCH = 77
 PARTS = ("accumulate", "topk", "gather", "clear", "scatter")
+
+
+def row_of(n, density):
+    return {"name": "torch_topk", "operation": "torch_topk", "who": "PyTorch", "n": n, "density": density}
 
 
 def measure(torch, n, density, steps, warmup, device):
@@ -49,7 +52,7 @@ def measure(torch, n, density, steps, warmup, device):
     residual = torch.zeros(n, device=device)
     out = torch.zeros(n, device=device)
     clock = Clock(torch, device)
-    times = []
+    # Nothing waits in between: a device that runs behind the host idles nowhere.
     for step in range(warmup + steps):
         clock.mark()
         residual.add_(gradients[step % 2], alpha=1 if step % 4 < 2 else -0.5)
@@ -63,10 +66,15 @@ def measure(torch, n, density, steps, warmup, device):
         out.zero_()
         out[indices] = values
         clock.mark()
-        gaps = clock.gaps()
-        if step >= warmup:
-            times.append(gaps)
-    row = {"name": "torch_topk", "n": n, "density": density, "k": k, "wrong": abs(int(values.numel()) - k)}
+    gaps = clock.gaps()
+    each = len(PARTS) + 1  # the last gap lies between two steps
+    times = [gaps[begin:begin + len(PARTS)] for begin in range(warmup * each, len(gaps), each)]
+    # The sum into a dense vector is no part of a selection.
+    selections = sorted(sum(gaps[:-1]) for gaps in times)
+    row = row_of(n, density)
+    row.update({"k": k, "wrong": abs(int(values.numel()) - k), "bytes": 12 * n, "replays": steps, "per_replay": 1})
+    row.update({"median_us": statistics.median(selections), "best_us": selections[0],
+                "p99_us": selections[math.ceil(0.99 * steps) - 1]})
     row["total_us"] = statistics.median(sum(gaps) for gaps in times)
     for part, name in enumerate(PARTS):
         row[name + "_us"] = statistics.median(gaps[part] for gaps in times)
@@ -96,7 +104,7 @@ def main():
             try:
                 row = measure(torch, n, density, arguments.steps, arguments.warmup, arguments.device)
             except RuntimeError as error:  # too little memory, for one
-                row = {"name": "torch_topk", "n": n, "density": density, "skipped": str(error).splitlines()[0]}
+                row = {**row_of(n, density), "skipped": str(error).splitlines()[0]}
             rows.append(row)
             print(json.dumps(row), flush=True)
     if arguments.json:

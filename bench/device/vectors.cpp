@@ -30,8 +30,7 @@ constexpr CaseKind kLoops[] = {
                                      stream),
                      "cudaMemcpyAsync");
          });
-       return Outcome{
-           measure(operation, vectors.device().cudaStream(), vectors.settings().replays), operation.bytes, {}, 0};
+       return vectors.timed(operation);
      }},
     {"inplace_add", "r += g, 12 bytes an element", false,
      [](const Vectors& vectors, double) {
@@ -43,8 +42,7 @@ constexpr CaseKind kLoops[] = {
        operation.bytes = 12 * static_cast<double>(n);
        for (uint64_t s = 0; s < sums.size(); ++s)
          operation.steps.push_back([&, s] { addInPlace(sums[s].get(), vectors.gradient(s), n, stream); });
-       return Outcome{
-           measure(operation, vectors.device().cudaStream(), vectors.settings().replays), operation.bytes, {}, 0};
+       return vectors.timed(operation);
      }},
     {"read", "reading only, 4 bytes an element", false,
      [](const Vectors& vectors, double) {
@@ -54,8 +52,7 @@ constexpr CaseKind kLoops[] = {
        operation.bytes = 4 * static_cast<double>(vectors.n());
        for (uint64_t s = 0; s < 2 * kGradients; ++s)
          operation.steps.push_back([&, s] { readAll(vectors.gradient(s), vectors.n(), sink.get(), stream); });
-       return Outcome{
-           measure(operation, vectors.device().cudaStream(), vectors.settings().replays), operation.bytes, {}, 0};
+       return vectors.timed(operation);
      }},
 };
 
@@ -85,6 +82,10 @@ uint64_t Vectors::setsFor(double bytes) const {
   return std::clamp<uint64_t>(static_cast<uint64_t>(wanted), 2, kMostSets);
 }
 
+Outcome Vectors::timed(const Operation& operation) const {
+  return {measure(operation, device_.cudaStream(), settings_.replays), operation.bytes, {}, 0};
+}
+
 Vectors::Spot Vectors::spotOf(uint64_t step) const {
   return {step % kGradients, step == 0 ? 0 : mixBits(step) % kShifts * kShiftElements};
 }
@@ -98,8 +99,8 @@ uint32_t Vectors::keyOf(double density) const {
   const DeviceList kept(selection->capacity());
   sparsecoll::SelectionInput input;
   input.gradient = gradient(0);
-  selection->pass(input, device_.stream());
-  selection->cut(kept.target(), device_.stream());
+  selection->pass(input, selection.stream());
+  selection->cut(kept.target(), selection.stream());
   device_.finish();
   return static_cast<uint32_t>(onHost(selection->tables().windows).keptKey);
 }
@@ -133,7 +134,7 @@ uint32_t TypedGradients::keyOf(double density) const {
 sparsecoll::WorkspaceNeed needFor(uint64_t n, double largestDensity) {
   const uint64_t entries = sparsecoll::entriesOf(largestDensity, n);
   // Independent lists of chance length.
-  return {n, kSegments * kSelectionRanks, kLists, kLists * (entries + entries / 4 + 1024)};
+  return {n, 1, 2 * kLists, kLists * (entries + entries / 4 + 1024)};
 }
 
 }  // namespace bench

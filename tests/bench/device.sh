@@ -15,7 +15,8 @@ fail() {
   exit 1
 }
 
-"$device" --n 20000 --density 0.01 --replays 2 --sets 2 --noises 2 --json device.json > out || fail "the device's cases"
+small=(--n 20000 --density 0.01 --replays 2 --sets 2 --noises 2 --graph-bytes 1e6)
+"$device" "${small[@]}" --json device.json > out || fail "the device's cases"
 cat out
 "$device" --list > list
 "$python" - "$(wc -l < list)" <<'PYTHON' || fail "the device's JSON"
@@ -25,13 +26,17 @@ import sys
 file = json.load(open("device.json", encoding="utf-8"))
 rows = {row["operation"]: row for row in file["benchmarks"]}
 assert len(rows) == len(file["benchmarks"]) == int(sys.argv[1]), "every case once"
+rivals = {"cub_topk": 12, "cub_sort": 12, "cub_select": 4}
+assert {name for name, row in rows.items() if row["who"] != "sparsecoll"} == set(rivals)
+assert file["context"]["graph_bytes"] == 1e6
 assert file["context"]["device"]["processors"] > 0 and file["context"]["build"]["version"]
 n, k = 20000, 200
 thresholds = ("micro", "exdyna", "sidco_e", "sage", "gaussiank", "redsync", "dgc", "oktopk")
 bytes_an_element = {"copy": 8, "inplace_add": 12, "read": 4, "fused_pass": 12, "exact_topk": 12,
-                    "threshold_select": 4, "segmented_topk": 12, "deft_select": 12.5}
+                    "threshold_select": 4, "segmented_topk": 12, "huge_segment_topk": 12, "deft_select": 12.5}
 bytes_an_element.update({f"{name}_{narrow}": 10 for name in ("fused_pass", "exact_topk") for narrow in ("bf16", "f16")})
 bytes_an_element.update({f"{name}_select": 12 for name in thresholds})
+bytes_an_element.update(rivals)
 for name, each in bytes_an_element.items():
     assert rows[name]["bytes"] == each * n, name
 for name, row in rows.items():
@@ -45,13 +50,33 @@ for name in thresholds:  # twice k is what messages of some have room for; a loo
     counters = rows[name + "_select"]["counters"]
     assert counters["k"] == k and 0.1 <= counters["selected_per_k"] <= 2 and counters["candidates_per_k"] > 0, counters
 assert 0 < rows["deft_select"]["counters"]["selected_per_k"] < 1  # one rank's share
-assert rows["threshold_select"]["counters"]["selected"] == k
+assert rows["threshold_select"]["counters"]["selected"] == rows["cub_select"]["counters"]["selected"] == k
+assert rows["cub_topk"]["counters"]["k"] == rows["cub_sort"]["counters"]["k"] == k
 entries, distinct = rows["merge"]["counters"]["entries"], rows["merge"]["counters"]["sum_entries"]
 assert 1200 < entries < 2000 and distinct < entries
 assert rows["merge"]["bytes"] == 8 * (entries + distinct)
 assert rows["combine"]["bytes"] == 4 * n + 8 * entries
 assert rows["combine_preserved"]["bytes"] == 8 * (entries + distinct)
 assert rows["rule_deft"]["counters"]["fragments"] == 300
+PYTHON
+
+# Rows of other programs stand in the same table: of the lengths that are measured, and with the same shares.
+cat > torch.json <<'JSON'
+{"benchmarks": [
+  {"name": "torch_topk", "operation": "torch_topk", "who": "PyTorch", "n": 20000, "density": 0.01, "median_us": 5,
+   "best_us": 4, "p99_us": 6, "bytes": 240000, "wrong": 0},
+  {"name": "torch_topk", "operation": "torch_topk", "who": "PyTorch", "n": 7, "density": 0.01, "skipped": "small"}]}
+JSON
+"$device" "${small[@]}" --only exact_topk --beside torch.json --json beside.json > out || fail "rows beside"
+cat out
+grep -qE '^torch_topk/n:20000/density:0.01 +PyTorch +5\.00 ' out || fail "no row of another program"
+"$python" - <<'PYTHON' || fail "the JSON of rows beside"
+import json
+
+rows = {row["operation"]: row for row in json.load(open("beside.json", encoding="utf-8"))["benchmarks"]}
+assert set(rows) == {"copy", "inplace_add", "read", "exact_topk", "torch_topk"}, rows
+there, copy = rows["torch_topk"], rows["copy"]
+assert abs(there["gbps"] - 48) < 1e-6 and abs(there["of_copy"] * copy["gbps"] - 48) < 1e-6, there
 PYTHON
 
 "$perf" --backend cuda --ranks threads:3 -n 20011 --density 0.01 --preset topka,micro,deft,threshold,dense \
@@ -97,6 +122,14 @@ for name in ("graph", "transactional"):
         assert row["total_us"] > 0 and row["p99_us"] >= row["p50_us"] > 0 and row["union"] > 0, row
 PYTHON
 
+# Rivals that are wrong are found out.
+for rival in cub_topk cub_select; do
+  status=0
+  "$device" "${small[@]}" --n 20001 --only $rival --json wrong.json > out || status=$?
+  [ $status = 2 ] || fail "$rival is wrong and ended with $status"
+  grep -q '"wrong": [1-9]' wrong.json || fail "$rival is wrong, and its row says nothing"
+done
+
 # refused STATUS WORDS COMMAND...
 refused() {
   local expected=$1 words=$2 status=0
@@ -107,6 +140,8 @@ refused() {
 }
 refused 3 "no such case" "$device" --only nothing
 refused 3 "1024 to" "$device" --n 5
+refused 3 "no file of rows" "$device" --beside list
+refused 3 "no file of rows" "$device" --beside missing.json
 refused 3 "there are host, cuda" "$perf" --backend rocm
 refused 3 "on --backend cuda only" "$perf" --graph
 refused 4 "no CUDA device 7" "$perf" --backend cuda:7 -n 1000
