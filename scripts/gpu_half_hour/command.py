@@ -159,10 +159,8 @@ class Worker:
         if left < item.least * self.clock.scale:
             self.records.note(item.name, "not run: out of time")
             return
-        log = self.records.path(item.name + ".log")
-        outputs = (self.records.path(item.name + ".json"), log) if item.result == "stdout" else (log,)
-        run = processes.Run(words, min(item.limit * self.clock.scale, left), self.clock.grace, *outputs,
-                            environment={**self.environment, **dict(item.environment)},
+        run = processes.Run(words, min(item.limit * self.clock.scale, left), self.clock.grace,
+                            self.records.path(item.name + ".log"), {**self.environment, **dict(item.environment)},
                             begin=lambda: self.records.start(item.name, os.getpid()))
         self.running.append((item, run))
 
@@ -180,7 +178,7 @@ class Worker:
         wrong = run.outcome()
         if not wrong and NOTHING_RAN.search(log):
             wrong = "nothing was run"
-        if not wrong and item.result and not whole_json(self.records.path(item.name + ".json")):
+        if not wrong and item.json and not whole_json(self.records.path(item.name + ".json")):
             wrong = "its JSON is cut short"
         if item.may_skip and run.process.returncode == SKIPPED:
             reason = (log.splitlines() or ["it does not say why"])[-1]

@@ -98,7 +98,8 @@ def pack(options, architectures):
     packages = os.environ.get("SPARSECOLL_CARRIED")
     if packages:
         configure.append("-DCMAKE_PREFIX_PATH=" + carried(os.path.abspath(os.path.join(TREE, "carried")), packages))
-    printed(configure, os.path.join(TREE, "configure.log"))
+    said = printed(configure, os.path.join(TREE, "configure.log"))
+    print("\n".join(re.findall(r"^-- CUB with DeviceTopK.*", said, re.MULTILINE)))
     programs = targets()
     print(f"building {' '.join(programs)}", flush=True)
     printed(["cmake", "--build", TREE, "-j", str(os.cpu_count()), "--target", *programs],

@@ -9,16 +9,15 @@ MOST_OUTPUT = 1 << 28
 
 
 class Run:
-    """A program in a process group of its own, with its output in files, that gets `limit` seconds and, after a polite
+    """A program in a process group of its own, with its output in a file, that gets `limit` seconds and, after a polite
     signal, `grace` more. begin is called in its process, before it is the program."""
 
-    def __init__(self, words, limit, grace, stdout, stderr=None, environment=None, begin=None):
+    def __init__(self, words, limit, grace, output, environment=None, begin=None):
         self.began = time.monotonic()
-        self.limit, self.grace, self.outputs = limit, grace, [path for path in (stdout, stderr) if path]
+        self.limit, self.grace, self.output = limit, grace, output
         self.timed_out = self.too_much = self.given_up = False
-        with open(stdout, "wb") as out, open(stderr or os.devnull, "wb") as error:
-            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out,
-                                            stderr=error if stderr else subprocess.STDOUT,
+        with open(output, "wb") as file:
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
                                             env=environment, start_new_session=True, preexec_fn=begin)
 
     def seconds(self):
@@ -29,7 +28,7 @@ class Run:
         if self.process.poll() is not None:
             end_group(self.process.pid)  # what it may have left running
             return True
-        if any(os.path.getsize(path) > MOST_OUTPUT for path in self.outputs):
+        if os.path.getsize(self.output) > MOST_OUTPUT:
             self.too_much = True
             end_group(self.process.pid)
         late = self.seconds() - self.limit

@@ -14,14 +14,14 @@ KERNEL_TESTS = "device_*_test"  # stands for every such program of the archive t
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """least: with fewer seconds left it is not worth a start. result: where it writes JSON, "file" or "stdout"."""
+    """least: with fewer seconds left it is not worth a start. json: it writes some."""
     name: str
     words: tuple
     limit: int
     least: int
     environment: tuple = ()
     may_skip: bool = False
-    result: str = ""
+    json: bool = False
 
     @property
     def programs(self):
@@ -40,7 +40,7 @@ def item(name, text, limit, least=10, short=False, **fields):
     """short: the tests of steps take fewer and shorter ones."""
     words = tuple(shlex.split(text))
     if "{json}" in words:
-        fields["result"] = "file"
+        fields["json"] = True
     if short:
         fields["environment"] = (("SPARSECOLL_TEST_SHORT", "1"),)
     return Item(name, words, limit, least, **fields)
@@ -83,11 +83,12 @@ def steps(preset, how, length="25M"):
 
 
 def others(length):
-    """What somebody without this library would do."""
+    """What somebody without this library would do. Where CUB lacked DeviceTopK, the program lacks cub_topk."""
     yield item(f"torch-{length}", f"python3 bench/device/torch_baseline.py --n {LENGTHS[length]} --json {{json}}",
                40, 15, may_skip=True)
-    for density in (0.001, 0.01):
-        yield item(f"cub-{length}-{density}", f"sparsecoll-cub {LENGTHS[length]} {density}", 20, 5, result="stdout")
+    for name, cases in (("topk", "cub_topk"), ("sort", "cub_sort,cub_select")):
+        yield item(f"rivals-{length}-{name}",
+                   f"sparsecoll-rivals --n {LENGTHS[length]} --only {cases} --json {{json}}", 30, 10)
 
 
 BENCHES = (

@@ -28,6 +28,7 @@ while [ $# != 0 ]; do
     --json) file=$2 ;;
     --n | -n) n=$2 ;;
     --graph) graph=1 ;;
+    --only) only=$2 ;;
     bench/device/torch_baseline.py) torch=1 ;;
   esac
   shift
@@ -35,22 +36,21 @@ done
 [ -n "$file" ] || exit 0
 n="\\"n\\": ${n:-0}"
 low='"density": 0.001'
-torch_topk='"name": "torch_topk", "total_us": 500, "scatter_us": 10, "wrong": 0'
-us='"operation": "exact_topk", "median_us": 80, "best_us": 79, "gbps": 4000, "wrong": 0'
+us='"median_us": 80, "best_us": 79, "gbps": 4000, "wrong": 0'
 us="$us, "'"of_copy": 0.9, "of_inplace_add": 1'
 step='"preset": "topka", "density": 0.01, "ranks": "threads:4", "speedup_dense": 2, "wrong": null'
 step="$step, "'"total_us": 9, "p99_us": 9, "local_us": 5, "xroof": 1.2'
 case ${torch:-${0##*/}} in
-  1) row="$torch_topk, $n, $low" ;;
-  *-device) row="$us, $n, $low" ;;
+  1) row="\\"operation\\": \\"torch_topk\\", $us, $n, $low" ;;
+  *-device) row="\\"operation\\": \\"exact_topk\\", $us, $n, $low" ;;
+  *-rivals) row="\\"operation\\": \\"$only\\", $us, $n, $low" ;;
   *) row="$step, $n" ;;
 esac
 graph=${graph:+true}
 echo "{\\"context\\": {\\"graph\\": ${graph:-false}}, \\"benchmarks\\": [{$row}], \\"rows\\": [{$row}]}" > "$file"
 """
-CUB = """echo '{"n": '$1', "density": '$2', "benchmarks": [{"name": "cub_sort_pairs", "median_us": 640}]}'"""
 TOOLS = {"nvidia-smi": DRIVER, "compute-sanitizer": "exit 0", "ncu": "exit 0", "python3": GOOD}
-PROGRAMS = {"sparsecoll-perf": GOOD, "sparsecoll-device": GOOD, "sparsecoll-cub": CUB}
+PROGRAMS = {"sparsecoll-perf": GOOD, "sparsecoll-device": GOOD, "sparsecoll-rivals": GOOD}
 PROGRAMS.update({f"device_{name}_test": "exit 0" for name in ("steps", "pass", "cut", "lists", "vectors")})
 
 
@@ -109,9 +109,10 @@ class Made(unittest.TestCase):
         named = {item.name for command in table.COMMANDS.values() for item in command.items}
         tests = {f"test-{name}" for name in ("pass", "cut", "lists", "vectors")}
         self.assertEqual(set(record["checks"]), named - {"test"} | tests)
-        self.assertEqual([row["n"] for row in record["device"]["benchmarks"]], [25000000, 100000000, 1000000000])
-        self.assertEqual([row["n"] for row in record["torch"]["benchmarks"]], [25000000, 100000000])
-        self.assertEqual(len(record["cub"]), 4)
+        ours, others = (25000000, 100000000, 1000000000), (25000000, 100000000)
+        self.assertEqual({(row["operation"], row["n"]) for row in record["device"]["benchmarks"]},
+                         {("exact_topk", n) for n in ours} |
+                         {(name, n) for name in ("torch_topk", "cub_topk", "cub_sort,cub_select") for n in others})
         self.assertEqual(len(record["steps"]), 2 * len(table.PRESETS))
 
     def test_no_device(self):
@@ -219,6 +220,19 @@ class Table(unittest.TestCase):
                     self.assertRegex(kernels, rf"__global__[^;{{}}]*\b{word.removeprefix('regex:')}\(")
 
     @unittest.skipUnless(BUILD, "needs a build with CUDA")
+    def test_programs_take_their_words(self):
+        programs = {"sparsecoll-perf": "--dry-run", "sparsecoll-device": "--list"}  # neither asks for a device
+        missing = [name for name in programs if not (pathlib.Path(BUILD) / "bin" / name).exists()]
+        if missing:
+            self.skipTest(f"{missing} are not built")
+        for item in (item for command in table.COMMANDS.values() for item in command.items):
+            for place, word in enumerate(item.words):
+                if word in programs:
+                    words = [pathlib.Path(BUILD) / "bin" / word, *item.words[place + 1:], programs[word]]
+                    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                    self.assertEqual(done.returncode, 0, (words, done.stdout))
+
+    @unittest.skipUnless(BUILD, "needs a build with CUDA")
     def test_programs_are_targets(self):
         known = subprocess.run(["cmake", "--build", BUILD, "--target", "help"], check=True, capture_output=True,
                                text=True).stdout
@@ -227,4 +241,4 @@ class Table(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# scripts/gpu-half-hour pack with a package that was carried along: all of CMake's configuring, for the devices that were
-# asked for. What would be compiled is looked at, and something small is compiled instead, which is packed with its
-# library and run from the archive.
+# scripts/gpu-half-hour pack with a package that was carried along: all of CMake's configuring. What would be compiled is
+# looked at, and something small is compiled instead, which is packed with its library and run from the archive.
 # usage: gpu_pack.sh ROOT PYTHON CMAKE XXHASH_FOLDER
 set -euo pipefail
 export LC_ALL=C
@@ -78,7 +77,8 @@ for line in SPARSECOLL_CUDA_ARCHITECTURES:STRING=90-real SPARSECOLL_WITH_CUDA:ST
   grep -qxF -- "$line" tree/build/gpu-programs/CMakeCache.txt || fail "the build's cache has no $line"
 done
 tar -tf tree/build/gpu-half-hour/programs.tar.xz > out
-for file in device_{steps,several,messages,cut,pass,lists}_test sparsecoll-{perf,device,cub} libmade.so commit.txt; do
+for file in device_{steps,several,messages,cut,pass,lists}_test sparsecoll-{perf,device,rivals} libmade.so commit.txt
+do
   grep -qxF "$file" out || fail "$file is not packed"
 done
 

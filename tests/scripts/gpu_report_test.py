@@ -21,6 +21,10 @@ def operation(name, n, density, us, of_copy, wrong=0):
             "of_copy": of_copy, "of_inplace_add": 1.0, "wrong": wrong}
 
 
+def torch_row(n, density, us):
+    return {"operation": "torch_topk", "n": n, "density": density, "median_us": us, "best_us": us, "wrong": 0}
+
+
 def step(preset, total, xroof, wrong=0, not_captured=None):
     row = {"n": LENGTHS[0], "density": 0.01, "preset": preset, "ranks": "threads:4", "total_us": total,
            "p99_us": total, "local_us": 7.0, "xroof": xroof, "speedup_dense": 2.0, "wrong": wrong,
@@ -104,9 +108,8 @@ def everything_good():
     rows = places("exact_topk", 80, 0.86) + places("deft_select", 80, 0.81) + places("micro_select", 80, 0.9)
     rows += [operation("merge", 100000000, density, us, 0.5) for density, us in ((0.01, 45), (0.001, 9.5))]
     rows.append({"operation": "merge", "n": 1000000000, "density": 0.01, "skipped": "too little memory"})
-    torch = [{"n": n, "density": density, "total_us": 500 * n / LENGTHS[0], "scatter_us": 100 * n / LENGTHS[0],
-              "wrong": 0, "name": "torch_topk"} for n in LENGTHS for density in (0.001, 0.01)]
-    torch.append({"n": 5, "density": 0.01, "skipped": "no"})
+    torch = [torch_row(n, density, 400 * n / LENGTHS[0]) for n in LENGTHS for density in (0.001, 0.01)]
+    torch.append({"operation": "torch_topk", "n": 5, "density": 0.01, "skipped": "no"})
     text, targets = reported(rows, torch, eager=[step("dense", 9, 9), step("topka", 100, 1.6), step("deft", 90, 1.2)],
                              replayed=[step("topka", 80, 1.2), step("deft", 0, 0, not_captured="it turns")])
     expect(targets, "exact top-k, density 0.01: share of copy bandwidth", "86.00 %", "met")
@@ -119,6 +122,8 @@ def everything_good():
     expect(targets, "DEFT of 300 tensors: time over its roofline", "1.23 x", "met")
     expect(targets, "step of topka, n 25000000: time over its roofline", "1.20 x", "met")  # the replays'
     expect(targets, "step of deft, n 25000000: time over its roofline", "1.20 x", "met")  # there are none
+    assert "| torch_topk | 25000000 | 0.001 | 400.0 | exact_topk | 5.0 |" in text
+    assert "| torch_topk | 25000000 | 0.001 | 400.0 | 400.0 | - | - | - | 0 |" in text
     assert "step of dense, n 25000000: time over its roofline" not in targets
     assert "| 25000000 | 0.01 | topka | threads:4 | 100.0 | 100.0 | 7.0 | 1.60 | 0 | 2.00 | 80.0 |" in text
     assert "| deft | threads:4 | 90.0 | 90.0 | 7.0 | 1.20 | 0 | 2.00 | not captured: it turns |" in text
@@ -129,7 +134,7 @@ def something_bad():
     rows = [operation("exact_topk", LENGTHS[0], 0.001, 83, 0.84), operation("exact_topk", LENGTHS[1], 0.001, 300, 0.9),
             operation("deft_select", LENGTHS[0], 0.01, 80, 0.9, wrong=3),
             operation("sage_select", LENGTHS[0], 0.01, 80, 0.95)]
-    torch = [{"n": LENGTHS[0], "density": 0.001, "total_us": 200, "scatter_us": 0, "wrong": 0, "name": "torch_topk"}]
+    torch = [torch_row(LENGTHS[0], 0.001, 200)]
     _, targets = reported(rows, torch, replayed=[step("topka", 80, 1.26)])
     expect(targets, "exact top-k, density 0.001: share of copy bandwidth", "84.00 %", "not met")
     expect(targets, "exact top-k, density 0.001, n 25000000", "83.00 us", "not met")
