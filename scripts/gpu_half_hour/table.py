@@ -122,16 +122,18 @@ def profile(kernel, text):
                 f"-k regex:{kernel} -s 3 -c 2 -f -o {{file}} {text}", 40, 15)
 
 
-EXACT_TOPK = "sparsecoll-device --n 100000000 --density 0.001 --replays 3 --noises 2 --sets 2 --only exact_topk"
-COMBINE = "sparsecoll-device --n 100000000 --density 0.01 --replays 3 --noises 2 --sets 2 --only combine"
+def operation(name, density):
+    return f"sparsecoll-device --n 100000000 --density {density} --replays 3 --noises 2 --sets 2 --only {name}"
+
+
 MICRO_STEPS = ("sparsecoll-perf --backend cuda --ranks threads:2 -n 25000000 --density 0.01 --preset micro --no-check "
                "--steps 5 --warmup 2")
 
 PROFILES = (
-    profile("passTiles", EXACT_TOPK),
-    profile("countPieces", EXACT_TOPK),
-    profile("emitPieces", EXACT_TOPK),
-    profile("combineRanges", COMBINE),
+    profile("passTiles", operation("exact_topk", 0.001)),
+    profile("countPieces", operation("exact_topk", 0.01)),
+    profile("emitPieces", operation("exact_topk", 0.01)),
+    profile("combineRanges", operation("combine", 0.01)),
     profile("writeUnions", MICRO_STEPS),
 )
 
