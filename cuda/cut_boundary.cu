@@ -47,8 +47,8 @@ template <class A>
 void findBoundaries(const CutView<A>& view, DeviceContext& device, Stream stream) {
   if (!view.mayHaveLarge()) return;
   for (uint32_t step = 0; step < kDigitSteps<A>; ++step)
-    device.launch("countDigits", view.space.mostBig, countDigits<A>, device.gridFor(view.space.mostBig, Rows{}), stream,
-                  view, step);
+    device.launch<countDigits<A>>("countDigits", view.space.mostBig, device.gridFor(view.space.mostBig, Rows{}), stream,
+                                  view, step);
 }
 
 template void findBoundaries(const CutView<float>&, DeviceContext&, Stream);
