@@ -38,6 +38,7 @@ class Clock:
         return [(b - a) * 1e6 for a, b in zip(self.marks, self.marks[1:])]
 
 
+NO_TORCH = 77
 PARTS = ("accumulate", "topk", "gather", "clear", "scatter")
 
 
@@ -92,7 +93,8 @@ def main():
     try:
         import torch
     except ImportError as error:
-        sys.exit(f"torch_baseline: {error}")
+        print(f"torch_baseline: {error}", file=sys.stderr)
+        sys.exit(NO_TORCH)
     if arguments.device.startswith("cuda") and not torch.cuda.is_available():
         sys.exit("torch_baseline: PyTorch sees no CUDA device")
     name = torch.cuda.get_device_name(arguments.device) if arguments.device.startswith("cuda") else arguments.device
