@@ -31,11 +31,8 @@ cuda-all: ## the library for all supported GPUs into build/cuda-all, to be insta
 	@echo "== cuda-all: build, $(JOBS) at once"
 	cmake --build --preset cuda-all -j $(JOBS)
 
-test: setup ## everything: release, then asan, then tsan
-	@rm -f build/*/ctest.log; status=0; \
-	for preset in $(PRESETS); do \
-	  $(MAKE) --no-print-directory JOBS=$(JOBS) test-$$preset || { status=$$?; break; }; \
-	done; \
+test: setup ## everything: release, then asan, then tsan; each is built while the one before is tested
+	@status=0; scripts/suite $(JOBS) $(TEST_JOBS) $(PRESETS) || status=$$?; \
 	$(MAKE) --no-print-directory summary; \
 	exit $$status
 
