@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build test $(PRESETS:%=test-%) summary test-trainers demo bench hosts fuzz stress convergence clean
+.PHONY: help setup build cuda-all test $(PRESETS:%=test-%) summary test-trainers demo bench hosts fuzz stress convergence clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -19,17 +19,20 @@ help: ## show this list
 setup: ## install missing packages (Debian, Ubuntu)
 	@scripts/setup
 
-build: ## release build into build/release
+build: ## release build into build/release; device code for this machine's GPU, or without one for sm_90
 	@echo "== release: configure"
 	cmake --preset release
 	@echo "== release: build, $(JOBS) at once"
 	cmake --build --preset release -j $(JOBS)
 
-test: setup ## everything: release, then asan, then tsan
-	@rm -f build/*/ctest.log; status=0; \
-	for preset in $(PRESETS); do \
-	  $(MAKE) --no-print-directory JOBS=$(JOBS) test-$$preset || { status=$$?; break; }; \
-	done; \
+cuda-all: ## the library for all supported GPUs into build/cuda-all, to be installed elsewhere
+	@echo "== cuda-all: configure"
+	cmake --preset cuda-all
+	@echo "== cuda-all: build, $(JOBS) at once"
+	cmake --build --preset cuda-all -j $(JOBS)
+
+test: setup ## everything: release, then asan, then tsan; each is built while the one before is tested
+	@status=0; scripts/suite $(JOBS) $(TEST_JOBS) $(PRESETS) || status=$$?; \
 	$(MAKE) --no-print-directory summary; \
 	exit $$status
 
@@ -57,10 +60,10 @@ test-trainers: setup ## train with every preset under AddressSanitizer and UBSan
 	ctest --preset asan-trainers -j $(TEST_JOBS)
 
 demo: setup ## train a network with dense and sparse gradients, side by side
-	@echo "== release: configure"
-	cmake --preset release
-	@echo "== release: build what the demo runs, $(JOBS) at once"
-	cmake --build --preset release -j $(JOBS) --target demo
+	@echo "== demo: configure"
+	cmake --preset demo
+	@echo "== demo: build what it runs, $(JOBS) at once"
+	cmake --build --preset demo -j $(JOBS)
 	@scripts/demo
 
 bench: setup build ## speed of this machine: sparse against dense all-reduce
