@@ -10,6 +10,7 @@
 
 #include "core/limits.h"
 #include "core/memory.h"
+#include "host/canonical.h"
 #include "host/chunks.h"
 #include "host/combine.h"
 #include "host/cut.h"
@@ -29,7 +30,7 @@ namespace sparsecoll::host {
 namespace {
 
 constexpr uint32_t kSumBlock = 2048;      // entries whose sum stays in the first-level cache
-constexpr uint64_t kGonePiece = 1 << 16;  // elements whose bits do
+constexpr uint64_t kPassPiece = 1 << 16;  // elements whose bits do, and that the second-level cache still holds
 
 // The fused pass over all windows, and between them with a key that only NaN and Inf reach.
 template <class A, class T>
@@ -104,24 +105,39 @@ class Pass {
       if (seen.count < kMaxNonFiniteIndices && i < kRoom) seen.indices[seen.count] = indices[i];
   }
 
-  // Bits are cleared while the cache still holds them. Spans come in ascending order, so the word in which one ends is
-  // cleared with the next.
+  // Bits are cleared, and NaN made alike, while the cache still holds them. Spans come in ascending order, so the word
+  // in which one ends is cleared with the next.
   uint64_t runSpan() const {
-    if (args_.gone == nullptr) return run(span_);
+    if (args_.out == nullptr) return run(span_);
     uint64_t found = 0;
     PassSpan<A> piece = span_;
     for (uint64_t at = span_.begin; at < span_.end; at = piece.end) {
       const uint64_t stored = std::min(found, span_.room);
       piece.begin = at;
       // Squares go to lanes by their distance from the begin, in tiles that are short enough.
-      piece.end = lanes_ != nullptr ? span_.end : std::min(span_.end, (at / kGonePiece + 1) * kGonePiece);
+      piece.end = lanes_ != nullptr ? span_.end : std::min(span_.end, (at / kPassPiece + 1) * kPassPiece);
       piece.indices = span_.indices + stored;
       piece.values = span_.values + stored;
       piece.room = span_.room - stored;
-      found += run(piece);
-      std::fill(args_.gone + at / 64, args_.gone + piece.end / 64, uint64_t{0});
+      const uint64_t reached = run(piece);
+      shareNaN(piece, reached);
+      found += reached;
+      if (args_.gone != nullptr) std::fill(args_.gone + at / 64, args_.gone + piece.end / 64, uint64_t{0});
     }
     return found;
+  }
+
+  // Which NaN arithmetic leaves is the machine's, and its bits decide which entries stay. All of it reaches every key,
+  // so the list shows where there is none.
+  void shareNaN(const PassSpan<A>& piece, uint64_t reached) const {
+    const uint64_t length = piece.end - piece.begin;
+    const uint64_t listed = std::min(reached, piece.room);
+    A* const acc = piece.out + piece.begin;
+    if (!hasNaN(piece.values, listed) && (reached == listed || !hasNaN(acc, length))) return;
+    makeCanonical(piece.values, listed);
+    makeCanonical(acc, length);
+    if (args_.momentum.velocityIn != nullptr)
+      makeCanonical(static_cast<A*>(args_.momentum.velocityOut) + piece.begin, length);
   }
 
   uint64_t run(const PassSpan<A>& span) const {
@@ -258,6 +274,7 @@ class HostKernels final : public Kernels {
           const A* const values = static_cast<const A*>(rank) + begin;
           for (uint32_t i = 0; i < length; ++i) sum[begin + i] += values[i];
         }
+        makeCanonical(sum + begin, length);
       }
     });
     *to.count = *count;
