@@ -30,7 +30,7 @@ namespace sparsecoll::host {
 namespace {
 
 constexpr uint32_t kSumBlock = 2048;      // entries whose sum stays in the first-level cache
-constexpr uint64_t kPassPiece = 1 << 16;  // elements whose bits do, and that the second-level cache still holds
+constexpr uint64_t kGonePiece = 1 << 16;  // elements whose bits do
 
 // The fused pass over all windows, and between them with a key that only NaN and Inf reach.
 template <class A, class T>
@@ -105,47 +105,51 @@ class Pass {
       if (seen.count < kMaxNonFiniteIndices && i < kRoom) seen.indices[seen.count] = indices[i];
   }
 
-  // Bits are cleared, and NaN made alike, while the cache still holds them. Spans come in ascending order, so the word
-  // in which one ends is cleared with the next.
+  // Bits are cleared while the cache still holds them. Spans come in ascending order, so the word in which one ends is
+  // cleared with the next.
   uint64_t runSpan() const {
-    if (args_.out == nullptr) return run(span_);
+    if (args_.gone == nullptr) return run(span_);
     uint64_t found = 0;
     PassSpan<A> piece = span_;
     for (uint64_t at = span_.begin; at < span_.end; at = piece.end) {
       const uint64_t stored = std::min(found, span_.room);
       piece.begin = at;
       // Squares go to lanes by their distance from the begin, in tiles that are short enough.
-      piece.end = lanes_ != nullptr ? span_.end : std::min(span_.end, (at / kPassPiece + 1) * kPassPiece);
+      piece.end = lanes_ != nullptr ? span_.end : std::min(span_.end, (at / kGonePiece + 1) * kGonePiece);
       piece.indices = span_.indices + stored;
       piece.values = span_.values + stored;
       piece.room = span_.room - stored;
-      const uint64_t reached = run(piece);
-      shareNaN(piece, reached);
-      found += reached;
-      if (args_.gone != nullptr) std::fill(args_.gone + at / 64, args_.gone + piece.end / 64, uint64_t{0});
+      found += run(piece);
+      std::fill(args_.gone + at / 64, args_.gone + piece.end / 64, uint64_t{0});
     }
     return found;
   }
 
-  // Which NaN arithmetic leaves is the machine's, and its bits decide which entries stay. All of it reaches every key,
-  // so the list shows where there is none.
-  void shareNaN(const PassSpan<A>& piece, uint64_t reached) const {
-    const uint64_t length = piece.end - piece.begin;
-    const uint64_t listed = std::min(reached, piece.room);
-    A* const acc = piece.out + piece.begin;
-    if (!hasNaN(piece.values, listed) && (reached == listed || !hasNaN(acc, length))) return;
-    makeCanonical(piece.values, listed);
-    makeCanonical(acc, length);
-    if (args_.momentum.velocityIn != nullptr)
-      makeCanonical(static_cast<A*>(args_.momentum.velocityOut) + piece.begin, length);
+  uint64_t run(const PassSpan<A>& span) const {
+    const uint64_t found = runAsIs(span);
+    if (args_.out != nullptr) shareNaN(span, found);
+    return found;
   }
 
-  uint64_t run(const PassSpan<A>& span) const {
+  uint64_t runAsIs(const PassSpan<A>& span) const {
     if (args_.momentum.none())
       return lanes_ != nullptr ? passSquaresFor<T>(isa_)(span, lanes_) : passFor<T>(isa_)(span);
     const uint64_t found = passTiles<T>(args_, span, isa_);
     if (lanes_ != nullptr) squareLanes(span.out + span.begin, span.end - span.begin, lanes_, isa_);
     return found;
+  }
+
+  // Which NaN arithmetic leaves is the machine's, and its bits decide which entries stay. All of it reaches every key,
+  // so the list shows where there is none.
+  void shareNaN(const PassSpan<A>& span, uint64_t found) const {
+    const uint64_t length = span.end - span.begin;
+    const uint64_t listed = std::min(found, span.room);
+    A* const acc = span.out + span.begin;
+    if (!hasNaN(span.values, listed) && (found == listed || !hasNaN(acc, length))) return;
+    makeCanonical(span.values, listed);
+    makeCanonical(acc, length);
+    if (args_.momentum.velocityIn != nullptr)
+      makeCanonical(static_cast<A*>(args_.momentum.velocityOut) + span.begin, length);
   }
 
   const PassArgs& args_;
