@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads) patchAcc(ArrivalView<A> view) {
     if (w == ArrivalView<A>::kNoWindow) continue;
     A& entry = view.cut.acc[view.indices[i]];
     view.before()[i] = entry;
-    entry += view.sums[i];
+    entry = canonical(entry + view.sums[i]);
     if (!isFinite(entry)) atomicOr(&view.cut.space.turn->nonFinite, 1u);
     atomicAdd(&view.cut.space.cuts[w].arrived, 1u);
   }

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ BlockSums<uint64_t> room;
   if (isOff(unless)) return;
   ListTurn& turn = *tables.turn;
-  const bool fine = __syncthreads_or(sound(tables.finding) ? 0 : 1) == 0;
+  const bool fine = soundForAll(tables.finding);
   const uint64_t before = tables.first != 0 ? turn.total : 0;
   LocatedPart part{};
   uint64_t length = 0;
@@ -129,7 +129,7 @@ __device__ inline void joinTile(const RunPart& part, const ListSpan<A>& list, ui
 
 template <class A, uint32_t kMost>
 __global__ void __launch_bounds__(kThreads) joinRuns(Table<RunPart, kMost> parts, JoinRule rule) {
-  const bool fine = __syncthreads_or(sound(rule.finding) ? 0 : 1) == 0;
+  const bool fine = soundForAll(rule.finding);
   const bool dense = *rule.dense != 0;
   const bool fits = rule.length <= rule.room;
   if (globalThread() == 0 && rule.isFirst != 0) {

@@ -59,6 +59,8 @@ __device__ inline void forget(Finding* finding, uint32_t told) {
 }
 // Past the first-level cache, as others of the same grid may be reporting.
 __device__ inline bool sound(const Finding* finding) { return __ldcg(&finding->result) == 0; }
+// One answer for a block, whose threads come together: another stream may find something between two looks.
+__device__ inline bool soundForAll(const Finding* finding) { return __syncthreads_or(sound(finding) ? 0 : 1) == 0; }
 #endif
 
 Status statusOf(const Finding& finding);

@@ -211,7 +211,7 @@ __device__ void addUp(const OpenRule& rule, uint32_t frames, OpenRoom<kMost>& ro
 template <uint32_t kMost>
 __global__ void __launch_bounds__(kMostOpenWarps* kWarp) openFrames(Table<Sealed, kMost> frames, OpenRule rule) {
   __shared__ OpenRoom<kMost> room;
-  if (rule.first != 0 && !sound(rule.finding)) return;
+  if (rule.first != 0 && !soundForAll(rule.finding)) return;
   const uint32_t warps = blockDim.x / kWarp;
   for (uint32_t f = warpIndex(); f < frames.count; f += warps) {
     const Opened opened = look(frames.items[f], rule);

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads, kRangeBlocks<A>)
         Four<A> four;
 #pragma unroll
         for (uint32_t q = 0; q < kLanesWide; ++q)
-          four.at[q] = room->marks.isTouched(offset + q) ? room->sums[offset + q] : A{0};
+          four.at[q] = room->marks.isTouched(offset + q) ? canonical(room->sums[offset + q]) : A{0};
         storeFour(run, low + offset, end, aligned, four);
       }
     }

@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kThreads) writeCut(CutRule<A> rule) {
         if (to.values != nullptr) to.values[slot] = sum;
       } else if (rest.indices != nullptr) {
         rest.indices[i - slot] = rule.sumIndices[i];
-        rest.values[i - slot] = sum * rule.droppedScale;
+        rest.values[i - slot] = canonical(sum * rule.droppedScale);
       }
     }
   }

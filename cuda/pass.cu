@@ -142,10 +142,13 @@ __global__ void __launch_bounds__(kPassThreads, kBlocksAtOnce<A>) passTiles(Pass
   for (uint64_t tile = blockIdx.x; tile * kPieceTile < view.n; tile += gridDim.x) {
     const uint64_t tileBegin = tile * kPieceTile;
     const uint64_t tileEnd = tileBegin + kPieceTile < view.n ? tileBegin + kPieceTile : view.n;
-    const Held<A> held = formTile(view, source, tileBegin);
+    Held<A> held = formTile(view, source, tileBegin);
     uint32_t outside = 0;  // elements of no window that are not finite
     for (uint32_t e = 0; e < kEach; ++e)
       outside |= tileBegin + placeOf(e) < tileEnd && !isFinite(held.acc[e]) ? 1u << e : 0u;
+    if (outside != 0)
+      for (uint32_t e = 0; e < kEach; ++e)
+        if ((outside >> e & 1u) != 0) held.acc[e] = shareNaN(view, tileBegin + placeOf(e), held.acc[e]);
     for (uint32_t w = firstWindowPast(control, tileBegin); w < control.windowCount; ++w) {
       const Window& window = control.windows[w];
       if (window.begin >= tileEnd) break;

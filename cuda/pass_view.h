@@ -33,6 +33,18 @@ PassView<A, T> passView(const PassArgs& args, Stream stream) {
   return view;
 }
 
+#if SC_DEVICE_CODE
+// Where acc is NaN as this machine's arithmetic leaves it, acc and velocity get the one that all machines share: its
+// bits decide which entries stay. Costs nothing elsewhere. The thread has written the element; returns acc.
+template <class A, class T>
+__device__ inline A shareNaN(const PassView<A, T>& view, uint64_t i, A acc) {
+  if (acc == acc || view.out == nullptr) return acc;
+  view.out[i] = quietNaN(A{});
+  if (view.source.velocityIn != nullptr) view.velocityOut[i] = canonical(view.velocityOut[i]);
+  return quietNaN(A{});
+}
+#endif
+
 // acc and, tile by tile, the norms of its windows.
 template <class A, class T>
 void measureNorms(const PassView<A, T>& view, DeviceContext& device, Stream stream);

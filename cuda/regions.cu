@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     tallyOwners(ListView view, const uint64_t* bounds, uint32_t owners, Control* control, const Finding* finding) {
   __shared__ CountRoom room;
-  if (!sound(finding)) return;
+  if (!soundForAll(finding)) return;
   const ListSpan<float> sum = indicesOf(view);
   uint32_t largest = owners == 0 ? (sum.count + control->ranks - 1) / control->ranks : 0;
   for (uint64_t r = threadIdx.x; r < owners; r += blockDim.x) {

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
     A sum = goesOn ? to[i] : A{0};
 #pragma unroll 4
     for (uint32_t r = 0; r < from.count; ++r) sum += static_cast<const A*>(from.items[r])[i];
-    to[i] = sum;
+    to[i] = canonical(sum);
   }
   if (globalThread() == 0) *outCount = count;
 }

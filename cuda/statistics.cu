@@ -65,7 +65,9 @@ __global__ void __launch_bounds__(kThreads) measureTiles(PassView<A, T> view) {
       if (source.velocityIn != nullptr) view.velocityOut[i] = moved.velocity;
       const auto wide = static_cast<double>(acc);
       squares = fusedMultiplyAdd(wide, wide, squares);
-      infinite += isFinite(acc) ? 0u : 1u;
+      if (isFinite(acc)) continue;
+      ++infinite;
+      shareNaN(view, i, acc);
     }
     squares = lanesSum(squares);
     infinite = warpSum(infinite);
@@ -141,7 +143,7 @@ __global__ void __launch_bounds__(kSampleThreads) sampleRuns(PassView<A, T> view
       const A in = source.in != nullptr ? source.in[i] : A{0};
       const A velocity = source.velocityIn != nullptr ? source.velocityIn[i] : A{0};
       const A acc = accumulate(source, source.gradient[i], in, velocity).acc;
-      atomicAdd(&bins[Magnitude<float>::of(static_cast<float>(acc)) >> 18], 1u);
+      atomicAdd(&bins[Magnitude<float>::of(canonical(static_cast<float>(acc))) >> 18], 1u);
       ++counted;
     }
   }

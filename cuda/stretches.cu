@@ -108,7 +108,7 @@ __device__ inline void conclude(const LocatedList* located, uint32_t lists, cons
 template <class A, class Index, uint32_t kMost>
 __global__ void __launch_bounds__(kThreads)
     locateLists(Table<ListView, kMost> views, Stretches at, RunRule rule, LocateTables tables) {
-  bool fine = __syncthreads_or(sound(tables.finding) ? 0 : 1) == 0;
+  bool fine = soundForAll(tables.finding);
   if (fine && views.count != 0) {
     // The grid is a multiple of the lists.
     const uint32_t l = blockIdx.x % views.count;

@@ -121,7 +121,8 @@ __global__ void __launch_bounds__(kThreads)
       before += heads.total;
       if (!head) continue;
       A sum = from.values[i];
-      for (uint64_t j = i + 1; j < count && from.indices[j] == from.indices[i]; ++j) sum += from.values[j];
+      for (uint64_t j = i + 1; j < count && from.indices[j] == from.indices[i]; ++j)
+        sum = canonical(sum + from.values[j]);
       to.indices[slot] = from.indices[i];
       to.values[slot] = sum;
     }
@@ -200,7 +201,8 @@ __global__ void __launch_bounds__(kThreads)
     if (!isHead(from.indices, i)) continue;
     T slot = dense[from.indices[i]];
     for (uint64_t j = i; j < count && from.indices[j] == from.indices[i]; ++j)
-      slot = Element<T>::store(fusedMultiplyAdd(scale, from.values[j], static_cast<A>(Element<T>::load(slot))));
+      slot =
+          Element<T>::store(canonical(fusedMultiplyAdd(scale, from.values[j], static_cast<A>(Element<T>::load(slot)))));
     dense[from.indices[i]] = slot;
   }
 }

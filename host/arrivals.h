@@ -8,6 +8,7 @@
 #include "core/kernels.h"
 #include "core/limits.h"
 #include "core/list_span.h"
+#include "host/canonical.h"
 #include "host/marks.h"
 #include "host/order.h"
 #include "host/prefetch.h"
@@ -22,6 +23,12 @@ struct ArrivalSums {
 
   // The window's arrivals summed list by list into the scratch. Returns how many entries that are.
   uint64_t take(const Window& window) const {
+    const uint64_t taken = addUp(window);
+    makeCanonical(static_cast<A*>(args.scratch.values), taken);
+    return taken;
+  }
+
+  uint64_t addUp(const Window& window) const {
     std::array<const uint32_t*, kMaxRanks> at;
     std::array<const uint32_t*, kMaxRanks> end;
     std::array<const A*, kMaxRanks> value;
@@ -33,7 +40,7 @@ struct ArrivalSums {
       value[l] = list.values + (at[l] - list.indices);
     }
     if (lists <= 2)
-      return takePair({at[0], end[0], value[0]}, lists == 2 ? Arrivals{at[1], end[1], value[1]} : Arrivals{});
+      return addUpPair({at[0], end[0], value[0]}, lists == 2 ? Arrivals{at[1], end[1], value[1]} : Arrivals{});
     uint64_t taken = 0;
     for (;;) {
       uint64_t next = window.end;
@@ -58,8 +65,8 @@ struct ArrivalSums {
     uint64_t count() const { return static_cast<uint64_t>(end - at); }
   };
 
-  // What take does, of two lists without branches.
-  uint64_t takePair(Arrivals a, Arrivals b) const {
+  // The same of two lists without branches.
+  uint64_t addUpPair(Arrivals a, Arrivals b) const {
     uint32_t* const indices = args.scratch.indices;
     A* const sums = static_cast<A*>(args.scratch.values);
     uint64_t taken = 0;
@@ -96,7 +103,7 @@ struct ArrivalSums {
     A* const joined = static_cast<A*>(args.scratch.values) + arrived;
     for (uint64_t s = 0; s < arrived; ++s) {
       askFor(acc + sumIndices[std::min(s + kAhead, arrived - 1)]);
-      joined[s] = acc[sumIndices[s]] + sums[s];
+      joined[s] = canonical(acc[sumIndices[s]] + sums[s]);
     }
     // Two halves take turns, because what a step does waits for the one before. Each half's candidates are moved up by
     // the number of its arrivals, so that they are read before their place is written.

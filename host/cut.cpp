@@ -231,7 +231,7 @@ struct Cutter {
     for (uint64_t i = 0; patch && i < arrived; ++i) {
       A& entry = acc[args.scratch.indices[i]];
       before[i] = entry;
-      entry += sums[i];
+      entry = canonical(entry + sums[i]);
     }
     const uint64_t written = cutWindow(window, to);
     for (uint64_t i = 0; patch && i < arrived; ++i) acc[args.scratch.indices[i]] = before[i];

@@ -10,6 +10,7 @@
 
 #include "core/limits.h"
 #include "core/memory.h"
+#include "host/canonical.h"
 #include "host/chunks.h"
 #include "host/combine.h"
 #include "host/cut.h"
@@ -125,11 +126,30 @@ class Pass {
   }
 
   uint64_t run(const PassSpan<A>& span) const {
+    const uint64_t found = runAsIs(span);
+    if (args_.out != nullptr) shareNaN(span, found);
+    return found;
+  }
+
+  uint64_t runAsIs(const PassSpan<A>& span) const {
     if (args_.momentum.none())
       return lanes_ != nullptr ? passSquaresFor<T>(isa_)(span, lanes_) : passFor<T>(isa_)(span);
     const uint64_t found = passTiles<T>(args_, span, isa_);
     if (lanes_ != nullptr) squareLanes(span.out + span.begin, span.end - span.begin, lanes_, isa_);
     return found;
+  }
+
+  // Which NaN arithmetic leaves is the machine's, and its bits decide which entries stay. All of it reaches every key,
+  // so the list shows where there is none.
+  void shareNaN(const PassSpan<A>& span, uint64_t found) const {
+    const uint64_t length = span.end - span.begin;
+    const uint64_t listed = std::min(found, span.room);
+    A* const acc = span.out + span.begin;
+    if (!hasNaN(span.values, listed) && (found == listed || !hasNaN(acc, length))) return;
+    makeCanonical(span.values, listed);
+    makeCanonical(acc, length);
+    if (args_.momentum.velocityIn != nullptr)
+      makeCanonical(static_cast<A*>(args_.momentum.velocityOut) + span.begin, length);
   }
 
   const PassArgs& args_;
@@ -258,6 +278,7 @@ class HostKernels final : public Kernels {
           const A* const values = static_cast<const A*>(rank) + begin;
           for (uint32_t i = 0; i < length; ++i) sum[begin + i] += values[i];
         }
+        makeCanonical(sum + begin, length);
       }
     });
     *to.count = *count;

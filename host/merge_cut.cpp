@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/list_span.h"
+#include "host/canonical.h"
 #include "host/descent.h"
 #include "host/merge.h"
 #include "host/settle.h"
@@ -138,6 +139,7 @@ class StreamSum {
       else
         for (uint32_t i = 0; i < list.count; ++i) run[list.indices[i] - args_.first] += list.values[i];
     }
+    makeCanonical(run, args_.length);
     count = static_cast<uint32_t>(args_.length);
     return {};
   }

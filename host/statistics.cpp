@@ -70,7 +70,7 @@ class Sampler {
     A acc[kSampleRun];
     accumulate(at, length, acc);
     uint32_t* const counts = counts_;
-    for (uint64_t i = 0; i < length; ++i) ++counts[Magnitude<float>::of(static_cast<float>(acc[i])) >> 18];
+    for (uint64_t i = 0; i < length; ++i) ++counts[Magnitude<float>::of(canonical(static_cast<float>(acc[i]))) >> 18];
     counted_ += length;
   }
 

@@ -35,7 +35,7 @@ void readValues(const sparsecollVector_t& vector, const std::vector<uint64_t>& o
     const uint64_t index = indexAt(vector, i);
     const auto value = static_cast<A>(Element<T>::load(from[i]));
     if (!keepDuplicates && !entries.indices.empty() && entries.indices.back() == index) {
-      values.back() += value;
+      values.back() = canonical(values.back() + value);
       continue;
     }
     entries.indices.push_back(index);

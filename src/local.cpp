@@ -199,7 +199,7 @@ Status scatterAdd(Communicator& comm, const sparsecollVector_t* in, void* dense,
       else
         value = entries.values32[i];
       T& slot = to[entries.indices[i]];
-      slot = Element<T>::store(fusedMultiplyAdd(static_cast<A>(scale), value, Element<T>::load(slot)));
+      slot = Element<T>::store(canonical(fusedMultiplyAdd(static_cast<A>(scale), value, Element<T>::load(slot))));
     }
   });
   return {};

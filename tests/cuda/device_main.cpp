@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "tests/cuda/reachable_memory.h"
-#include "tests/unit/data.h"
 
 extern "C" {
 int __real_main(int argc, char** argv);
@@ -56,7 +55,6 @@ int __wrap_main(int argc, char** argv) {
     return end(kSkipped, "skipped: this machine has no CUDA device, or no driver for it");
   const char* const why = sparsecoll::test::startReachableMemory(kMemory);
   if (*why != '\0') return end(kBroken, why);
-  sparsecoll::test::avoidsNaN = true;
   void* const stack = sparsecoll::test::takeReachable(kStack, 4096);
   pthread_attr_t attributes;
   pthread_t thread;

@@ -1,4 +1,5 @@
 // Whole steps of every preset on devices: the same bits as on the host, on every rank, in the sum and in the residual.
+#include <bit>
 #include <string>
 
 #include "tests/device/checks.h"
@@ -25,7 +26,17 @@ std::vector<std::string> sparsePresets() {
   return names;
 }
 
-void checkSteps(const std::string& name, int ranks, uint64_t n, double density, int faithful, int steps) {
+// Every fifth entry of one rank NaN, of many bits.
+void spoil(Group& group, int step) {
+  Elements& gradient = group.gradients[static_cast<size_t>(step) % group.gradients.size()];
+  for (uint64_t i = 0; i < gradient.size(); i += 5)
+    gradient.set(i, std::bit_cast<double>(0xfff8000000000000u | (i * 2654435761u) % 1000 << 40));
+}
+
+enum class With { kFinite, kNaN };
+
+void checkSteps(const std::string& name, int ranks, uint64_t n, double density, int faithful, int steps,
+                With with = With::kFinite) {
   CAPTURE(name, ranks, n, density, faithful);
   sparsecollParams_t params = preset(name.c_str(), density);
   params.faithful = faithful;
@@ -42,6 +53,8 @@ void checkSteps(const std::string& name, int ranks, uint64_t n, double density, 
     CAPTURE(step);
     host.fillRandom(static_cast<uint64_t>(step));
     device.fillRandom(static_cast<uint64_t>(step));
+    if (with == With::kNaN) spoil(host, step);
+    if (with == With::kNaN) spoil(device, step);
     CHECK(host.step() == Results(static_cast<size_t>(ranks), sparsecollSuccess));
     const Results results = device.step();
     REQUIRE(results == Results(static_cast<size_t>(ranks), sparsecollSuccess));
@@ -64,6 +77,10 @@ TEST_CASE("steps on devices have the bits of steps on the host") {
 
 TEST_CASE("as published, too") {
   for (const std::string& name : sparsePresets()) checkSteps(name, 3, kLength / 2, 0.03, 1, kSteps);
+}
+
+TEST_CASE("with more NaN than a message has room for, too") {
+  for (const std::string& name : sparsePresets()) checkSteps(name, 3, kLength / 3, 0.03, 0, 3, With::kNaN);
 }
 
 #ifndef SPARSECOLL_TEST_SANITIZED

@@ -43,6 +43,11 @@ void watchFences();
 std::vector<BarrierPlace> fencesMet();
 void leaveOutFence(const BarrierPlace& place);
 
+// What another stream writes while a kernel runs: once kernels have looked `looks` more times at the word, with __ldcg
+// or
+// __ldcv, it has the value. One word at a time; nullptr: none.
+void writeMeanwhile(uint32_t* word, uint64_t looks, uint32_t value);
+
 // Calls of the runtime so far, by name; "cudaMemcpyAsync of host memory" counts those of them that do not stay on
 // devices.
 uint64_t calls(const std::string& name);

@@ -54,24 +54,46 @@ inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x
 inline int __double2hiint(double x) { return static_cast<int>(std::bit_cast<long long>(x) >> 32); }
 inline int __double2loint(double x) { return static_cast<int>(std::bit_cast<long long>(x)); }
 
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fdiv_rn(float a, float b) { return a / b; }
-inline float __fsqrt_rn(float a) { return std::sqrt(a); }
-inline float __frcp_rn(float a) { return 1.0f / a; }
-inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dsub_rn(double a, double b) { return a - b; }
-inline double __dmul_rn(double a, double b) { return a * b; }
-inline double __ddiv_rn(double a, double b) { return a / b; }
-inline double __dsqrt_rn(double a) { return std::sqrt(a); }
+namespace simt {
+
+// NaN as a device's arithmetic leaves it: of floats always the same one, of doubles an operand's, quiet. Which
+// operand's is not said; here it is the last, as the host's is mostly the first.
+template <class... Operands>
+float withDeviceNaN(float x, Operands...) {
+  return x == x ? x : std::bit_cast<float>(0x7fffffffu);
+}
+template <class... Operands>
+double withDeviceNaN(double x, Operands... operands) {
+  if (x == x) return x;
+  uint64_t nan = 0xfff8000000000000u;
+  ((nan = operands == operands ? nan : std::bit_cast<uint64_t>(operands) | 0x0008000000000000u), ...);
+  return std::bit_cast<double>(nan);
+}
+
+}  // namespace simt
+
+inline float __fmaf_rn(float a, float b, float c) { return simt::withDeviceNaN(__builtin_fmaf(a, b, c), a, b, c); }
+inline double __fma_rn(double a, double b, double c) { return simt::withDeviceNaN(__builtin_fma(a, b, c), a, b, c); }
+inline float __fadd_rn(float a, float b) { return simt::withDeviceNaN(a + b, a, b); }
+inline float __fsub_rn(float a, float b) { return simt::withDeviceNaN(a - b, a, b); }
+inline float __fmul_rn(float a, float b) { return simt::withDeviceNaN(a * b, a, b); }
+inline float __fdiv_rn(float a, float b) { return simt::withDeviceNaN(a / b, a, b); }
+inline float __fsqrt_rn(float a) { return simt::withDeviceNaN(std::sqrt(a), a); }
+inline float __frcp_rn(float a) { return simt::withDeviceNaN(1.0f / a, a); }
+inline double __dadd_rn(double a, double b) { return simt::withDeviceNaN(a + b, a, b); }
+inline double __dsub_rn(double a, double b) { return simt::withDeviceNaN(a - b, a, b); }
+inline double __dmul_rn(double a, double b) { return simt::withDeviceNaN(a * b, a, b); }
+inline double __ddiv_rn(double a, double b) { return simt::withDeviceNaN(a / b, a, b); }
+inline double __dsqrt_rn(double a) { return simt::withDeviceNaN(std::sqrt(a), a); }
 inline float __uint2float_rn(unsigned x) { return static_cast<float>(x); }
 inline float __int2float_rn(int x) { return static_cast<float>(x); }
 inline float __ull2float_rn(unsigned long long x) { return static_cast<float>(x); }
 inline double __ull2double_rn(unsigned long long x) { return static_cast<double>(x); }
-inline float __double2float_rn(double x) { return static_cast<float>(x); }
+inline float __double2float_rn(double x) { return simt::withDeviceNaN(static_cast<float>(x)); }
+
+// What is compiled for a device has its multiply-add; operators have the host's, which nothing can change.
+#define __builtin_fmaf(a, b, c) __fmaf_rn(a, b, c)
+#define __builtin_fma(a, b, c) __fma_rn(a, b, c)
 
 // In namespace std these take references to one type; CUDA's take values of arithmetic types.
 #define SIMT_EXTREMES(T)                                     \

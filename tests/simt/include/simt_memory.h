@@ -59,10 +59,16 @@ void store(T* address, T value) {
   *address = value;
 }
 
-// Hints that pass by the L1 cache: what one polls with. Words are read in one piece.
+// Hints that pass by the L1 cache: what one polls with. Words are read in one piece, and may be written meanwhile
+// (simt::writeMeanwhile).
+inline std::atomic<const void*> writtenMeanwhile{nullptr};
+void lookAtWritten();
+
 template <class T>
 T loadThrough(const T* address) {
   perhapsSwitch();
+  if (writtenMeanwhile.load(std::memory_order_relaxed) == address) [[unlikely]]
+    lookAtWritten();
   if constexpr (kOneAccess<T>) {
     const Watch watch(address, Access::load);
     return std::atomic_ref<T>(*const_cast<T*>(address)).load(std::memory_order_relaxed);
