@@ -60,7 +60,7 @@ struct SelectionSpace {
   uint32_t* big = nullptr;     // the windows that many blocks cut
   uint32_t* chosen = nullptr;  // the windows that the call is about
   uint32_t* rungs = nullptr;   // kRungs counts; zero between calls
-  double* squares = nullptr;   // of tiles that are counted from the beginning of their window
+  double* squares = nullptr;   // of tiles that are counted from the beginning of their window, and sums of those
 
   static SelectionSpace place(const WorkspaceNeed& need, Placement& at) {
     SelectionSpace space;
