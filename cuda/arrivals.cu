@@ -4,6 +4,7 @@
 #include "cuda/cut.h"
 #include "cuda/lists.h"
 #include "cuda/scan.h"
+#include "cuda/shares.h"
 #include "cuda/union.h"
 #include "cuda/windows.h"
 
@@ -50,18 +51,19 @@ __global__ void __launch_bounds__(kThreads) patchAcc(ArrivalView<A> view) {
   }
 }
 
-// Too many for their room counts as a list that overflowed.
+// One block: which windows are read again, and how much work each one is. Too many for their room counts as a list that
+// overflowed.
 template <class A>
-__global__ void planArrivals(CutView<A> view) {
-  for (uint64_t i = globalThread(); i < view.space.turn->windows; i += globalThreads()) {
-    const uint32_t w = view.chosen(static_cast<uint32_t>(i));
-    Window& window = view.control->windows[w];
-    WindowCut& cut = view.space.cuts[w];
-    cut.again = 0;
-    if (cut.arrived == 0 || window.listed > window.slots) continue;
-    cut.again = window.listed + cut.arrived <= window.slots ? 1 : 0;
-    window.listed = cut.again != 0 ? 0 : window.slots + 1;
-  }
+__global__ void __launch_bounds__(kThreads) planArrivals(CutView<A> view) {
+  __shared__ BlockSums<uint32_t> sums;
+  layOutUnits(view.space.unitsBefore, view.space.turn->windows, sums, [&](uint32_t i) -> uint64_t {
+    Window& window = view.control->windows[view.chosen(i)];
+    const WindowCut& cut = view.space.cuts[view.chosen(i)];
+    if (cut.arrived == 0 || window.listed > window.slots) return 0;
+    const bool again = window.listed + cut.arrived <= window.slots;
+    window.listed = again ? 0 : window.slots + 1;
+    return again ? tilesOf(window) : 0;
+  });
 }
 
 template <class A>
@@ -146,8 +148,8 @@ void addArrivals(const CutView<A>& view, const CutArgs& args, DeviceContext& dev
   const uint64_t windows = args.windows.empty() ? view.space.windows : args.windows.size();
   device.launch<patchAcc<A>>("patchAcc", out.capacity, device.gridFor(out.capacity), stream,
                              arrivalView(view, args, *space));
-  device.launch<planArrivals<A>>("planArrivals", windows, device.gridFor(windows), stream, view);
-  collectAgain(view, windows, device, stream);
+  device.launch<planArrivals<A>>("planArrivals", windows, {1, kThreads}, stream, view);
+  collectAgain(view, device, stream);
 }
 
 template <class A>

@@ -8,6 +8,7 @@
 #include "cuda/block.h"
 #include "cuda/non_finite.h"
 #include "cuda/selection.h"
+#include "cuda/shares.h"
 #include "cuda/table.h"
 
 namespace sparsecoll::cuda {
@@ -16,11 +17,12 @@ namespace {
 
 constexpr uint32_t kPlanThreads = 512;
 
-// The candidates that reach the window's least key, where that is above the pass's.
+// The candidates that reach the window's least key, where that is above the pass's. Window after window: selections
+// with such a key have one.
 template <class A>
 __global__ void __launch_bounds__(kThreads) countPassing(CutView<A> view) {
   __shared__ BlockSums<uint32_t> sums;
-  for (uint32_t i = blockIdx.y; i < view.space.turn->windows; i += gridDim.y) {
+  for (uint32_t i = 0; i < view.space.turn->windows; ++i) {
     const uint32_t w = view.chosen(i);
     const Window& window = view.control->windows[w];
     if (window.exact != 0 || window.least <= window.key) continue;
@@ -90,11 +92,6 @@ __device__ inline void beginWindow(Window& window, WindowCut& cut) {
   cut.arrived = 0;
 }
 
-__device__ inline void beginTurn(CutTurn& turn, uint32_t windows) {
-  turn.windows = windows;
-  turn.bigCount = 0;
-}
-
 // What reached a window's key may not be finite. Windows that are lazy were seen to by the pass.
 template <class A>
 __device__ inline void nameInside(const CutView<A>& view, NamingRoom& room) {
@@ -104,17 +101,45 @@ __device__ inline void nameInside(const CutView<A>& view, NamingRoom& room) {
   }
 }
 
+// The large windows, in order, and how much work each one is: entries where its boundary has to be found, pieces where
+// something is kept.
+template <class A>
+__device__ inline void shareOut(const CutView<A>& view, BlockSums<uint32_t>& sums) {
+  const SelectionSpace& space = view.space;
+  uint32_t big = 0;
+  for (uint32_t row = 0; row < space.turn->windows; row += blockDim.x) {
+    const uint32_t i = row + threadIdx.x;
+    const bool many = i < space.turn->windows && space.cuts[view.chosen(i)].many != 0;
+    const BlockSum<uint32_t> sum = blockSum(many ? 1u : 0u, sums);
+    if (many) space.big[big + sum.below] = view.chosen(i);
+    big += sum.total;
+  }
+  if (threadIdx.x == 0) space.turn->bigCount = big;
+  __syncthreads();
+  layOutUnits(space.unitsBefore, big, sums, [&](uint32_t b) {
+    const uint32_t w = space.big[b];
+    return space.cuts[w].open != 0 ? entriesOf(view, w).count : 0;
+  });
+  layOutUnits(space.pieceUnitsBefore, big, sums, [&](uint32_t b) {
+    const uint32_t w = space.big[b];
+    const Window& window = view.control->windows[w];
+    if (window.keptForced != 0) return uint64_t{1};
+    return window.kept != 0 ? tilesOf(window) * pieceUnits(space.cuts[w]) : 0;
+  });
+}
+
 // One block: every window's number of entries and their place in the target. begins: the cut begins here.
 template <class A>
 __global__ void __launch_bounds__(kPlanThreads) planCut(CutView<A> view, uint32_t begins, Finding* finding) {
   __shared__ BlockSums<uint64_t> sums;
+  __shared__ BlockSums<uint32_t> shares;
   __shared__ NamingRoom naming;
   __shared__ uint64_t total;
   Control& control = *view.control;
   if (begins != 0) {
     for (uint32_t w = threadIdx.x; w < control.windowCount; w += blockDim.x)
       beginWindow(control.windows[w], view.space.cuts[w]);
-    if (threadIdx.x == 0) beginTurn(*view.space.turn, control.windowCount);
+    if (threadIdx.x == 0) view.space.turn->windows = control.windowCount;
     __syncthreads();
   }
   const uint32_t windows = view.space.turn->windows;
@@ -155,7 +180,6 @@ __global__ void __launch_bounds__(kPlanThreads) planCut(CutView<A> view, uint32_
     cut.passing = 0;
     const uint64_t length = window.end - window.begin;
     cut.many = length > kOneBlockMost ? 1 : 0;
-    if (cut.many != 0) view.space.big[atomicAdd(&view.space.turn->bigCount, 1u)] = w;
     const bool climbs = window.exact == 0 && window.least > window.key;
     if ((cut.many != 0 ? !view.mayHaveLarge() : !view.mayHaveSmall()) || (climbs && !view.facts.rungs))
       report(finding, sparsecollInternalError, -1, Found::kWindow, w, length);
@@ -167,6 +191,7 @@ __global__ void __launch_bounds__(kPlanThreads) planCut(CutView<A> view, uint32_
     control.selected += static_cast<uint32_t>(total);
     *view.target.count = static_cast<uint32_t>(total);
   }
+  if (view.mayHaveLarge()) shareOut(view, shares);
   if (view.space.turn->nonFinite != 0) nameInside(view, naming);
 }
 
@@ -179,7 +204,7 @@ __global__ void beginCut(Control* control, SelectionSpace space, Chosen chosen) 
     if (chosen.count != 0) space.chosen[i] = w;
     beginWindow(control->windows[w], space.cuts[w]);
   }
-  if (globalThread() == 0) beginTurn(*space.turn, windows);
+  if (globalThread() == 0) space.turn->windows = windows;
 }
 
 template <class A>
@@ -227,7 +252,7 @@ void cutOf(const CutArgs& args, DeviceContext& device, Stream stream) {
     });
   if (!args.arrivals.empty()) addArrivals(view, args, device, stream);
   if (args.facts.rungs)
-    device.launch<countPassing<A>>("countPassing", windows, device.gridFor(windows, Rows{}), stream, view);
+    device.launch<countPassing<A>>("countPassing", view.n, device.gridForShares(view.n, kThreads), stream, view);
   device.launch<planCut<A>>("planCut", windows, {1, kPlanThreads}, stream, view, plansAtOnce ? 1u : 0u,
                             device.finding());
   findBoundaries(view, device, stream);

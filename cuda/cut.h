@@ -18,7 +18,7 @@ template <class A>
 void addArrivals(const CutView<A>& view, const CutArgs& args, DeviceContext& device, Stream stream);
 // The candidates of windows that are marked for it, from acc.
 template <class A>
-void collectAgain(const CutView<A>& view, uint64_t windows, DeviceContext& device, Stream stream);
+void collectAgain(const CutView<A>& view, DeviceContext& device, Stream stream);
 // Takes them away again, and writes what of them was not selected.
 template <class A>
 void dropArrivals(const CutView<A>& view, const CutArgs& args, DeviceContext& device, Stream stream);

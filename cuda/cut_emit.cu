@@ -1,8 +1,10 @@
-// What a cut keeps goes to its places in index order. Of a large window every piece is counted, the counts are added up
-// in order by the last block to finish, and a warp writes a piece. A small window is one block's work from its boundary
-// to its last entry.
+// What a cut keeps goes to its places in index order. Of large windows every piece is counted. Blocks add up the counts
+// of their own shares; then they have the same shares again, a warp writes a piece, and what stands in the shares
+// before comes on top. A small window is one block's work from its boundary to its last entry.
 #include "cuda/cut.h"
 #include "cuda/descent.h"
+#include "cuda/scan.h"
+#include "cuda/shares.h"
 
 namespace sparsecoll::cuda {
 
@@ -10,8 +12,8 @@ namespace {
 
 // Entries above a boundary and equal to it.
 struct Counts {
-  uint64_t above;
-  uint64_t equal;
+  uint32_t above;
+  uint32_t equal;
 };
 
 __device__ inline Counts operator+(const Counts& a, const Counts& b) { return {a.above + b.above, a.equal + b.equal}; }
@@ -27,17 +29,34 @@ __device__ inline Verdict judgeAt(const WindowEntries<A>& entries, const Window&
   return judge(window, entries.values[i]);
 }
 
+// Both as one number: a window has fewer than 2^32 entries, so sums of the lower half never reach the upper one.
+__device__ inline uint64_t packed(uint32_t above, uint32_t equal) { return uint64_t{above} << 32 | equal; }
+__device__ inline Counts unpacked(uint64_t counts) {
+  return {static_cast<uint32_t>(counts >> 32), static_cast<uint32_t>(counts)};
+}
+
+constexpr uint32_t kLeastPieces = kThreads / kWarp;  // of a share: one a warp
+
+// The tiles of a window that are in a block's share: those whose first unit is.
+struct TileRun {
+  uint32_t begin;
+  uint32_t end;
+};
+__device__ inline TileRun tilesIn(const SharePart& part, const WindowCut& cut) {
+  const uint32_t units = pieceUnits(cut);
+  return {(part.begin + units - 1) / units, (part.end + units - 1) / units};
+}
+
 template <class A>
 __global__ void __launch_bounds__(kThreads) countPieces(CutView<A> view) {
-  __shared__ BlockSums<uint64_t> aboveSums;
-  __shared__ BlockSums<uint64_t> equalSums;
-  for (uint32_t b = blockIdx.y; b < view.space.turn->bigCount; b += gridDim.y) {
-    const uint32_t w = view.space.big[b];
+  __shared__ BlockSums<uint64_t> sums;
+  forShare(view.space.pieceUnitsBefore, view.space.turn->bigCount, kLeastPieces, [&](const SharePart& part) {
+    const uint32_t w = view.space.big[part.window];
     const Window& window = view.control->windows[w];
-    if (window.kept == 0 || window.keptForced != 0) continue;
-    const uint64_t tiles = tilesOf(window);
-    uint64_t* const table = view.space.piecesBefore + 2 * (firstTile(window) + w);
-    for (uint64_t t = globalThread() / kWarp; t < tiles; t += globalThreads() / kWarp) {
+    if (window.keptForced != 0) return;
+    const TileRun run = tilesIn(part, view.space.cuts[w]);
+    uint64_t* const table = view.space.piecesBefore + firstTile(window) + w;
+    for (uint32_t t = run.begin + warpIndex(); t < run.end; t += blockDim.x / kWarp) {
       const WindowEntries<A> entries = entriesOf(view, w, firstTile(window) + t);
       uint32_t above = 0;
       uint32_t equal = 0;
@@ -48,24 +67,21 @@ __global__ void __launch_bounds__(kThreads) countPieces(CutView<A> view) {
       }
       above = warpSum(above);
       equal = warpSum(equal);
-      if (laneIndex() != 0) continue;
-      table[2 * t] = above;
-      table[2 * t + 1] = equal;
+      if (laneIndex() == 0) table[t] = packed(above, equal);
     }
-    if (!lastOf(view.space.cuts[w].done, gridDim.x)) continue;
-    const uint64_t each = (tiles + blockDim.x - 1) / blockDim.x;
-    const uint64_t begin = threadIdx.x * each < tiles ? threadIdx.x * each : tiles;
-    const uint64_t end = begin + each < tiles ? begin + each : tiles;
-    Counts mine = {};
-    for (uint64_t t = begin; t < end; ++t) mine = mine + Counts{__ldcg(table + 2 * t), __ldcg(table + 2 * t + 1)};
-    Counts before{blockSum(mine.above, aboveSums).below, blockSum(mine.equal, equalSums).below};
-    for (uint64_t t = begin; t < end; ++t) {
-      const Counts piece{__ldcg(table + 2 * t), __ldcg(table + 2 * t + 1)};
-      table[2 * t] = before.above;
-      table[2 * t + 1] = before.equal;
-      before = before + piece;
-    }
-  }
+    __syncthreads();
+    const uint64_t counts = scanByBlock<2>(table + run.begin, run.end - run.begin, sums);
+    if (threadIdx.x == 0) view.space.shareCounts[blockIdx.x] = counts;  // in the end those of the share's last window
+  });
+}
+
+// What stands in a window before a block's part of it. Every thread of the block calls it.
+__device__ inline uint64_t countsBefore(const SharePart& part, const uint64_t* shareCounts, BlockSums<uint64_t>& room) {
+  if (part.firstBlock == blockIdx.x) return 0;
+  uint64_t mine = 0;
+  for (uint32_t block = part.firstBlock + threadIdx.x; block < blockIdx.x; block += blockDim.x)
+    mine += shareCounts[block];
+  return blockSum(mine, room).total;
 }
 
 template <class A>
@@ -82,31 +98,35 @@ __device__ inline void writeForced(const CutView<A>& view, const ListSlots<A>& t
 
 template <class A>
 __global__ void __launch_bounds__(kThreads) emitPieces(CutView<A> view) {
+  __shared__ BlockSums<uint64_t> sums;
   const ListSlots<A> to = slotsOf<A>(view.target, *view.target.count);
-  for (uint32_t b = blockIdx.y; b < view.space.turn->bigCount; b += gridDim.y) {
-    const uint32_t w = view.space.big[b];
+  forShare(view.space.pieceUnitsBefore, view.space.turn->bigCount, kLeastPieces, [&](const SharePart& part) {
+    const uint32_t w = view.space.big[part.window];
     const Window& window = view.control->windows[w];
-    if (window.keptForced != 0 && globalThread() == 0) writeForced(view, to, w);
-    if (window.kept == 0 || window.keptForced != 0) continue;
-    const uint64_t tiles = tilesOf(window);
+    if (window.keptForced != 0) {
+      if (threadIdx.x == 0) writeForced(view, to, w);
+      return;
+    }
+    const TileRun run = tilesIn(part, view.space.cuts[w]);
     const uint64_t outAt = view.space.cuts[w].outAt;
-    const uint64_t* const table = view.space.piecesBefore + 2 * (firstTile(window) + w);
-    for (uint64_t t = globalThread() / kWarp; t < tiles; t += globalThreads() / kWarp) {
+    const uint64_t base = countsBefore(part, view.space.shareCounts, sums);
+    const uint64_t* const table = view.space.piecesBefore + firstTile(window) + w;
+    for (uint32_t t = run.begin + warpIndex(); t < run.end; t += blockDim.x / kWarp) {
       const WindowEntries<A> entries = entriesOf(view, w, firstTile(window) + t);
-      Counts before{table[2 * t], table[2 * t + 1]};
+      Counts before = unpacked(base + table[t]);
       for (uint64_t row = 0; row < entries.count; row += kWarp) {
         const uint64_t i = row + laneIndex();
         const Verdict verdict = judgeAt(entries, window, i);
         const uint32_t above = __ballot_sync(kAllLanes, verdict.above);
         const uint32_t equal = __ballot_sync(kAllLanes, verdict.equal);
-        const Counts mine = before + Counts{static_cast<uint64_t>(__popc(above & lanesBelow())),
-                                            static_cast<uint64_t>(__popc(equal & lanesBelow()))};
+        const Counts mine = before + Counts{static_cast<uint32_t>(__popc(above & lanesBelow())),
+                                            static_cast<uint32_t>(__popc(equal & lanesBelow()))};
         if (verdict.above || (verdict.equal && mine.equal < window.keptEquals))
           writeEntry(to, outAt + placeAfter(mine, window.keptEquals), entries.index(i), entries.values[i]);
-        before = before + Counts{static_cast<uint64_t>(__popc(above)), static_cast<uint64_t>(__popc(equal))};
+        before = before + Counts{static_cast<uint32_t>(__popc(above)), static_cast<uint32_t>(__popc(equal))};
       }
     }
-  }
+  });
 }
 
 struct SmallRoom {
@@ -183,7 +203,7 @@ __global__ void __launch_bounds__(kThreads) cutSmall(CutView<A> view) {
 template <class A>
 void emitEntries(const CutView<A>& view, uint64_t windows, DeviceContext& device, Stream stream) {
   if (view.mayHaveLarge()) {
-    const Grid grid = device.gridFor(view.space.mostBig, Rows{});
+    const Grid grid = device.gridForShares(view.space.tiles + view.space.mostBig, kLeastPieces);
     device.launch<countPieces<A>>("countPieces", view.space.tiles, grid, stream, view);
     device.launch<emitPieces<A>>("emitPieces", view.space.tiles, grid, stream, view);
   }

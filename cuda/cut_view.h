@@ -66,6 +66,9 @@ __device__ inline uint64_t tilesOf(const Window& window) {
   return window.end > window.begin ? (window.end - 1) / kPieceTile - window.begin / kPieceTile + 1 : 0;
 }
 
+// Work on one piece, in units of a piece of few candidates: one that acc is read for costs many rows of loads.
+__device__ inline uint32_t pieceUnits(const WindowCut& cut) { return cut.dense != 0 ? 32 : 1; }
+
 // What stays and what goes: everything above the window's key, and the first of those equal to it.
 struct Verdict {
   bool above;

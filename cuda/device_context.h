@@ -10,6 +10,7 @@
 #include "cuda/device.h"
 #include "cuda/findings.h"
 #include "cuda/objects.h"
+#include "cuda/selection_space.h"
 
 namespace sparsecoll::cuda {
 
@@ -17,17 +18,13 @@ struct Grid {
   uint64_t blocks = 1;
   uint32_t threads = kThreads;
   uint32_t sharedBytes = 0;
-  uint32_t rows = 1;  // of blocks
 };
-
-// Says that a grid has a row of blocks for every item, as far as that fills the device.
-struct Rows {};
 
 template <class... Parameters, class... Arguments>
 cudaError_t launchKernel(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t stream,
                          Arguments&&... arguments) {
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(grid.blocks), grid.rows);
+  config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
   config.blockDim = dim3(grid.threads);
   config.dynamicSmemBytes = grid.sharedBytes;
   config.stream = stream;
@@ -56,11 +53,12 @@ class DeviceContext {
   // turn.
   Grid gridFor(uint64_t items, uint64_t each = kThreads, uint32_t threads = kThreads) const {
     const uint64_t blocks = (items + each - 1) / each;
-    return {std::clamp<uint64_t>(blocks, 1, uint64_t{processors_} * kBlocksPerProcessor), threads, 0, 1};
+    return {std::clamp<uint64_t>(blocks, 1, uint64_t{processors_} * kBlocksPerProcessor), threads, 0};
   }
-  Grid gridFor(uint64_t items, Rows) const {
-    const auto rows = static_cast<uint32_t>(std::clamp<uint64_t>(items, 1, processors_));
-    return {std::max<uint32_t>(1, processors_ * kBlocksPerProcessorInRows / rows), kThreads, 0, rows};
+  // A grid whose blocks each take one share of the work (shares.h), at least `least` of `units` that there may be.
+  Grid gridForShares(uint64_t units, uint64_t least, uint32_t threads = kThreads) const {
+    const uint64_t most = std::min<uint64_t>(uint64_t{processors_} * kSharesPerProcessor, kMostShares);
+    return {std::clamp<uint64_t>((units + least - 1) / least, 1, most), threads, 0};
   }
 
   // name, size: what a failure is reported with.
@@ -88,7 +86,7 @@ class DeviceContext {
   void noteFailure(const char* name, uint64_t size, cudaError_t error);
 
   static constexpr uint32_t kBlocksPerProcessor = 16;
-  static constexpr uint32_t kBlocksPerProcessorInRows = 4;
+  static constexpr uint32_t kSharesPerProcessor = 6;
 
   int ordinal_ = 0;
   uint32_t processors_ = 1;

@@ -6,6 +6,7 @@
 #include "cuda/non_finite.h"
 #include "cuda/pass_view.h"
 #include "cuda/selection.h"
+#include "cuda/shares.h"
 #include "cuda/windows.h"
 
 namespace sparsecoll::cuda {
@@ -161,22 +162,21 @@ __global__ void __launch_bounds__(kPassThreads, kBlocksAtOnce<A>) passTiles(Pass
   }
 }
 
-// A row of blocks a window.
+// The pieces of windows that are marked for it, in the shares that planArrivals has laid out.
 template <class A>
 __global__ void __launch_bounds__(kPassThreads, 1) collectMarked(CutView<A> cut, PassView<A, A> view) {
   __shared__ PassRoom<A> room;
   const AccSource<A, A> source = view.source.onDevice();
-  for (uint32_t i = blockIdx.y; i < cut.space.turn->windows; i += gridDim.y) {
-    const uint32_t w = cut.chosen(i);
-    if (cut.space.cuts[w].again == 0) continue;
+  forShare(cut.space.unitsBefore, cut.space.turn->windows, 1, [&](const SharePart& share) {
+    const uint32_t w = cut.chosen(share.window);
     Window& window = view.control->windows[w];
-    for (uint64_t t = blockIdx.x; t < tilesOf(window); t += gridDim.x) {
+    for (uint32_t t = share.begin; t < share.end; ++t) {
       const uint64_t tile = firstTile(window) + t;
       const Held<A> held = formTile(view, source, tile * kPieceTile);
       const WindowPart part = partIn(window, tile);
       collectPiece(view, w, tile, part.begin, part.end, held, window.listed, room);
     }
-  }
+  });
 }
 
 __global__ void beginPass(Control* control, SelectionSpace space) {
@@ -224,20 +224,19 @@ void passOf(const PassArgs& args, DeviceContext& device, Stream stream) {
 }  // namespace
 
 template <class A>
-void collectAgain(const CutView<A>& view, uint64_t windows, DeviceContext& device, Stream stream) {
+void collectAgain(const CutView<A>& view, DeviceContext& device, Stream stream) {
   PassArgs args;
   args.gradient = view.acc;
   args.n = view.n;
   args.control = view.control;
   args.candidateIndices = view.candidateIndices;
   args.candidateValues = view.candidateValues;
-  Grid grid = device.gridFor(windows, Rows{});
-  grid.threads = kPassThreads;
+  const Grid grid = device.gridForShares(view.space.tiles + view.space.windows, 1, kPassThreads);
   device.launch<collectMarked<A>>("collectMarked", view.n, grid, stream, view, passView<A, A>(args, stream));
 }
 
-template void collectAgain(const CutView<float>&, uint64_t, DeviceContext&, Stream);
-template void collectAgain(const CutView<double>&, uint64_t, DeviceContext&, Stream);
+template void collectAgain(const CutView<float>&, DeviceContext&, Stream);
+template void collectAgain(const CutView<double>&, DeviceContext&, Stream);
 
 void pass(const PassArgs& args, DeviceContext& device, Stream stream) {
   withElement(args.gradientType, [&]<class T>(T) { passOf<typename Element<T>::Accumulate, T>(args, device, stream); });

@@ -14,6 +14,7 @@ namespace sparsecoll::cuda {
 inline constexpr uint64_t kPieceTile = 4096;      // elements that the pass looks at together
 inline constexpr uint32_t kDigits = 2048;         // bins of one step of a radix descent
 inline constexpr uint64_t kOneBlockMost = 65536;  // windows of up to this many elements are cut by one block each
+inline constexpr uint32_t kMostShares = 2048;     // blocks among which the work on windows is shared
 
 // Where the candidates of a piece lie in their window's part of the list.
 struct Piece {
@@ -32,7 +33,6 @@ struct WindowCut {
   uint32_t done;     // blocks that have finished with it; zero between calls
   uint32_t many;     // 1: many blocks cut it
   uint32_t arrived;  // entries of arrivals
-  uint32_t again;    // 1: its candidates are to be collected anew
 };
 
 // What one call of cut is about.
@@ -50,13 +50,17 @@ struct SelectionSpace {
   uint64_t mostBig = 0;
   CutTurn* turn = nullptr;
   Piece* pieces = nullptr;
-  uint64_t* piecesBefore = nullptr;  // a piece: entries above the boundary in the pieces before it, and equal to it
+  uint64_t* piecesBefore = nullptr;  // a piece: what stands before it in its share (see cut_emit.cu)
+  uint64_t* shareCounts = nullptr;   // kMostShares: what stands in the last window of each share
+  // Units of windows (see shares.h): of whichever the next kernel reads, and of the big ones when pieces are written.
+  uint32_t* unitsBefore = nullptr;
+  uint32_t* pieceUnitsBefore = nullptr;
   WindowCut* cuts = nullptr;
   uint32_t* digits = nullptr;  // kDigits a big window; zero between calls
   uint32_t* big = nullptr;     // the windows that many blocks cut
   uint32_t* chosen = nullptr;  // the windows that the call is about
   uint32_t* rungs = nullptr;   // kRungs counts; zero between calls
-  double* squares = nullptr;   // of tiles that are counted from the beginning of their window
+  double* squares = nullptr;   // of tiles that are counted from the beginning of their window, and sums of those
 
   static SelectionSpace place(const WorkspaceNeed& need, Placement& at) {
     SelectionSpace space;
@@ -65,7 +69,10 @@ struct SelectionSpace {
     space.mostBig = std::min(need.windows, need.n / kOneBlockMost);
     at.take(space.turn, 1);
     at.take(space.pieces, space.tiles + space.windows + 1);
-    at.take(space.piecesBefore, 2 * (space.tiles + space.windows + 1));
+    at.take(space.piecesBefore, space.tiles + space.windows + 1);
+    at.take(space.shareCounts, kMostShares);
+    at.take(space.unitsBefore, space.windows + 1);
+    at.take(space.pieceUnitsBefore, space.mostBig + 1);
     at.take(space.cuts, space.windows);
     at.take(space.digits, space.mostBig * kDigits);
     at.take(space.big, space.mostBig);

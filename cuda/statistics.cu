@@ -1,11 +1,13 @@
 // Statistics of acc with the bits of the host's: a tile's elements go to 32 lanes in turn, lanes are added in halves,
-// tiles in order. One warp squares a tile, one lane each of the 32.
+// tiles in the order of core/tile_sum.h. One warp squares a tile, one lane each of the 32.
 #include "core/random.h"
+#include "core/tile_sum.h"
 #include "cuda/block.h"
 #include "cuda/device_workspace.h"
 #include "cuda/pass_view.h"
 #include "cuda/search.h"
 #include "cuda/selection.h"
+#include "cuda/shares.h"
 
 namespace sparsecoll::cuda {
 
@@ -77,15 +79,59 @@ __global__ void __launch_bounds__(kThreads) measureTiles(PassView<A, T> view) {
   }
 }
 
-__global__ void sumNorms(Control* control, SelectionSpace space) {
+// A group of tiles, by a warp: all lanes fetch, one adds.
+struct GroupRoom {
+  double tiles[kThreads / kWarp][kTileGroup];
+};
+__device__ inline double groupSum(const double* squares, uint64_t tiles, uint64_t group, GroupRoom& room) {
+  const uint64_t begin = group * kTileGroup;
+  const auto count = static_cast<uint32_t>(tiles - begin < kTileGroup ? tiles - begin : kTileGroup);
+  double* const own = room.tiles[warpIndex()];
+#pragma unroll 8
+  for (uint32_t t = laneIndex(); t < count; t += kWarp) own[t] = squares[begin + t];
+  __syncwarp();
+  double sum = 0;
+  if (laneIndex() == 0) {
+#pragma unroll 8
+    for (uint32_t t = 0; t < count; ++t) sum += own[t];
+  }
+  __syncwarp();
+  return sum;  // of lane 0
+}
+
+// Vectors are shorter than 2^32.
+constexpr uint64_t kMostGroups = (uint64_t{1} << 32) / kTile / kTileGroup;
+
+__device__ inline uint32_t groupsOf(uint64_t tiles) {
+  return static_cast<uint32_t>((tiles + kTileGroup - 1) / kTileGroup);
+}
+
+__device__ inline double sumOf(const double* groups, uint32_t count) {
+  double sum = 0;
+#pragma unroll 8
+  for (uint32_t g = 0; g < count; ++g) sum += groups[g];
+  return sum;
+}
+
+// A block a window.
+__global__ void __launch_bounds__(kThreads) sumNorms(Control* control, SelectionSpace space) {
+  __shared__ GroupRoom room;
+  __shared__ double groups[kMostGroups];
   double* const row = control->survey + uint64_t{control->rank} * control->surveyLength;
-  for (uint64_t w = globalThread(); w < control->windowCount; w += globalThreads()) {
+  for (uint32_t w = blockIdx.x; w < control->windowCount; w += gridDim.x) {
     const Stretch stretch{control->windows[w].begin, control->windows[w].end};
-    const uint64_t first = firstNumber(stretch, 2 * static_cast<uint32_t>(w) + 1);
+    const double* const of = space.squares + firstNumber(stretch, 2 * w + 1);
     const uint64_t tiles = (stretch.end - stretch.begin + kTile - 1) / kTile;
-    double squares = 0;
-    for (uint64_t t = 0; t < tiles; ++t) squares += space.squares[first + t];
-    row[w] = isFinite(squares) ? std::sqrt(squares) : 0;
+    for (uint32_t g = warpIndex(); g < groupsOf(tiles); g += blockDim.x / kWarp) {
+      const double sum = groupSum(of, tiles, g, room);
+      if (laneIndex() == 0) groups[g] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      const double squares = sumOf(groups, groupsOf(tiles));
+      row[w] = isFinite(squares) ? std::sqrt(squares) : 0;
+    }
+    __syncthreads();
   }
 }
 
@@ -104,23 +150,48 @@ __global__ void __launch_bounds__(kThreads) squareTiles(const T* x, uint64_t n, 
   }
 }
 
-__global__ void clipScale(const double* squares, uint64_t n, double scale, double mostNorm, double* scaleAt) {
-  double sum = 0;
-  for (uint64_t tile = 0; tile * kTile < n; ++tile) sum += squares[tile];
-  *scaleAt = clippedScale(sum, scale, mostNorm);
+struct ClipRule {
+  double scale;
+  double mostNorm;
+};
+
+// A warp a group of tiles, and the last block to finish adds the groups, whose sums lie behind the tiles'.
+__global__ void __launch_bounds__(kThreads)
+    clipScale(SelectionSpace space, uint64_t tiles, ClipRule rule, double* scaleAt) {
+  __shared__ GroupRoom room;
+  __shared__ double groups[kMostGroups];
+  double* const sums = space.squares + tiles;
+  const uint32_t count = groupsOf(tiles);
+  for (uint64_t g = globalThread() / kWarp; g < count; g += globalThreads() / kWarp) {
+    const double sum = groupSum(space.squares, tiles, g, room);
+    if (laneIndex() == 0) sums[g] = sum;
+  }
+  if (!lastOf(space.turn->done, gridDim.x)) return;
+  for (uint32_t g = threadIdx.x; g < count; g += blockDim.x) groups[g] = __ldcg(sums + g);
+  __syncthreads();
+  if (threadIdx.x == 0) *scaleAt = clippedScale(sumOf(groups, count), rule.scale, rule.mostNorm);
 }
 
-__global__ void beginSample(Control* control, SelectionSpace space) {
+// The first block lays out how many runs each window has.
+__global__ void __launch_bounds__(kThreads) beginSample(Control* control, SelectionSpace space) {
+  __shared__ BlockSums<uint64_t> sums;
+  __shared__ BlockSums<uint32_t> shares;
   for (uint64_t b = globalThread(); b < kHistogramBins; b += globalThreads()) control->histogram[b] = 0;
-  if (globalThread() != 0) return;
+  if (blockIdx.x != 0) return;
+  const uint32_t windows = control->windowCount;
+  const auto lengthOf = [control](uint32_t w) { return control->windows[w].end - control->windows[w].begin; };
   uint64_t length = 0;
-  for (uint32_t w = 0; w < control->windowCount; ++w) length += control->windows[w].end - control->windows[w].begin;
-  const uint64_t stride = length / kSampleElements;
-  space.turn->stride = stride > 1 ? stride : 1;
+  for (uint32_t w = threadIdx.x; w < windows; w += blockDim.x) length += lengthOf(w);
+  length = blockSum(length, sums).total;
+  const uint64_t stride = length / kSampleElements > 1 ? length / kSampleElements : 1;
+  const uint64_t step = stride * kSampleRun;
+  layOutUnits(space.unitsBefore, windows, shares, [&](uint32_t w) { return (lengthOf(w) + step - 1) / step; });
+  if (threadIdx.x != 0) return;
+  space.turn->stride = stride;
   control->sampled = 0;
 }
 
-// Half a warp takes a run. Where the run is among its neighbours is left to chance, as on the host.
+// A warp takes a run. Where the run is among its neighbours is left to chance, as on the host.
 template <class A, class T>
 __global__ void __launch_bounds__(kSampleThreads) sampleRuns(PassView<A, T> view) {
   SC_DYNAMIC_SHARED(uint32_t, bins);
@@ -132,10 +203,9 @@ __global__ void __launch_bounds__(kSampleThreads) sampleRuns(PassView<A, T> view
   const uint64_t step = stride * kSampleRun;
   const uint64_t seed = mixBits(control.iteration);
   uint32_t counted = 0;
-  for (uint32_t w = 0; w < control.windowCount; ++w) {
-    const Window& window = control.windows[w];
-    const uint64_t runs = (window.end - window.begin + step - 1) / step;
-    for (uint64_t r = globalThread() / kSampleRun; r < runs; r += globalThreads() / kSampleRun) {
+  forShare(view.space.unitsBefore, control.windowCount, kRunsABlock, [&](const SharePart& part) {
+    const Window& window = control.windows[part.window];
+    for (uint64_t r = part.begin + threadIdx.x / kSampleRun; r < part.end; r += kRunsABlock) {
       const uint64_t at = window.begin + r * step;
       const uint64_t run = at + (mixBits(seed + at) >> 32) * stride / (1ull << 32) * kSampleRun;
       const uint64_t i = run + threadIdx.x % kSampleRun;
@@ -146,7 +216,7 @@ __global__ void __launch_bounds__(kSampleThreads) sampleRuns(PassView<A, T> view
       atomicAdd(&bins[Magnitude<float>::of(canonical(static_cast<float>(acc))) >> 18], 1u);
       ++counted;
     }
-  }
+  });
   __syncthreads();
   for (uint32_t b = threadIdx.x; b < kHistogramBins; b += blockDim.x)
     if (bins[b] != 0) atomicAdd(&control.histogram[b], bins[b]);
@@ -160,8 +230,8 @@ template <class A, class T>
 void measureNorms(const PassView<A, T>& view, DeviceContext& device, Stream stream) {
   const uint64_t items = view.space.tiles + 2 * view.space.windows + 1;
   device.launch<measureTiles<A, T>>("measureTiles", view.n, device.gridFor(items, kThreads / kWarp), stream, view);
-  device.launch<sumNorms>("sumNorms", view.space.windows, device.gridFor(view.space.windows, kWarp, kWarp), stream,
-                          view.control, view.space);
+  device.launch<sumNorms>("sumNorms", view.space.windows, device.gridFor(view.space.windows, 1), stream, view.control,
+                          view.space);
 }
 
 template void measureNorms(const PassView<float, float>&, DeviceContext&, Stream);
@@ -185,13 +255,15 @@ void sample(const PassArgs& args, DeviceContext& device, Stream stream) {
 
 void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm, double* scaleAt,
           DeviceContext& device, Stream stream) {
-  double* const squares = workspaceOf(stream).selection().squares;
+  const SelectionSpace& space = workspaceOf(stream).selection();
+  const uint64_t tiles = (n + kTile - 1) / kTile;
   withElement(type, [&]<class T>(T) {
     using A = typename Element<T>::Accumulate;
     device.launch<squareTiles<A, T>>("squareTiles", n, device.gridFor(n, kTile * (kThreads / kWarp)), stream,
-                                     static_cast<const T*>(x), n, squares);
+                                     static_cast<const T*>(x), n, space.squares);
   });
-  device.launch<clipScale>("clipScale", n, {1, 1}, stream, squares, n, scale, mostNorm, scaleAt);
+  device.launch<clipScale>("clipScale", n, device.gridFor(tiles, kTileGroup * (kThreads / kWarp)), stream, space, tiles,
+                           ClipRule{scale, mostNorm}, scaleAt);
 }
 
 }  // namespace sparsecoll::cuda

@@ -10,6 +10,7 @@
 
 #include "core/limits.h"
 #include "core/memory.h"
+#include "core/tile_sum.h"
 #include "host/canonical.h"
 #include "host/chunks.h"
 #include "host/combine.h"
@@ -76,13 +77,14 @@ class Pass {
     double* const row = control.survey + uint64_t{control.rank} * control.surveyLength;
     for (uint32_t w = 0; w < control.windowCount; ++w) {
       Window& window = control.windows[w];
-      double squares = 0;
+      TileSum sum;
       for (uint64_t at = window.begin; at < window.end; at += kTile) {
         double lanes[kSquareLanes] = {};
         lanes_ = lanes;
         between(at, std::min(window.end, at + kTile));
-        squares += foldLanes(lanes);
+        sum.add(foldLanes(lanes));
       }
+      const double squares = sum.sum();
       row[w] = isFinite(squares) ? std::sqrt(squares) : 0;  // else the fragment gets the least
       window.found = 0;
     }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/random.h"
+#include "core/tile_sum.h"
 #include "host/gone.h"
 #include "host/momentum.h"
 #include "host/prefetch.h"
@@ -162,18 +163,18 @@ void segmentSquares(const void* x, sparsecollDataType_t type, std::span<const ui
     using A = typename Element<T>::Accumulate;
     alignas(64) A wide[kTile];
     for (size_t s = 0; s + 1 < bounds.size(); ++s) {
-      double sum = 0;
+      TileSum sum;
       for (uint64_t at = bounds[s]; at < bounds[s + 1]; at += kTile) {
         const uint64_t length = std::min(kTile, bounds[s + 1] - at);
         const T* const from = static_cast<const T*>(x) + at;
         if constexpr (std::is_same_v<T, A>) {
-          sum += tileSquares(from, length, isa);
+          sum.add(tileSquares(from, length, isa));
         } else {
           loadElements(from, wide, length, isa);
-          sum += tileSquares(wide, length, isa);
+          sum.add(tileSquares(wide, length, isa));
         }
       }
-      squares[s] = sum;
+      squares[s] = sum.sum();
     }
   });
 }

@@ -132,6 +132,26 @@ TEST_CASE("hundreds of windows, in a message with and without room for them") {
   }
 }
 
+// One window has most of the work of three hundred: all blocks take part in it, and in its neighbours. Of the other
+// large ones acc is read for one, and of one nothing but the forced entry goes out.
+TEST_CASE("one huge window among three hundred") {
+  constexpr uint64_t kHuge = 140, kDense = 141, kForced = 142, kEnd = 300;
+  std::vector<uint64_t> bounds = {0};
+  for (uint64_t w = 0; w < kEnd; ++w)
+    bounds.push_back(bounds.back() + (w == kHuge ? kMany : w == kDense || w == kForced ? 65537 + w : w % 50));
+  const auto acc = test::makeElements<float>(Fill::kTies, bounds.back(), 7);
+  std::vector<WindowSpec> windows;
+  for (uint64_t w = 0; w < kEnd; ++w) {
+    const uint64_t length = bounds[w + 1] - bounds[w];
+    const uint64_t limit = length / 100;
+    const uint64_t key = length == 0 ? 1 : keyFor(acc, bounds[w], bounds[w + 1], w == kDense ? limit / 2 : 2 * limit);
+    windows.push_back({bounds[w], bounds[w + 1], limit, key, 3 * limit + 8, w != kForced});
+  }
+  windows[kForced].key = infinityKey(false);
+  windows[kForced].forced = bounds[kForced] + 77;
+  checkSame<float>(acc, windows, List::Values::kPacked);
+}
+
 TEST_CASE("windows that are not what their plan has said are found") {
   for (const uint64_t length : {100, 70001}) {
     const auto acc = test::makeElements<float>(Fill::kSmooth, length, 7);

@@ -38,7 +38,7 @@ class PassCase {
         velocity_(makeVector<A>(fill, n, n + 2)) {}
 
   // What DEFT asks for.
-  void measure(Kernels& kernels, Stream stream, Outcome& outcome) {
+  void measure(Kernels& kernels, Stream stream, Outcome& outcome) const {
     Windows windows(n_, 0);
     PassArgs args = argsOf(kernels, stream, outcome, windows);
     args.norms = true;
@@ -175,6 +175,14 @@ TEMPLATE_TEST_CASE("NaN and Inf from gradient, residual and velocity", "", float
         CAPTURE(form.name, off, n);
         check(ends, PassCase<TestType>(n, form, 0.3, off, Fill::kHostile));
       }
+}
+
+// Tiles are added up in groups, here in three of them.
+TEST_CASE("norms and clipping of long vectors") {
+  constexpr uint64_t kLong = 2 * (513 * kTile + 5);
+  TwoBackEnds ends({kLong, 2, 1, 1});
+  const PassCase<Half> pass(kLong, kForms[5], 0.3, 0);
+  ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) { pass.measure(kernels, stream, outcome); });
 }
 
 // What is read in fours lies on their alignment: sanitizers see to that.

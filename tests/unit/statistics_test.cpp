@@ -12,10 +12,12 @@ namespace {
 using test::Fill;
 using test::makeElements;
 
-// Element i of a tile is squared into lane i % 32; lanes are added in halves; tiles in order.
+// Element i of a tile is squared into lane i % 32; lanes are added in halves; tiles in order, in groups of 256, and
+// groups in order.
 template <class T>
-double squaresOf(const T* x, uint64_t n) {
+double squaresOf(const T* x, uint64_t n, uint64_t group = 256) {
   double sum = 0;
+  double ofGroup = 0;
   for (uint64_t tile = 0; tile < n; tile += 8192) {
     double lanes[32] = {};
     for (uint64_t i = tile; i < std::min(n, tile + 8192); ++i) {
@@ -24,9 +26,12 @@ double squaresOf(const T* x, uint64_t n) {
     }
     for (int half = 16; half > 0; half /= 2)
       for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-    sum += lanes[0];
+    ofGroup += lanes[0];
+    if ((tile / 8192 + 1) % group != 0) continue;
+    sum += ofGroup;
+    ofGroup = 0;
   }
-  return sum;
+  return sum + ofGroup;
 }
 
 TEMPLATE_TEST_CASE("squares of segments are the documented tree on every instruction set", "", float, Half, Bfloat,
@@ -46,6 +51,17 @@ TEMPLATE_TEST_CASE("squares of segments are the documented tree on every instruc
       CHECK(squares.back() == -1);  // one fewer than bounds
     }
   }
+}
+
+TEST_CASE("the tiles of long segments are added up in groups") {
+  const uint64_t n = 520 * 8192 + 5;
+  const auto x = makeElements<Half>(Fill::kSmooth, n, 4);
+  const double wanted = squaresOf(x.data(), n);
+  REQUIRE(!test::sameBits(wanted, squaresOf(x.data(), n, n)));  // the order matters here
+  const std::vector<uint64_t> bounds = {0, n};
+  double square = 0;
+  host::segmentSquares(x.data(), sparsecollFloat16, bounds, &square, host::bestIsa());
+  CHECK(test::sameBits(square, wanted));
 }
 
 TEST_CASE("squares of nothing") {
