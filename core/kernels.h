@@ -354,6 +354,9 @@ class Kernels {
   // Whatever was enqueued on the stream so far is done before memory goes back. Said before others are told that it was
   // enqueued.
   virtual void noteUse(Stream) {}
+  // Between the two a call may enqueue on the stream: memory that goes back meanwhile waits for that, too.
+  virtual void beginUse(Stream) {}
+  virtual void endUse(Stream stream) { noteUse(stream); }
   // Memory that did not go back, because what uses it did not end in time.
   virtual uint64_t abandonedBytes() const { return 0; }
   virtual Result<std::unique_ptr<Marker>> makeMarker() = 0;

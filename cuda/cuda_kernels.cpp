@@ -39,7 +39,7 @@ class CudaKernels final : public Kernels {
   CudaKernels(DeviceContext device, Parts parts) : parts_(std::move(parts)), device_(std::move(device)) {}
 
   Status prepare() {
-    SC_TRY(user_, parts_.users->add());
+    SC_TRY(user_, parts_.users->add(device_.ordinal()));
     SC_TRY(Buffer findings, allocate(2 * sizeof(Finding), nullptr));
     device_.setFindings(std::move(findings));
     return {};
@@ -62,6 +62,11 @@ class CudaKernels final : public Kernels {
   void noteUse(Stream stream) override {
     if (!device_.tookEnqueued()) return;
     parts_.users->mark(user_, static_cast<cudaStream_t>(stream.handle), captures(stream));
+  }
+  void beginUse(Stream stream) override { parts_.users->begin(user_, static_cast<cudaStream_t>(stream.handle)); }
+  void endUse(Stream stream) override {
+    noteUse(stream);
+    parts_.users->end(user_);
   }
   uint64_t abandonedBytes() const override { return parts_.memory->abandonedBytes(); }
 

@@ -2,17 +2,26 @@
 
 #include <algorithm>
 
+#include "cuda/cuda_kernels.h"
+
 namespace sparsecoll::cuda {
 
 namespace {
+
+bool isCaptured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  return taken(cudaStreamIsCapturing(stream, &status)) != cudaSuccess || status != cudaStreamCaptureStatusNone;
+}
 
 // An event that was never recorded is reached. What fails counts as reached: the device runs nothing any more.
 bool reached(const OwnEvent& event) { return taken(cudaEventQuery(event.get())) != cudaErrorNotReady; }
 
 }  // namespace
 
-Result<size_t> Users::add() {
+Result<size_t> Users::add(int device) {
   auto user = std::make_unique<User>();
+  user->device = device;
+  const OnDevice current(device);
   if (const cudaError_t error = user->replayed.make(); error != cudaSuccess)
     return fail(sparsecollCudaError, "an event: {}", cudaGetErrorString(error));
   const std::lock_guard lock(mutex_);
@@ -29,11 +38,25 @@ void Users::mark(size_t user, cudaStream_t stream, bool captured) {
     (void)taken(cudaEventRecordWithFlags(one.replayed.get(), stream, cudaEventRecordExternal));
     return;
   }
-  if (one.run == nullptr) {
+  record(one, stream);
+}
+
+void Users::record(User& user, cudaStream_t stream) {
+  if (user.run == nullptr) {
     auto event = std::make_shared<OwnEvent>();
-    if (event->make() == cudaSuccess) one.run = std::move(event);
+    if (event->make() == cudaSuccess) user.run = std::move(event);
   }
-  if (one.run != nullptr) (void)taken(cudaEventRecord(one.run->get(), stream));
+  if (user.run != nullptr) (void)taken(cudaEventRecord(user.run->get(), stream));
+}
+
+void Users::begin(size_t user, cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  users_[user]->stream = stream;
+}
+
+void Users::end(size_t user) {
+  const std::lock_guard lock(mutex_);
+  users_[user]->stream.reset();
 }
 
 // Marks are taken from their users, whose next ones are others: so work that goes on does not keep memory waiting.
@@ -43,8 +66,11 @@ bool Users::settle() {
   Deadline deadline = Deadline::in(patienceMs_);
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& user : users_)
+    for (const auto& user : users_) {
+      const OnDevice current(user->device);
+      if (user->stream && !isCaptured(*user->stream)) record(*user, *user->stream);
       if (user->run != nullptr) pending_.push_back(std::move(user->run));
+    }
     std::erase_if(pending_, [](const auto& event) { return reached(*event); });
     if (!std::exchange(waits_, true)) until_ = deadline;
     deadline = until_;

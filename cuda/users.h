@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "core/kernels.h"
@@ -19,11 +20,15 @@ class Users {
   // patienceMs: how long memory that is to go back is waited for, once. log: of what then stays where it is.
   Users(uint64_t patienceMs, Logger log) : patienceMs_(patienceMs), log_(std::move(log)) {}
 
-  // A rank on the current device. Returns its number. Errors: CudaError.
-  Result<size_t> add();
+  // A rank on the device. Returns its number. Errors: CudaError.
+  Result<size_t> add(int device);
   // Here on the stream the rank is at the end of what it has enqueued. captured: in every replay again.
   void mark(size_t user, cudaStream_t stream, bool captured);
-  // Whether everybody is past the latest marks. Waits for that, but all calls together no longer than patience allows.
+  // Between the two the rank may enqueue on the stream at any moment.
+  void begin(size_t user, cudaStream_t stream);
+  void end(size_t user);
+  // Whether everybody is past the latest marks, and past what is on the streams that are in use. Waits for that, but
+  // all calls together no longer than patience allows.
   bool settle();
   void tellAbandoned(uint64_t bytes, int device) const {
     log_.write(sparsecollLogError, "cuda", "{} bytes on device {} are left for ever: work that uses them does not end",
@@ -32,10 +37,13 @@ class Users {
 
  private:
   struct User {
+    int device = 0;
     std::shared_ptr<OwnEvent> run;  // recorded behind what was run; nullptr: nothing was, or settle has taken it
     OwnEvent replayed;              // a node of all captured steps
     bool captured = false;
+    std::optional<cudaStream_t> stream;  // in use
   };
+  void record(User& user, cudaStream_t stream);
   bool poll(std::vector<std::shared_ptr<OwnEvent>>& pending, const Deadline& deadline);
   bool replaysOver();
 

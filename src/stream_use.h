@@ -10,11 +10,11 @@ namespace sparsecoll {
 
 class StreamUse {
  public:
-  StreamUse(Kernels& kernels, Stream stream) : kernels_(&kernels), stream_(stream) {}
+  StreamUse(Kernels& kernels, Stream stream) : kernels_(&kernels), stream_(stream) { kernels.beginUse(stream); }
   StreamUse(StreamUse&& other) noexcept : kernels_(std::exchange(other.kernels_, nullptr)), stream_(other.stream_) {}
   StreamUse& operator=(StreamUse&&) = delete;
   ~StreamUse() {
-    if (kernels_ != nullptr) kernels_->noteUse(stream_);
+    if (kernels_ != nullptr) kernels_->endUse(stream_);
   }
   operator Stream() const { return stream_; }
 

@@ -268,7 +268,8 @@ typedef struct {
   sparsecollLogFn_t logFn;       /* default: stderr, and only if the environment sets SPARSECOLL_LOG */
   void* logUser;
   uint64_t initTimeoutMs;        /* longest wait for the other ranks while a communicator is made; default 120000 */
-  uint64_t abortTimeoutMs;       /* longest wait for an engine to give memory back after a failure; default 10000 */
+  uint64_t abortTimeoutMs;       /* longest wait for an engine or a device to be done with memory that is to go back;
+                                    default 10000 */
   const char* interfaceName;     /* UCX: the network interface that ranks meet on, or "auto"; copied. Default: see
                                     GetUniqueId; other ranks take loopback where all share a host, else the one that
                                     leads to rank 0 */
@@ -570,12 +571,13 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm
 SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs);
 
 /* Ends every wait of this rank with Aborted and of its peers with PeerFailed. Frees nothing, needs no peer, may be
-   repeated. Any thread, any moment. */
+   repeated. Any thread, any moment. Returns within abortTimeoutMs, whatever peers and devices do. */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm);
 
 /* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed; peers that have
-   all they need from it do not notice. Over NCCL it waits up to opTimeoutMs for what is under way, then aborts.
-   Destroy(NULL) succeeds. Errors: InvalidUsage (already destroyed). */
+   all they need from it do not notice. Returns within abortTimeoutMs, whatever peers do: device memory that work still
+   uses then stays where it is, and an error is logged (a reducer's shows as bytesAbandoned). Over NCCL, as long as it has
+   not failed, it waits up to opTimeoutMs for what is under way, then aborts. Destroy(NULL) succeeds. Errors: InvalidUsage (already destroyed). */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm);
 
 /* ---- one-shot collectives ------------------------------------------------------------------------------------------
