@@ -10,7 +10,7 @@ Result<Survey> Survey::make(const CollectiveSetup& setup, uint64_t length) {
   survey.rowBytes_ = length * sizeof(double);
   const auto count = static_cast<uint32_t>(length);
   SC_TRY(survey.length_, setup.kernels->allocate(sizeof count, setup.budget));
-  setup.kernels->copy(survey.length_.as<>(), &count, sizeof count, {});
+  setup.kernels->copy(survey.length_.as<>(), &count, sizeof count, setup.kernels->stream());
   survey.counts_.assign(static_cast<size_t>(setup.transport->ranks()), survey.length_.as<uint32_t>());
   SC_TRY(survey.window_, setup.transport->makeWindow(2 * layout.capacityBytes(), setup.budget));
   SC_TRY(survey.rows_, FullRound::make(*setup.transport, *setup.kernels, layout, setup.budget));

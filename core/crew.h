@@ -144,6 +144,7 @@ __global__ void __launch_bounds__(kCrew, 1) runCrew(Control* control) {
 }
 template <void (*kUpdate)(Control&, const Crew&)>
 constexpr Rule ruleOf(const char* name) {
+  (void)&Listed<runCrew<kUpdate>>::is;
   return {name, runAlone<kUpdate>, runCrew<kUpdate>, kCrew};
 }
 #else

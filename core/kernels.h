@@ -47,8 +47,6 @@ class Flags {
  public:
   virtual ~Flags() = default;
   virtual uint32_t* at(uint64_t flag) const = 0;
-  // A stream that nobody else uses, so it is never captured.
-  virtual Stream stream() const = 0;
   // Nobody waits for them from now on, whatever streams and graphs are still to do, and no step of this rank takes
   // effect any more: why is found, of peer. Any thread.
   virtual void letPass(sparsecollResult_t why, int peer) = 0;
@@ -351,12 +349,21 @@ class Kernels {
   virtual Result<Buffer> allocate(uint64_t bytes, const std::shared_ptr<MemoryBudget>& budget) = 0;  // zeroed
   virtual Result<std::unique_ptr<Workspace>> makeWorkspace(const WorkspaceNeed& need,
                                                            const std::shared_ptr<MemoryBudget>& budget) = 0;
+  // A stream of the back end's own: for what is set up before the first step.
+  virtual Stream stream() const { return {}; }
+  // Whatever was enqueued on the stream so far is done before memory goes back. Said before others are told that it was
+  // enqueued.
+  virtual void noteUse(Stream) {}
+  // Memory that did not go back, because what uses it did not end in time.
+  virtual uint64_t abandonedBytes() const { return 0; }
   virtual Result<std::unique_ptr<Marker>> makeMarker() = 0;
   virtual void mark(Marker& marker, Stream stream) = 0;  // here
   // What comes now runs after what was enqueued before the marker's latest mark.
   virtual void await(const Marker& marker, Stream stream) = 0;
   // Whether what is enqueued on the stream is captured in a graph instead of being run. Does not disturb the capture.
   virtual bool captures(Stream) const { return false; }
+  // Errors: Unsupported, where captured steps of all ranks on this one's device would keep each other from running.
+  virtual Status fitsCaptures() const { return {}; }
   // nullptr where streams cannot wait for words in memory.
   virtual Result<std::unique_ptr<Flags>> makeFlags(uint64_t) { return std::unique_ptr<Flags>(); }
   // Raises flags, which may be other ranks', behind all work before it on the stream. The first argument are flags of

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/control.h"
+#include "core/kernel_table.h"
 #include "core/portable.h"
 
 namespace sparsecoll {
@@ -22,6 +23,7 @@ __global__ void runRule(Control* control) {
 }
 template <void (*kUpdate)(Control&)>
 constexpr Rule ruleOf(const char* name) {
+  (void)&Listed<runRule<kUpdate>>::is;
   return {name, kUpdate, runRule<kUpdate>, 1};
 }
 #else

@@ -8,10 +8,11 @@ int deviceCount() { return 0; }
 OnDevice::OnDevice(int) {}
 OnDevice::~OnDevice() = default;
 
-Result<std::unique_ptr<Kernels>> makeCudaKernels(int, const sparsecollAllocator_t*, std::span<const int>) {
+Result<std::vector<std::shared_ptr<Kernels>>> makeCudaKernels(std::span<const int>, const MemoryTerms&) {
   return unsupported("this build has no CUDA back end");
 }
-
-Status connectDevices(std::span<const int>) { return unsupported("this build has no CUDA back end"); }
+Result<std::shared_ptr<Kernels>> makeCudaKernels(int, const MemoryTerms&) {
+  return unsupported("this build has no CUDA back end");
+}
 
 }  // namespace sparsecoll::cuda

@@ -146,9 +146,9 @@ void addArrivals(const CutView<A>& view, const CutArgs& args, DeviceContext& dev
   out.count = args.scratch.count;
   unite<A, uint32_t>("addArrivals", at, {}, out, *space, device, stream);
   const uint64_t windows = args.windows.empty() ? view.space.windows : args.windows.size();
-  device.launch("patchAcc", out.capacity, patchAcc<A>, device.gridFor(out.capacity), stream,
-                arrivalView(view, args, *space));
-  device.launch("planArrivals", windows, planArrivals<A>, {1, kThreads}, stream, view);
+  device.launch<patchAcc<A>>("patchAcc", out.capacity, device.gridFor(out.capacity), stream,
+                             arrivalView(view, args, *space));
+  device.launch<planArrivals<A>>("planArrivals", windows, {1, kThreads}, stream, view);
   collectAgain(view, device, stream);
 }
 
@@ -158,8 +158,8 @@ void dropArrivals(const CutView<A>& view, const CutArgs& args, DeviceContext& de
   if (space == nullptr) return;
   const ArrivalView<A> arrivals = arrivalView(view, args, *space);
   const Grid grid = device.gridFor(args.scratch.capacity / 2, kCutTile);
-  device.launch("countDropped", args.scratch.capacity, countDropped<A>, grid, stream, arrivals);
-  device.launch("writeDropped", args.scratch.capacity, writeDropped<A>, grid, stream, arrivals);
+  device.launch<countDropped<A>>("countDropped", args.scratch.capacity, grid, stream, arrivals);
+  device.launch<writeDropped<A>>("writeDropped", args.scratch.capacity, grid, stream, arrivals);
 }
 
 template void addArrivals(const CutView<float>&, const CutArgs&, DeviceContext&, Stream);

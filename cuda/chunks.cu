@@ -49,16 +49,16 @@ __global__ void __launch_bounds__(kThreads) unpackList(const std::byte* frame, F
 void packChunks(const ListView& list, uint64_t chunk, std::byte* frame, const FrameLayout& layout,
                 sparsecollDataType_t type, DeviceContext& device, Stream stream) {
   withAccumulate(type, [&]<class A>(A) {
-    device.launch("packChunks", layout.capacity, packList<A>, device.gridFor(layout.capacity), stream, list, chunk,
-                  frame, layout, device.finding());
+    device.launch<packList<A>>("packChunks", layout.capacity, device.gridFor(layout.capacity), stream, list, chunk,
+                               frame, layout, device.finding());
   });
 }
 
 void unpackChunks(const std::byte* frame, const FrameLayout& layout, uint64_t chunk, const uint64_t* perChunk,
                   sparsecollDataType_t type, const List& to, DeviceContext& device, Stream stream) {
   withAccumulate(type, [&]<class A>(A) {
-    device.launch("unpackChunks", to.capacity, unpackList<A>, device.gridFor(to.capacity), stream, frame, layout, chunk,
-                  perChunk, to, device.finding());
+    device.launch<unpackList<A>>("unpackChunks", to.capacity, device.gridFor(to.capacity), stream, frame, layout, chunk,
+                                 perChunk, to, device.finding());
   });
 }
 

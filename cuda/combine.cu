@@ -169,10 +169,10 @@ void combine(const CombineArgs& args, DeviceContext& device, Stream stream) {
       to.writes = args.accumulate ? Writes::kAdds : args.touchedLines != nullptr ? Writes::kLines : Writes::kAll;
       to.aligned = inFours<T>(args.out);
       to.poison = {args.control};
-      const auto kernel = combineRanges<A, T>;
+      constexpr auto kernel = combineRanges<A, T>;
       const Grid grid = withShared("combine", kernel, device.gridFor(at.count, 1),
                                    rangeSumBytes<A, uint32_t>(args.overContributors), device);
-      device.launch("combine", args.n, kernel, grid, stream, at, to);
+      device.launch<kernel>("combine", args.n, grid, stream, at, to);
     });
   });
 }

@@ -83,11 +83,11 @@ void concatenateParts(std::span<const ListPart> parts, const List& to, const uin
   const ListSpace& space = workspaceOf(stream).lists();
   withTables(parts, [&]<uint32_t kMost>(const Table<ListPart, kMost>& table, uint32_t first, bool isLast) {
     const PartTables tables{space.part, space.turn, device.finding(), first, isLast ? 1u : 0u};
-    device.launch("concatenate", to.capacity, locateParts<A, kMost>, {}, stream, table, tables, to, unless);
+    device.launch<locateParts<A, kMost>>("concatenate", to.capacity, {}, stream, table, tables, to, unless);
   });
-  device.launch("concatenate", to.capacity, copyParts<A>, device.gridFor(to.capacity), stream,
-                static_cast<const LocatedPart*>(space.part), static_cast<uint32_t>(parts.size()),
-                static_cast<const ListTurn*>(space.turn), to, unless);
+  device.launch<copyParts<A>>("concatenate", to.capacity, device.gridFor(to.capacity), stream,
+                              static_cast<const LocatedPart*>(space.part), static_cast<uint32_t>(parts.size()),
+                              static_cast<const ListTurn*>(space.turn), to, unless);
 }
 
 // A part of a run that is being joined.
@@ -166,7 +166,7 @@ void joinParts(const JoinArgs& args, DeviceContext& device, Stream stream) {
   withTables(
       std::span<const RunPart>(runs), [&]<uint32_t kMost>(const Table<RunPart, kMost>& table, uint32_t first, bool) {
         const JoinRule rule{args.dense, header, length, args.layout.denseCount, first == 0 ? 1u : 0u, device.finding()};
-        device.launch("join", length, joinRuns<A, kMost>, device.gridFor(length, kJoinTile), stream, table, rule);
+        device.launch<joinRuns<A, kMost>>("join", length, device.gridFor(length, kJoinTile), stream, table, rule);
       });
   List list;
   list.indices = reinterpret_cast<uint32_t*>(args.frame + kFrameHeaderBytes);

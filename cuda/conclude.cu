@@ -35,14 +35,11 @@ cudaError_t forgetFindings(Finding* both, const Finding (&told)[2], cudaStream_t
   for (int f = 0; f < 2; ++f)
     results[f] = isFatal(static_cast<sparsecollResult_t>(told[f].result)) ? 0 : told[f].result;
   if (results[0] == 0 && results[1] == 0) return cudaSuccess;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = config.blockDim = dim3(1);
-  config.stream = stream;
-  return cudaLaunchKernelEx(&config, forgetTold, both, results[0], results[1]);
+  return launchOn<forgetTold>({1, 1}, stream, both, results[0], results[1]);
 }
 
 void conclude(const ConcludeArgs& args, DeviceContext& device, Stream stream) {
-  device.launch("conclude", 1, decide, {1, 1}, stream, args, device.finding(), device.notice());
+  device.launch<decide>("conclude", 1, {1, 1}, stream, args, device.finding(), device.notice());
 }
 
 void restore(void* x, const void* before, sparsecollDataType_t type, uint64_t n, const Control* decision,
@@ -51,8 +48,8 @@ void restore(void* x, const void* before, sparsecollDataType_t type, uint64_t n,
   Grid grid = device.gridFor(n, kThreads * kLanesWide);
   grid.blocks = std::min<uint64_t>(grid.blocks, device.processors());
   withAccumulate(type, [&]<class A>(A) {
-    device.launch("restore", n, restoreVector<A>, grid, stream, static_cast<A*>(x), static_cast<const A*>(before), n,
-                  inFours<A>(x) && inFours<A>(before), decision);
+    device.launch<restoreVector<A>>("restore", n, grid, stream, static_cast<A*>(x), static_cast<const A*>(before), n,
+                                    inFours<A>(x) && inFours<A>(before), decision);
   });
 }
 

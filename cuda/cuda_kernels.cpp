@@ -10,6 +10,7 @@
 #include "cuda/device_workspace.h"
 #include "cuda/flags.h"
 #include "cuda/frames.h"
+#include "cuda/kernel_table.h"
 #include "cuda/lists.h"
 #include "cuda/objects.h"
 #include "cuda/selection.h"
@@ -29,10 +30,16 @@ class Event final : public Marker {
 
 class CudaKernels final : public Kernels {
  public:
-  CudaKernels(DeviceContext device, std::shared_ptr<MemorySource> memory)
-      : memory_(std::move(memory)), device_(std::move(device)) {}
+  struct Parts {
+    std::shared_ptr<const OwnStreams> streams;
+    std::shared_ptr<Users> users;
+    std::shared_ptr<DeviceMemory> memory;
+    int sharers = 1;  // most ranks of the group on one device
+  };
+  CudaKernels(DeviceContext device, Parts parts) : parts_(std::move(parts)), device_(std::move(device)) {}
 
   Status prepare() {
+    SC_TRY(user_, parts_.users->add());
     SC_TRY(Buffer findings, allocate(2 * sizeof(Finding), nullptr));
     device_.setFindings(std::move(findings));
     return {};
@@ -42,7 +49,7 @@ class CudaKernels final : public Kernels {
   const char* name() const override { return "cuda"; }
 
   Result<Buffer> allocate(uint64_t bytes, const std::shared_ptr<MemoryBudget>& budget) override {
-    return takeBuffer(memory_, bytes, budget);
+    return takeBuffer(parts_.memory, bytes, budget);
   }
 
   Result<std::unique_ptr<Workspace>> makeWorkspace(const WorkspaceNeed& need,
@@ -51,12 +58,19 @@ class CudaKernels final : public Kernels {
     return std::unique_ptr<Workspace>(new DeviceWorkspace(need, std::move(memory)));
   }
 
+  Stream stream() const override { return {parts_.streams->setUp.get(), nullptr}; }
+  void noteUse(Stream stream) override {
+    if (!device_.tookEnqueued()) return;
+    parts_.users->mark(user_, static_cast<cudaStream_t>(stream.handle), captures(stream));
+  }
+  uint64_t abandonedBytes() const override { return parts_.memory->abandonedBytes(); }
+
   Result<std::unique_ptr<Marker>> makeMarker() override {
     auto event = std::make_unique<Event>();
     const OnDevice current(device_.ordinal());
-    if (event->make() == cudaSuccess) return std::unique_ptr<Marker>(std::move(event));
-    return fail(sparsecollCudaError, "an event on device {}: {}", device_.ordinal(),
-                cudaGetErrorString(cudaGetLastError()));
+    const cudaError_t error = event->make();
+    if (error == cudaSuccess) return std::unique_ptr<Marker>(std::move(event));
+    return fail(sparsecollCudaError, "an event on device {}: {}", device_.ordinal(), cudaGetErrorString(error));
   }
   void mark(Marker& marker, Stream stream) override {
     device_.note("mark", 1,
@@ -69,14 +83,22 @@ class CudaKernels final : public Kernels {
   }
   bool captures(Stream stream) const override {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle), &status) == cudaSuccess)
-      return status != cudaStreamCaptureStatusNone;
-    (void)cudaGetLastError();  // the call that needs the stream tells
-    return false;
+    // Of an error the call that needs the stream tells.
+    const cudaError_t asked = taken(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle), &status));
+    return asked == cudaSuccess && status != cudaStreamCaptureStatusNone;
+  }
+  // A stream that waits holds up what shares its hardware queue: a rank that it waits for, or what would free it.
+  Status fitsCaptures() const override {
+    const int needed = parts_.sharers + kOwnStreams;
+    if (parts_.sharers == 1 || needed <= connections()) return {};
+    return unsupported(
+        "capture with {} ranks on one device: CUDA_DEVICE_MAX_CONNECTIONS is {} and has to be {} or more "
+        "(at most {}) before the process first uses CUDA",
+        parts_.sharers, connections(), needed, kMostConnections);
   }
   Result<std::unique_ptr<Flags>> makeFlags(uint64_t count) override {
     SC_TRY(Buffer memory, allocate(flagBytes(count), nullptr));
-    return cuda::makeFlags(std::move(memory), device_);
+    return cuda::makeFlags(std::move(memory), device_, parts_.streams);
   }
   void raise(const Flags& own, std::span<uint32_t* const> flags, std::span<uint64_t* const> counts,
              Stream stream) override {
@@ -94,8 +116,7 @@ class CudaKernels final : public Kernels {
     const OnDevice current(device_.ordinal());
     if (captures(stream)) return fail(sparsecollInvalidUsage, "waiting for a stream that is captured");
     const auto handle = static_cast<cudaStream_t>(stream.handle);
-    cudaError_t state = cudaStreamQuery(handle);
-    for (; state == cudaErrorNotReady && !deadline.expired(); state = cudaStreamQuery(handle)) pause(deadline);
+    const cudaError_t state = untilDone(handle, deadline);
     if (state == cudaErrorNotReady)
       return fail(sparsecollTimeout, "device {} has not finished its work in time", device_.ordinal());
     Finding findings[2] = {};
@@ -123,9 +144,7 @@ class CudaKernels final : public Kernels {
   void countRungs(const CutArgs& args, Stream stream) override { cuda::countRungs(args, device_, stream); }
   void draw(const CutArgs& args, Stream stream) override { cuda::draw(args, device_, stream); }
   void cut(const CutArgs& args, Stream stream) override { cuda::cut(args, device_, stream); }
-  void apply(const Rule& rule, Control* control, Stream stream) override {
-    device_.launch(rule.name, 1, rule.onDevice, {1, rule.threads}, stream, control);
-  }
+  void apply(const Rule& rule, Control* control, Stream stream) override { device_.launch(rule, control, stream); }
 
   void seal(const SealArgs& args, Stream stream) override { cuda::seal(args, device_, stream); }
   Status open(const OpenArgs& args, Stream stream) override {
@@ -234,7 +253,8 @@ class CudaKernels final : public Kernels {
   Result<std::unique_ptr<StepClock>> makeClock() override { return DeviceClock::make(device_.ordinal()); }
 
  private:
-  const std::shared_ptr<MemorySource> memory_;
+  const Parts parts_;
+  size_t user_ = 0;  // of the memory
   DeviceContext device_;
   DeviceVectors vectors_{*this, device_};
 };
@@ -243,28 +263,42 @@ class CudaKernels final : public Kernels {
 
 int deviceCount() {
   int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  (void)cudaGetLastError();
-  return 0;
+  return taken(cudaGetDeviceCount(&count)) == cudaSuccess ? count : 0;
 }
 
-// Whatever fails here the caller's next call tells.
+// What fails here the next call of the library's on the device tells.
 OnDevice::OnDevice(int device) {
   int before = kStays;
-  if (device < 0 || cudaGetDevice(&before) != cudaSuccess || before == device) return;
-  if (cudaSetDevice(device) == cudaSuccess) before_ = before;
+  if (device < 0 || taken(cudaGetDevice(&before)) != cudaSuccess || before == device) return;
+  if (taken(cudaSetDevice(device)) == cudaSuccess) before_ = before;
 }
 OnDevice::~OnDevice() {
-  if (before_ != kStays) (void)cudaSetDevice(before_);
+  if (before_ != kStays) (void)taken(cudaSetDevice(before_));
 }
 
-Result<std::unique_ptr<Kernels>> makeCudaKernels(int device, const sparsecollAllocator_t* allocator,
-                                                 std::span<const int> neighbours) {
-  SC_TRY(DeviceContext context, DeviceContext::make(device));
-  SC_TRY(auto memory, makeDeviceMemory(device, neighbours, allocator));
-  auto kernels = std::make_unique<CudaKernels>(std::move(context), std::move(memory));
-  SC_TRY(kernels->prepare());
-  return std::unique_ptr<Kernels>(std::move(kernels));
+Result<std::vector<std::shared_ptr<Kernels>>> makeCudaKernels(std::span<const int> devices, const MemoryTerms& terms) {
+  CudaKernels::Parts parts;
+  parts.users = std::make_shared<Users>(terms.patienceMs, terms.log);
+  for (const int device : devices)
+    parts.sharers = std::max(parts.sharers, static_cast<int>(std::ranges::count(devices, device)));
+  std::vector<std::shared_ptr<Kernels>> made;
+  for (const int device : devices) {
+    SC_TRY(DeviceContext context, DeviceContext::make(device));
+    const OnDevice current(device);
+    SC_TRY(loadKernels(device));
+    SC_TRY(parts.streams, ownStreams(device));
+    SC_TRY(parts.memory, makeDeviceMemory(device, devices, terms.allocator, parts.streams, parts.users));
+    auto kernels = std::make_shared<CudaKernels>(std::move(context), parts);
+    SC_TRY(kernels->prepare());
+    made.push_back(std::move(kernels));
+  }
+  SC_TRY(connectDevices(devices));
+  return made;
+}
+
+Result<std::shared_ptr<Kernels>> makeCudaKernels(int device, const MemoryTerms& terms) {
+  SC_TRY(auto made, makeCudaKernels(std::span(&device, 1), terms));
+  return std::move(made.front());
 }
 
 }  // namespace sparsecoll::cuda

@@ -4,8 +4,10 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/kernels.h"
+#include "core/log.h"
 #include "core/memory.h"
 
 namespace sparsecoll::cuda {
@@ -27,13 +29,18 @@ class OnDevice {
   int before_ = kStays;
 };
 
-// Errors: InvalidArgument (no such device), CudaError, OutOfMemory.
-// allocator: where their memory comes from; nullptr: the device's. neighbours: devices whose kernels use it, too.
-Result<std::unique_ptr<Kernels>> makeCudaKernels(int device, const sparsecollAllocator_t* allocator = nullptr,
-                                                 std::span<const int> neighbours = {});
+// How the kernels of some ranks come by memory and let go of it.
+struct MemoryTerms {
+  const sparsecollAllocator_t* allocator = nullptr;  // nullptr: the device's own
+  uint64_t patienceMs = 10000;                       // what is to go back waits no longer for work that uses it
+  Logger log;                                        // hears of what did not go back
+};
 
-// Kernels of each of the devices may use what the others' memory holds from now on. Errors: InvalidArgument,
-// Unsupported (two of them cannot reach each other), CudaError.
-Status connectDevices(std::span<const int> devices);
+// One for each rank, which is on devices[rank]; all of them reach each other's memory, and all their kernels are
+// loaded. Errors: InvalidArgument (no such device), Unsupported (no driver; a device that the library was not built
+// for; two devices that cannot reach each other), CudaError, OutOfMemory.
+Result<std::vector<std::shared_ptr<Kernels>>> makeCudaKernels(std::span<const int> devices, const MemoryTerms& terms);
+// For a rank whose peers are elsewhere.
+Result<std::shared_ptr<Kernels>> makeCudaKernels(int device, const MemoryTerms& terms = {});
 
 }  // namespace sparsecoll::cuda

@@ -247,14 +247,14 @@ void cutOf(const CutArgs& args, DeviceContext& device, Stream stream) {
   const bool plansAtOnce = args.windows.empty() && args.arrivals.empty() && !args.facts.rungs;
   if (!plansAtOnce)
     withTable(args.windows, [&](const auto& chosen) {
-      device.launch("beginCut", windows, beginCut<std::decay_t<decltype(chosen)>>, device.gridFor(windows), stream,
-                    args.control, view.space, chosen);
+      device.launch<beginCut<std::decay_t<decltype(chosen)>>>("beginCut", windows, device.gridFor(windows), stream,
+                                                              args.control, view.space, chosen);
     });
   if (!args.arrivals.empty()) addArrivals(view, args, device, stream);
   if (args.facts.rungs)
-    device.launch("countPassing", view.n, countPassing<A>, device.gridForShares(view.n, kThreads), stream, view);
-  device.launch("planCut", windows, planCut<A>, {1, kPlanThreads}, stream, view, plansAtOnce ? 1u : 0u,
-                device.finding());
+    device.launch<countPassing<A>>("countPassing", view.n, device.gridForShares(view.n, kThreads), stream, view);
+  device.launch<planCut<A>>("planCut", windows, {1, kPlanThreads}, stream, view, plansAtOnce ? 1u : 0u,
+                            device.finding());
   findBoundaries(view, device, stream);
   emitEntries(view, windows, device, stream);
   if (!args.arrivals.empty()) dropArrivals(view, args, device, stream);
@@ -268,8 +268,8 @@ void cut(const CutArgs& args, DeviceContext& device, Stream stream) {
 
 void draw(const CutArgs& args, DeviceContext& device, Stream stream) {
   withAccumulate(args.accumulateType, [&]<class A>(A) {
-    device.launch("drawEntries", args.target.capacity, drawEntries<A>, device.gridFor(args.target.capacity), stream,
-                  cutView<A>(args, stream));
+    device.launch<drawEntries<A>>("drawEntries", args.target.capacity, device.gridFor(args.target.capacity), stream,
+                                  cutView<A>(args, stream));
   });
 }
 

@@ -49,8 +49,8 @@ template <class A>
 void findBoundaries(const CutView<A>& view, DeviceContext& device, Stream stream) {
   if (!view.mayHaveLarge()) return;
   for (uint32_t step = 0; step < kDigitSteps<A>; ++step)
-    device.launch("countDigits", view.n, countDigits<A>, device.gridForShares(view.n, kLeastEntries), stream, view,
-                  step);
+    device.launch<countDigits<A>>("countDigits", view.n, device.gridForShares(view.n, kLeastEntries), stream, view,
+                                  step);
 }
 
 template void findBoundaries(const CutView<float>&, DeviceContext&, Stream);

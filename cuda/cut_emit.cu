@@ -204,10 +204,10 @@ template <class A>
 void emitEntries(const CutView<A>& view, uint64_t windows, DeviceContext& device, Stream stream) {
   if (view.mayHaveLarge()) {
     const Grid grid = device.gridForShares(view.space.tiles + view.space.mostBig, kLeastPieces);
-    device.launch("countPieces", view.space.tiles, countPieces<A>, grid, stream, view);
-    device.launch("emitPieces", view.space.tiles, emitPieces<A>, grid, stream, view);
+    device.launch<countPieces<A>>("countPieces", view.space.tiles, grid, stream, view);
+    device.launch<emitPieces<A>>("emitPieces", view.space.tiles, grid, stream, view);
   }
-  if (view.mayHaveSmall()) device.launch("cutSmall", windows, cutSmall<A>, device.gridFor(windows, 1), stream, view);
+  if (view.mayHaveSmall()) device.launch<cutSmall<A>>("cutSmall", windows, device.gridFor(windows, 1), stream, view);
 }
 
 template void emitEntries(const CutView<float>&, uint64_t, DeviceContext&, Stream);

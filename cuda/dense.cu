@@ -136,8 +136,8 @@ void denseSum(const DenseSumArgs& args, DeviceContext& device, Stream stream) {
     withTable(args.in, [&]<uint32_t kMost>(const Table<const void*, kMost>& in) {
       Table<void*, kMost> out = {};
       for (void* const to : args.out) out.items[out.count++] = to;
-      device.launch("denseSum", args.count, sumVectors<T, A, kMost>, gridForFours(device, args.count), stream, in, out,
-                    rule);
+      device.launch<sumVectors<T, A, kMost>>("denseSum", args.count, gridForFours(device, args.count), stream, in, out,
+                                             rule);
     });
   });
 }
@@ -148,24 +148,25 @@ void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Cont
   Grid grid = gridForFours(device, n);
   grid.blocks = std::min<uint64_t>(grid.blocks, device.processors());
   withAccumulate(type, [&]<class A>(A) {
-    device.launch("clearNonFinite", n, clearVector<A>, grid, stream, static_cast<A*>(acc), n, inFours<A>(acc), control,
-                  device.finding());
+    device.launch<clearVector<A>>("clearNonFinite", n, grid, stream, static_cast<A*>(acc), n, inFours<A>(acc), control,
+                                  device.finding());
   });
 }
 
 void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
                double scale, const Control* decision, DeviceContext& device, Stream stream) {
   withVectors(acc, accType, type, [&]<class A, class T>(A* to, T) {
-    device.launch("addFinite", n, addFiniteEntries<A, T>, gridForFours(device, n), stream, to, static_cast<const T*>(x),
-                  n, static_cast<A>(scale), inFours<A>(acc) && inFours<T>(x), decision, device.finding());
+    device.launch<addFiniteEntries<A, T>>("addFinite", n, gridForFours(device, n), stream, to, static_cast<const T*>(x),
+                                          n, static_cast<A>(scale), inFours<A>(acc) && inFours<T>(x), decision,
+                                          device.finding());
   });
 }
 
 void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n,
            DeviceContext& device, Stream stream) {
   withVectors(acc, accType, type, [&]<class A, class T>(A* to, T) {
-    device.launch("flush", n, flushVector<A, T>, gridForFours(device, n), stream, to, static_cast<T*>(x), n,
-                  inFours<A>(acc) && inFours<T>(x), device.finding());
+    device.launch<flushVector<A, T>>("flush", n, gridForFours(device, n), stream, to, static_cast<T*>(x), n,
+                                     inFours<A>(acc) && inFours<T>(x), device.finding());
   });
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cuda/cuda_kernels.h"
+#include "cuda/objects.h"
 #include "cuda/ranges.h"
 
 namespace sparsecoll::cuda {
@@ -13,7 +14,7 @@ namespace {
 // A step that is being recorded in a graph has no time.
 bool isRecording(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  return cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone;
+  return taken(cudaStreamIsCapturing(stream, &status)) != cudaSuccess || status != cudaStreamCaptureStatusNone;
 }
 
 uint64_t nsOf(float milliseconds) { return static_cast<uint64_t>(std::max(0.0, double{milliseconds} * 1e6)); }
@@ -26,16 +27,15 @@ Result<std::unique_ptr<StepClock>> DeviceClock::make(int device) {
   cudaError_t error = cudaSuccess;
   for (Lap& lap : clock->laps_)
     for (cudaEvent_t& event : lap.events)
-      if (error == cudaSuccess) error = cudaEventCreate(&event);
+      if (error == cudaSuccess) error = taken(cudaEventCreate(&event));
   if (error == cudaSuccess) return std::unique_ptr<StepClock>(std::move(clock));
-  (void)cudaGetLastError();
   return fail(sparsecollCudaError, "events for {} steps on device {}: {}", kLaps, device, cudaGetErrorString(error));
 }
 
 DeviceClock::~DeviceClock() {
   for (Lap& lap : laps_)
     for (const cudaEvent_t event : lap.events)
-      if (event != nullptr) (void)cudaEventDestroy(event);
+      if (event != nullptr) (void)taken(cudaEventDestroy(event));
 }
 
 void DeviceClock::openRange(size_t phase) {
@@ -58,7 +58,7 @@ void DeviceClock::start(Phase first, Stream stream) {
   harvest();
   // A lap that is still under way keeps its events: then this step goes untimed.
   Lap& lap = laps_[steps_ % kLaps];
-  if (lap.number != 0 || cudaEventRecord(lap.events[0], handle) != cudaSuccess) return;
+  if (lap.number != 0 || taken(cudaEventRecord(lap.events[0], handle)) != cudaSuccess) return;
   lap.ended = 0;
   lap.enqueued = false;
   lap.number = steps_;
@@ -71,7 +71,8 @@ void DeviceClock::end(Phase phase, Stream stream) {
   const std::lock_guard lock(mutex_);
   if (running_ == nullptr) return;
   Lap& lap = *running_;
-  if (cudaEventRecord(lap.events[lap.ended + 1], static_cast<cudaStream_t>(stream.handle)) != cudaSuccess) return;
+  const auto handle = static_cast<cudaStream_t>(stream.handle);
+  if (taken(cudaEventRecord(lap.events[lap.ended + 1], handle)) != cudaSuccess) return;
   lap.phases[lap.ended++] = phase;
 }
 
@@ -92,12 +93,10 @@ PhaseTimes DeviceClock::latest() {
 
 // What has become known since.
 void DeviceClock::harvest() {
+  const BesideCaptures beside;
   for (Lap& lap : laps_) {
     if (lap.number == 0 || !lap.enqueued) continue;
-    if (cudaEventQuery(lap.events[lap.ended]) != cudaSuccess) {
-      (void)cudaGetLastError();
-      continue;
-    }
+    if (taken(cudaEventQuery(lap.events[lap.ended])) != cudaSuccess) continue;
     const std::optional<PhaseTimes> times = timesOf(lap);
     if (times && lap.number > told_) {
       latest_ = *times;
@@ -111,7 +110,8 @@ std::optional<PhaseTimes> DeviceClock::timesOf(const Lap& lap) const {
   PhaseTimes times;
   for (size_t p = 0; p < lap.ended; ++p) {
     float milliseconds = 0;
-    if (cudaEventElapsedTime(&milliseconds, lap.events[p], lap.events[p + 1]) != cudaSuccess) return std::nullopt;
+    const cudaError_t asked = taken(cudaEventElapsedTime(&milliseconds, lap.events[p], lap.events[p + 1]));
+    if (asked != cudaSuccess) return std::nullopt;
     times.ns[static_cast<size_t>(lap.phases[p])] = nsOf(milliseconds);
     times.totalNs += nsOf(milliseconds);
   }

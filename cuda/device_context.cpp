@@ -11,7 +11,7 @@ Result<DeviceContext> DeviceContext::make(int ordinal) {
   DeviceContext context;
   context.ordinal_ = ordinal;
   int processors = 0;
-  const cudaError_t error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, ordinal);
+  const cudaError_t error = taken(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, ordinal));
   if (error != cudaSuccess) return fail(sparsecollCudaError, "device {}: {}", ordinal, cudaGetErrorString(error));
   context.processors_ = static_cast<uint32_t>(processors);
   return context;

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/kernel_table.h"
 #include "core/kernels.h"
+#include "core/rule.h"
 #include "cuda/device.h"
 #include "cuda/findings.h"
+#include "cuda/objects.h"
 #include "cuda/selection_space.h"
 
 namespace sparsecoll::cuda {
@@ -16,6 +19,24 @@ struct Grid {
   uint32_t threads = kThreads;
   uint32_t sharedBytes = 0;
 };
+
+template <class... Parameters, class... Arguments>
+cudaError_t launchKernel(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t stream,
+                         Arguments&&... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
+  config.blockDim = dim3(grid.threads);
+  config.dynamicSmemBytes = grid.sharedBytes;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+}
+
+// Has the kernel loaded before anything is launched (core/kernel_table.h).
+template <auto kKernel, class... Arguments>
+cudaError_t launchOn(const Grid& grid, cudaStream_t stream, Arguments&&... arguments) {
+  (void)Listed<kKernel>::is;
+  return launchKernel(kKernel, grid, stream, std::forward<Arguments>(arguments)...);
+}
 
 class DeviceContext {
  public:
@@ -41,21 +62,24 @@ class DeviceContext {
   }
 
   // name, size: what a failure is reported with.
-  template <class... Parameters, class... Arguments>
-  void launch(const char* name, uint64_t size, void (*kernel)(Parameters...), const Grid& grid, Stream stream,
-              Arguments&&... arguments) {
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
-    config.blockDim = dim3(grid.threads);
-    config.dynamicSmemBytes = grid.sharedBytes;
-    config.stream = static_cast<cudaStream_t>(stream.handle);
-    note(name, size, cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
+  template <auto kKernel, class... Arguments>
+  void launch(const char* name, uint64_t size, const Grid& grid, Stream stream, Arguments&&... arguments) {
+    note(name, size,
+         launchOn<kKernel>(grid, static_cast<cudaStream_t>(stream.handle), std::forward<Arguments>(arguments)...));
+  }
+  // The one kernel of a rule, which ruleOf has listed.
+  void launch(const Rule& rule, Control* control, Stream stream) {
+    note(rule.name, 1,
+         launchKernel(rule.onDevice, {1, rule.threads}, static_cast<cudaStream_t>(stream.handle), control));
   }
 
-  // The first call of the runtime that failed since the last look.
+  // What a call that enqueues returned: the first that failed since the last look is kept.
   void note(const char* name, uint64_t size, cudaError_t error) {
-    if (error != cudaSuccess && failure_.ok()) noteFailure(name, size, error);
+    enqueued_ = true;
+    if (taken(error) != cudaSuccess && failure_.ok()) noteFailure(name, size, error);
   }
+  // Whether anything may have been enqueued since the last time.
+  bool tookEnqueued() { return std::exchange(enqueued_, false); }
   Status takeFailure() { return std::exchange(failure_, Status()); }
 
  private:
@@ -68,6 +92,7 @@ class DeviceContext {
   uint32_t processors_ = 1;
   std::shared_ptr<const Buffer> findings_;
   Status failure_;
+  bool enqueued_ = false;
 };
 
 }  // namespace sparsecoll::cuda

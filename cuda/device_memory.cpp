@@ -1,7 +1,6 @@
 #include "cuda/device_memory.h"
 
-#include <algorithm>
-#include <vector>
+#include <set>
 
 #include "core/wait.h"
 #include "cuda/cuda_kernels.h"
@@ -14,74 +13,7 @@ namespace {
 constexpr uint64_t kZeroedMs = 60000;
 constexpr uint64_t kKeptBytes = 64u << 20;  // that a pool holds on to when they come back
 
-// Each of them once.
-std::vector<int> distinct(std::span<const int> devices) {
-  std::vector<int> found(devices.begin(), devices.end());
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
-}
-
-class DeviceMemory : public MemorySource {
- public:
-  DeviceMemory(int device, std::span<const int> neighbours) : device_(device), users_(distinct(neighbours)) {
-    if (!std::binary_search(users_.begin(), users_.end(), device)) users_.push_back(device);
-  }
-
-  cudaError_t make() { return stream_.make(); }
-
-  Result<void*> allocate(uint64_t bytes) override {
-    const OnDevice current(device_);
-    SC_TRY(void* const data, take(bytes));
-    cudaError_t error = cudaMemsetAsync(data, 0, bytes, stream());
-    if (error == cudaSuccess) error = untilDone();
-    if (error == cudaSuccess) return data;
-    (void)cudaGetLastError();  // told here, not by the next call
-    give(data, bytes);
-    return failed(error, bytes);
-  }
-
-  // As cudaFree: whatever runs on devices that reach this memory has ended. So it needs no notes of who uses it, and
-  // graphs could not keep any.
-  void release(void* data, uint64_t bytes) noexcept override {
-    for (const int user : users_) {
-      const OnDevice current(user);
-      if (cudaDeviceSynchronize() != cudaSuccess) (void)cudaGetLastError();
-    }
-    const OnDevice current(device_);
-    give(data, bytes);
-  }
-
- protected:
-  virtual Result<void*> take(uint64_t bytes) = 0;
-  virtual void give(void* data, uint64_t bytes) noexcept = 0;
-
-  int device() const { return device_; }
-  const std::vector<int>& users() const { return users_; }
-  cudaStream_t stream() const { return stream_.get(); }
-  Status failed(cudaError_t error, uint64_t bytes) const {
-    return fail(error == cudaErrorMemoryAllocation ? sparsecollOutOfMemory : sparsecollCudaError,
-                "{} bytes on device {} could not be allocated: {}", bytes, device_, cudaGetErrorString(error));
-  }
-  Result<void*> taken(void* data, cudaError_t error, uint64_t bytes) const {
-    if (error == cudaSuccess) return data;
-    (void)cudaGetLastError();  // told here, not by the next call
-    return failed(error, bytes);
-  }
-
- private:
-  cudaError_t untilDone() const {
-    const Deadline deadline = Deadline::in(kZeroedMs);
-    cudaError_t state = cudaStreamQuery(stream());
-    for (; state == cudaErrorNotReady && !deadline.expired(); state = cudaStreamQuery(stream())) pause(deadline);
-    return state;
-  }
-
-  const int device_;
-  std::vector<int> users_;
-  OwnStream stream_;
-};
-
+// Freeing waits for whatever the device does, other people's work as well.
 class PlainMemory final : public DeviceMemory {
  public:
   using DeviceMemory::DeviceMemory;
@@ -89,31 +21,32 @@ class PlainMemory final : public DeviceMemory {
  private:
   Result<void*> take(uint64_t bytes) override {
     void* data = nullptr;
-    const cudaError_t error = cudaMalloc(&data, bytes);
-    return taken(data, error, bytes);
+    const cudaError_t error = taken(cudaMalloc(&data, bytes));
+    return error == cudaSuccess ? Result<void*>(data) : failed(error, bytes);
   }
-  void give(void* data, uint64_t) noexcept override { (void)cudaFree(data); }
+  void give(void* data, uint64_t) noexcept override { (void)taken(cudaFree(data)); }
 };
 
 class PoolMemory final : public DeviceMemory {
  public:
   using DeviceMemory::DeviceMemory;
 
-  cudaError_t makePool() {
+  cudaError_t makePool(std::span<const int> neighbours) {
     cudaMemPoolProps properties = {};
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = device();
     cudaError_t error = pool_.make(properties);
     uint64_t kept = kKeptBytes;
-    if (error == cudaSuccess) error = cudaMemPoolSetAttribute(pool_.get(), cudaMemPoolAttrReleaseThreshold, &kept);
-    for (const int user : users()) {
+    if (error == cudaSuccess)
+      error = taken(cudaMemPoolSetAttribute(pool_.get(), cudaMemPoolAttrReleaseThreshold, &kept));
+    for (const int user : std::set<int>(neighbours.begin(), neighbours.end())) {
       if (error != cudaSuccess || user == device()) continue;
       cudaMemAccessDesc access = {};
       access.location.type = cudaMemLocationTypeDevice;
       access.location.id = user;
       access.flags = cudaMemAccessFlagsProtReadWrite;
-      error = cudaMemPoolSetAccess(pool_.get(), &access, 1);
+      error = taken(cudaMemPoolSetAccess(pool_.get(), &access, 1));
     }
     return error;
   }
@@ -121,18 +54,19 @@ class PoolMemory final : public DeviceMemory {
  private:
   Result<void*> take(uint64_t bytes) override {
     void* data = nullptr;
-    const cudaError_t error = cudaMallocFromPoolAsync(&data, bytes, pool_.get(), stream());
-    return taken(data, error, bytes);
+    const cudaError_t error = taken(cudaMallocFromPoolAsync(&data, bytes, pool_.get(), stream()));
+    return error == cudaSuccess ? Result<void*>(data) : failed(error, bytes);
   }
-  void give(void* data, uint64_t) noexcept override { (void)cudaFreeAsync(data, stream()); }
+  void give(void* data, uint64_t) noexcept override { (void)taken(cudaFreeAsync(data, stream())); }
 
   OwnPool pool_;
 };
 
 class CallersDeviceMemory final : public DeviceMemory {
  public:
-  CallersDeviceMemory(int device, std::span<const int> neighbours, const sparsecollAllocator_t& allocator)
-      : DeviceMemory(device, neighbours), allocator_(allocator) {}
+  CallersDeviceMemory(int device, std::shared_ptr<const OwnStreams> streams, std::shared_ptr<Users> users,
+                      const sparsecollAllocator_t& allocator)
+      : DeviceMemory(device, std::move(streams), std::move(users)), allocator_(allocator) {}
 
  private:
   Result<void*> take(uint64_t bytes) override { return allocateFrom(allocator_, bytes, stream()); }
@@ -143,43 +77,61 @@ class CallersDeviceMemory final : public DeviceMemory {
   const sparsecollAllocator_t allocator_;
 };
 
-Result<std::shared_ptr<MemorySource>> ready(const std::shared_ptr<DeviceMemory>& memory, int device) {
-  const cudaError_t error = memory->make();
-  if (error == cudaSuccess) return std::shared_ptr<MemorySource>(memory);
-  (void)cudaGetLastError();
-  return fail(sparsecollCudaError, "a stream on device {}: {}", device, cudaGetErrorString(error));
-}
-
 }  // namespace
 
-Result<std::shared_ptr<MemorySource>> makeDeviceMemory(int device, std::span<const int> neighbours,
-                                                       const sparsecollAllocator_t* allocator) {
+Result<void*> DeviceMemory::allocate(uint64_t bytes) {
+  const OnDevice current(device_);
+  const BesideCaptures beside;
+  SC_TRY(void* const data, take(bytes));
+  cudaError_t error = taken(cudaMemsetAsync(data, 0, bytes, stream()));
+  if (error == cudaSuccess) error = untilDone(stream(), Deadline::in(kZeroedMs));
+  if (error == cudaSuccess) return data;
+  give(data, bytes);
+  return failed(error, bytes);
+}
+
+void DeviceMemory::release(void* data, uint64_t bytes) noexcept {
+  const OnDevice current(device_);
+  const BesideCaptures beside;
+  if (users_->settle()) return give(data, bytes);
+  abandoned_ += bytes;
+  users_->tellAbandoned(bytes, device_);
+}
+
+Status DeviceMemory::failed(cudaError_t error, uint64_t bytes) const {
+  return fail(error == cudaErrorMemoryAllocation ? sparsecollOutOfMemory : sparsecollCudaError,
+              "{} bytes on device {} could not be allocated: {}", bytes, device_, cudaGetErrorString(error));
+}
+
+Result<std::shared_ptr<DeviceMemory>> makeDeviceMemory(int device, std::span<const int> neighbours,
+                                                       const sparsecollAllocator_t* allocator,
+                                                       std::shared_ptr<const OwnStreams> streams,
+                                                       std::shared_ptr<Users> users) {
+  using Made = std::shared_ptr<DeviceMemory>;
   const OnDevice current(device);
-  if (allocator != nullptr) return ready(std::make_shared<CallersDeviceMemory>(device, neighbours, *allocator), device);
+  const BesideCaptures beside;
+  if (allocator != nullptr) return Made(std::make_shared<CallersDeviceMemory>(device, streams, users, *allocator));
   int supported = 0;
-  if (cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device) != cudaSuccess) supported = 0;
+  if (taken(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device)) != cudaSuccess) supported = 0;
   if (supported != 0) {
-    auto memory = std::make_shared<PoolMemory>(device, neighbours);
-    if (memory->makePool() == cudaSuccess) return ready(memory, device);
+    auto memory = std::make_shared<PoolMemory>(device, streams, users);
+    if (memory->makePool(neighbours) == cudaSuccess) return Made(std::move(memory));
   }
-  (void)cudaGetLastError();  // without a pool it works, too
-  return ready(std::make_shared<PlainMemory>(device, neighbours), device);
+  return Made(std::make_shared<PlainMemory>(device, streams, users));  // without a pool it works, too
 }
 
 Status connectDevices(std::span<const int> devices) {
-  const std::vector<int> each = distinct(devices);
+  const std::set<int> each(devices.begin(), devices.end());
   for (const int device : each) {
     const OnDevice current(device);
     for (const int peer : each) {
       if (peer == device) continue;
       int can = 0;
-      cudaError_t error = cudaDeviceCanAccessPeer(&can, device, peer);
+      cudaError_t error = taken(cudaDeviceCanAccessPeer(&can, device, peer));
       if (error == cudaSuccess && can == 0)
         return unsupported("device {} cannot reach the memory of device {}; ranks on them need NCCL", device, peer);
-      if (error == cudaSuccess) error = cudaDeviceEnablePeerAccess(peer, 0);
-      if (error == cudaSuccess) continue;
-      (void)cudaGetLastError();
-      if (error != cudaErrorPeerAccessAlreadyEnabled)
+      if (error == cudaSuccess) error = taken(cudaDeviceEnablePeerAccess(peer, 0));
+      if (error != cudaSuccess && error != cudaErrorPeerAccessAlreadyEnabled)
         return fail(sparsecollCudaError, "device {} for the memory of device {}: {}", device, peer,
                     cudaGetErrorString(error));
     }

@@ -15,8 +15,8 @@ enum : uint32_t { kRuns, kEnds, kPasses };
 // The kernels before have ended, and what they wrote is to be seen by other devices before the flags are. Whom this
 // leaves waiting is let pass, or runs into its deadline.
 template <uint32_t kMost>
-__global__ void __launch_bounds__(kThreads) raiseFlags(Table<uint32_t*, kMost> flags, const uint32_t* state,
-                                                       Table<uint64_t*, kFewItems> counts) {
+__global__ void __launch_bounds__(kThreads)
+    raiseFlags(Table<uint32_t*, kMost> flags, const uint32_t* state, Table<uint64_t*, kFewItems> counts) {
   if (threadIdx.x < counts.count) ++*counts.items[threadIdx.x];
   __threadfence_system();
   if (seeWord(state) != kRuns) return;
@@ -55,11 +55,7 @@ __global__ void __launch_bounds__(kThreads)
 
 cudaError_t letAllPass(uint32_t* flags, uint64_t count, uint32_t* state, Finding* finding, const Finding& why,
                        cudaStream_t stream) {
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(1);
-  config.blockDim = dim3(kThreads);
-  config.stream = stream;
-  return cudaLaunchKernelEx(&config, letThrough, flags, count, state, finding, why);
+  return launchOn<letThrough>({1, kThreads}, stream, flags, count, state, finding, why);
 }
 
 void raiseAll(std::span<uint32_t* const> flags, const uint32_t* state, std::span<uint64_t* const> counts,
@@ -68,13 +64,13 @@ void raiseAll(std::span<uint32_t* const> flags, const uint32_t* state, std::span
   counted.count = static_cast<uint32_t>(std::min<size_t>(counts.size(), kFewItems));
   std::copy_n(counts.begin(), counted.count, counted.items);
   withTable(flags, [&]<uint32_t kMost>(const Table<uint32_t*, kMost>& table) {
-    device.launch("raise", flags.size(), raiseFlags<kMost>, {1, kThreads}, stream, table, state, counted);
+    device.launch<raiseFlags<kMost>>("raise", flags.size(), {1, kThreads}, stream, table, state, counted);
   });
 }
 
 void lowerAll(std::span<uint32_t* const> flags, const uint32_t* state, DeviceContext& device, Stream stream) {
   withTable(flags, [&]<uint32_t kMost>(const Table<uint32_t*, kMost>& table) {
-    device.launch("lower", flags.size(), lowerFlags<kMost>, {1, kThreads}, stream, table, state);
+    device.launch<lowerFlags<kMost>>("lower", flags.size(), {1, kThreads}, stream, table, state);
   });
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "cuda/device_context.h"
+#include "cuda/own_streams.h"
 
 namespace sparsecoll::cuda {
 
-// nullptr where the driver has no such operations. memory: flagBytes(count) of them, zero.
+// nullptr where the driver has no such operations. memory: flagBytes(count) of them, zero. rescue: lets flags pass.
 uint64_t flagBytes(uint64_t count);
-Result<std::unique_ptr<Flags>> makeFlags(Buffer memory, const DeviceContext& device);
+Result<std::unique_ptr<Flags>> makeFlags(Buffer memory, const DeviceContext& device,
+                                         std::shared_ptr<const OwnStreams> streams);
 
 void raise(const Flags& own, std::span<uint32_t* const> flags, std::span<uint64_t* const> counts, DeviceContext& device,
            Stream stream);

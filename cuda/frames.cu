@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(kMostOpenWarps* kWarp) openFrames(Table<Sealed
 }  // namespace
 
 void seal(const SealArgs& args, DeviceContext& device, Stream stream) {
-  device.launch("seal", args.layout.capacity, sealFrame, {1, kWarp, 0}, stream, args, device.finding());
+  device.launch<sealFrame>("seal", args.layout.capacity, {1, kWarp, 0}, stream, args, device.finding());
 }
 
 void open(const OpenArgs& args, DeviceContext& device, Stream stream) {
@@ -248,7 +248,7 @@ void open(const OpenArgs& args, DeviceContext& device, Stream stream) {
                    args.counts.empty() ? nullptr : args.counts[first + f]};
     withTable(std::span<const Sealed>(frames, count), [&]<uint32_t kMost>(const Table<Sealed, kMost>& table) {
       const uint32_t warps = std::min<uint32_t>(table.count, kMostOpenWarps);
-      device.launch("open", args.frames.size(), openFrames<kMost>, {1, warps * kWarp, 0}, stream, table, part);
+      device.launch<openFrames<kMost>>("open", args.frames.size(), {1, warps * kWarp, 0}, stream, table, part);
     });
   }
 }

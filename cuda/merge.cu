@@ -59,10 +59,10 @@ void streamLists(const StreamArgs& args, const ListSpace& space, DeviceContext& 
   out.count = &header->count;
   unite<A, uint32_t>("stream", at, {}, out, space, device, stream);
   auto* const run = reinterpret_cast<A*>(args.frame + kFrameHeaderBytes);
-  const auto kernel = fillRun<A>;
+  constexpr auto kernel = fillRun<A>;
   const Grid grid =
       withShared("stream", kernel, device.gridFor(at.count, 1), rangeSumBytes<A, uint32_t>(false), device);
-  device.launch("stream", args.length, kernel, grid, stream, at, run, inFours<A>(run), header);
+  device.launch<kernel>("stream", args.length, grid, stream, at, run, inFours<A>(run), header);
 }
 
 }  // namespace

@@ -210,10 +210,10 @@ void cutSum(const MergeCutArgs& args, const ListSpace& space, DeviceContext& dev
   for (uint32_t shift = kKeyBits<A>; shift != 0;) {
     const uint32_t bits = std::min(kDigitBits, shift);
     shift -= bits;
-    device.launch("mergeCut", args.scratch.capacity, countDigits<A>, grid, stream, rule, shift, bits);
+    device.launch<countDigits<A>>("mergeCut", args.scratch.capacity, grid, stream, rule, shift, bits);
   }
-  device.launch("mergeCut", args.scratch.capacity, countCutTiles<A>, grid, stream, rule);
-  device.launch("mergeCut", args.scratch.capacity, writeCut<A>, grid, stream, rule);
+  device.launch<countCutTiles<A>>("mergeCut", args.scratch.capacity, grid, stream, rule);
+  device.launch<writeCut<A>>("mergeCut", args.scratch.capacity, grid, stream, rule);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "cuda/calls.h"
+
 namespace sparsecoll::cuda {
 
 // A handle that one function destroys.
@@ -18,7 +20,7 @@ class Owned {
     return *this;
   }
   ~Owned() {
-    if (handle_ != nullptr) (void)kDestroy(handle_);
+    if (handle_ != nullptr) (void)taken(kDestroy(handle_));
   }
   Handle get() const { return handle_; }
   explicit operator bool() const { return handle_ != nullptr; }
@@ -30,15 +32,17 @@ class Owned {
 // On the device that is current when they are made.
 class OwnStream : public Owned<cudaStream_t, cudaStreamDestroy> {
  public:
-  cudaError_t make() { return cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking); }
+  cudaError_t make(int priority = 0) {
+    return taken(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking, priority));
+  }
 };
 class OwnEvent : public Owned<cudaEvent_t, cudaEventDestroy> {
  public:
-  cudaError_t make(unsigned flags = cudaEventDisableTiming) { return cudaEventCreateWithFlags(&handle_, flags); }
+  cudaError_t make(unsigned flags = cudaEventDisableTiming) { return taken(cudaEventCreateWithFlags(&handle_, flags)); }
 };
 class OwnPool : public Owned<cudaMemPool_t, cudaMemPoolDestroy> {
  public:
-  cudaError_t make(const cudaMemPoolProps& properties) { return cudaMemPoolCreate(&handle_, &properties); }
+  cudaError_t make(const cudaMemPoolProps& properties) { return taken(cudaMemPoolCreate(&handle_, &properties)); }
 };
 
 }  // namespace sparsecoll::cuda

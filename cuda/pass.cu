@@ -206,16 +206,16 @@ template <class A, class T>
 void passOf(const PassArgs& args, DeviceContext& device, Stream stream) {
   const PassView<A, T> view = passView<A, T>(args, stream);
   const auto* const acc = static_cast<const A*>(args.out != nullptr ? args.out : args.gradient);
-  device.launch("beginPass", view.space.windows, beginPass, device.gridFor(view.space.windows), stream, args.control,
-                view.space);
+  device.launch<beginPass>("beginPass", view.space.windows, device.gridFor(view.space.windows), stream, args.control,
+                           view.space);
   if (args.norms) {
     measureNorms(view, device, stream);
   } else {
-    device.launch("passTiles", args.n, passTiles<A, T>, device.gridFor(args.n, kPieceTile, kPassThreads), stream, view);
+    device.launch<passTiles<A, T>>("passTiles", args.n, device.gridFor(args.n, kPieceTile, kPassThreads), stream, view);
   }
   if (args.facts.everywhere && !args.norms) return;
   const auto windows = static_cast<uint32_t>(args.norms ? 0 : view.space.windows);
-  device.launch("nameOutside", args.n, nameOutside<A>, {1, kNamingThreads}, stream, args.control, acc, args.n, windows);
+  device.launch<nameOutside<A>>("nameOutside", args.n, {1, kNamingThreads}, stream, args.control, acc, args.n, windows);
 }
 
 }  // namespace
@@ -229,7 +229,7 @@ void collectAgain(const CutView<A>& view, DeviceContext& device, Stream stream) 
   args.candidateIndices = view.candidateIndices;
   args.candidateValues = view.candidateValues;
   const Grid grid = device.gridForShares(view.space.tiles + view.space.windows, 1, kPassThreads);
-  device.launch("collectMarked", view.n, collectMarked<A>, grid, stream, view, passView<A, A>(args, stream));
+  device.launch<collectMarked<A>>("collectMarked", view.n, grid, stream, view, passView<A, A>(args, stream));
 }
 
 template void collectAgain(const CutView<float>&, DeviceContext&, Stream);

@@ -146,35 +146,35 @@ constexpr Grid kOneBlock = {1, kThreads, 0};
 
 void checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners,
                  DeviceContext& device, Stream stream) {
-  device.launch("checkCounts", owners, checkOwners, kOneBlock, stream, list, bounds, most, owners, device.finding());
+  device.launch<checkOwners>("checkCounts", owners, kOneBlock, stream, list, bounds, most, owners, device.finding());
 }
 
 void checkOrder(const ListView& list, uint64_t n, DeviceContext& device, Stream stream) {
   constexpr uint64_t kElementsAThread = 32;  // a list is rarely longer than a few per cent of the vector
-  device.launch("checkOrder", n, checkIndices, device.gridFor(n, kThreads * kElementsAThread), stream, list, n,
-                device.finding());
+  device.launch<checkIndices>("checkOrder", n, device.gridFor(n, kThreads * kElementsAThread), stream, list, n,
+                              device.finding());
 }
 
 void cutRegions(const ListView& sum, Control* control, DeviceContext& device, Stream stream) {
-  device.launch("cutRegions", 1, cutEvenly, kOneBlock, stream, sum, control, device.finding());
+  device.launch<cutEvenly>("cutRegions", 1, kOneBlock, stream, sum, control, device.finding());
 }
 
 void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control, DeviceContext& device,
                   Stream stream) {
-  device.launch("countStreams", regions, countRegions, kOneBlock, stream, counts, regions, denseFrom, control);
+  device.launch<countRegions>("countStreams", regions, kOneBlock, stream, counts, regions, denseFrom, control);
 }
 
 void countBlocks(std::span<const ListView> lists, Control* control, DeviceContext& device, Stream stream) {
   constexpr uint64_t kBlocks = 4;  // of threads, for ExDyna's about 1024 blocks of the vector
   withTables(lists, [&]<uint32_t kMost>(const Table<ListView, kMost>& table, uint32_t first, bool) {
-    device.launch("countBlocks", lists.size(), countByBlock<kMost>, {kBlocks, kThreads, 0}, stream, table, first != 0,
-                  control, device.finding());
+    device.launch<countByBlock<kMost>>("countBlocks", lists.size(), {kBlocks, kThreads, 0}, stream, table, first != 0,
+                                       control, device.finding());
   });
 }
 
 void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, DeviceContext& device,
            Stream stream) {
-  device.launch("tally", owners, tallyOwners, kOneBlock, stream, sum, bounds, owners, control, device.finding());
+  device.launch<tallyOwners>("tally", owners, kOneBlock, stream, sum, bounds, owners, control, device.finding());
 }
 
 }  // namespace sparsecoll::cuda

@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(kThreads) countLadder(Control* control, const 
 void countRungs(const CutArgs& args, DeviceContext& device, Stream stream) {
   withAccumulate(args.accumulateType, [&]<class A>(A) {
     const uint64_t n = workspaceOf(stream).length();
-    device.launch("countLadder", n, countLadder<A>, device.gridForShares(n, kThreads), stream, args.control,
-                  static_cast<const A*>(args.candidateValues), workspaceOf(stream).selection());
+    device.launch<countLadder<A>>("countLadder", n, device.gridForShares(n, kThreads), stream, args.control,
+                                  static_cast<const A*>(args.candidateValues), workspaceOf(stream).selection());
   });
 }
 

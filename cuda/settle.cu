@@ -107,13 +107,13 @@ void settleAcc(const SettleArgs& args, DeviceContext& device, Stream stream) {
     if (sent.count == 0) return;
     Grid grid = device.gridFor(most);
     grid.blocks = std::max<uint64_t>(1, grid.blocks / sent.count) * sent.count;
-    device.launch("settle", args.n, zeroSent<A, kMost>, grid, stream, sent, args.sum, acc, args.n, args.decision,
-                  finding);
+    device.launch<zeroSent<A, kMost>>("settle", args.n, grid, stream, sent, args.sum, acc, args.n, args.decision,
+                                      finding);
   });
   // One after the other: they may share indices.
   for (const ListView& dropped : args.dropped)
-    device.launch("settle", args.n, takeBack<A>, device.gridFor(most), stream, dropped, args.sum, acc, args.n,
-                  args.lost, args.decision, finding);
+    device.launch<takeBack<A>>("settle", args.n, device.gridFor(most), stream, dropped, args.sum, acc, args.n,
+                               args.lost, args.decision, finding);
 }
 
 }  // namespace
@@ -121,8 +121,9 @@ void settleAcc(const SettleArgs& args, DeviceContext& device, Stream stream) {
 void gather(const void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const List& to,
             DeviceContext& device, Stream stream) {
   withAccumulate(type, [&]<class A>(A) {
-    device.launch("gather", n, gatherValues<A>, device.gridFor(mostEntries(n, stream)), stream,
-                  static_cast<const A*>(acc), n, list, static_cast<A*>(to.values), to.count, device.finding());
+    device.launch<gatherValues<A>>("gather", n, device.gridFor(mostEntries(n, stream)), stream,
+                                   static_cast<const A*>(acc), n, list, static_cast<A*>(to.values), to.count,
+                                   device.finding());
   });
 }
 
@@ -133,8 +134,8 @@ void sumValues(std::span<const void* const> from, sparsecollDataType_t type, con
   withAccumulate(type, [&]<class A>(A) {
     auto* const sums = static_cast<A*>(to.values);
     withTables(from, [&]<uint32_t kMost>(const Table<const void*, kMost>& table, uint32_t first, bool) {
-      device.launch("sumValues", from.size(), sumRanks<A, kMost>, grid, stream, table, first != 0, count, sums,
-                    to.count, finding);
+      device.launch<sumRanks<A, kMost>>("sumValues", from.size(), grid, stream, table, first != 0, count, sums,
+                                        to.count, finding);
     });
   });
 }
@@ -147,8 +148,8 @@ void zeroAt(void* acc, sparsecollDataType_t type, uint64_t n, const ListView& li
             DeviceContext& device, Stream stream) {
   withAccumulate(type, [&]<class A>(A) {
     const Finding* const finding = device.finding();
-    device.launch("zeroAt", n, zeroListed<A>, device.gridFor(mostEntries(n, stream)), stream, static_cast<A*>(acc), n,
-                  list, decision, finding);
+    device.launch<zeroListed<A>>("zeroAt", n, device.gridFor(mostEntries(n, stream)), stream, static_cast<A*>(acc), n,
+                                 list, decision, finding);
   });
 }
 

@@ -227,9 +227,9 @@ __global__ void __launch_bounds__(kSampleThreads) sampleRuns(PassView<A, T> view
 template <class A, class T>
 void measureNorms(const PassView<A, T>& view, DeviceContext& device, Stream stream) {
   const uint64_t items = view.space.tiles + 2 * view.space.windows + 1;
-  device.launch("measureTiles", view.n, measureTiles<A, T>, device.gridFor(items, kThreads / kWarp), stream, view);
-  device.launch("sumNorms", view.space.windows, sumNorms, device.gridFor(view.space.windows, 1), stream, view.control,
-                view.space);
+  device.launch<measureTiles<A, T>>("measureTiles", view.n, device.gridFor(items, kThreads / kWarp), stream, view);
+  device.launch<sumNorms>("sumNorms", view.space.windows, device.gridFor(view.space.windows, 1), stream, view.control,
+                          view.space);
 }
 
 template void measureNorms(const PassView<float, float>&, DeviceContext&, Stream);
@@ -242,12 +242,12 @@ void sample(const PassArgs& args, DeviceContext& device, Stream stream) {
     using A = typename Element<T>::Accumulate;
     const PassView<A, T> view = passView<A, T>(args, stream);
     constexpr uint32_t kBinBytes = kHistogramBins * sizeof(uint32_t);
-    device.launch("beginSample", kHistogramBins, beginSample, device.gridFor(kHistogramBins), stream, args.control,
-                  view.space);
+    device.launch<beginSample>("beginSample", kHistogramBins, device.gridFor(kHistogramBins), stream, args.control,
+                               view.space);
     Grid grid = device.gridFor(kSampleElements / kSampleRun + view.space.windows, kRunsABlock, kSampleThreads);
     grid.blocks = std::min<uint64_t>(grid.blocks, device.processors());
     grid.sharedBytes = kBinBytes;
-    device.launch("sampleRuns", args.n, sampleRuns<A, T>, grid, stream, view);
+    device.launch<sampleRuns<A, T>>("sampleRuns", args.n, grid, stream, view);
   });
 }
 
@@ -257,11 +257,11 @@ void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, do
   const uint64_t tiles = (n + kTile - 1) / kTile;
   withElement(type, [&]<class T>(T) {
     using A = typename Element<T>::Accumulate;
-    device.launch("squareTiles", n, squareTiles<A, T>, device.gridFor(n, kTile * (kThreads / kWarp)), stream,
-                  static_cast<const T*>(x), n, space.squares);
+    device.launch<squareTiles<A, T>>("squareTiles", n, device.gridFor(n, kTile * (kThreads / kWarp)), stream,
+                                     static_cast<const T*>(x), n, space.squares);
   });
-  device.launch("clipScale", n, clipScale, device.gridFor(tiles, kTileGroup * (kThreads / kWarp)), stream, space, tiles,
-                ClipRule{scale, mostNorm}, scaleAt);
+  device.launch<clipScale>("clipScale", n, device.gridFor(tiles, kTileGroup * (kThreads / kWarp)), stream, space, tiles,
+                           ClipRule{scale, mostNorm}, scaleAt);
 }
 
 }  // namespace sparsecoll::cuda

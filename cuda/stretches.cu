@@ -163,7 +163,7 @@ Stretches locate(std::span<const ListView> lists, const Range& range, const RunR
     Grid grid = device.gridFor(std::max(space.entries, at.count * each), 4 * kThreads);
     grid.blocks = std::max<uint64_t>(1, grid.blocks / each) * each;
     const LocateTables tables{space.located, space.offsets, space.turn, device.finding(), first, isLast ? 1u : 0u};
-    device.launch("locate", range.length, locateLists<A, Index, kMost>, grid, stream, views, at, rule, tables);
+    device.launch<locateLists<A, Index, kMost>>("locate", range.length, grid, stream, views, at, rule, tables);
   });
   return at;
 }

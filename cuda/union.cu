@@ -140,12 +140,12 @@ void unite(const char* name, const Stretches& at, const UnionRule& rule, const U
            DeviceContext& device, Stream stream) {
   const Grid grid = device.gridFor(at.count, 1);
   const UnionTables tables{space.positions, space.turn, device.finding()};
-  device.launch(name, at.length, countUnion<A, Index>, grid, stream, at, rule.poison, out, tables);
+  device.launch<countUnion<A, Index>>(name, at.length, grid, stream, at, rule.poison, out, tables);
   const UnionWrite<A> to{factorsOf<A>(rule.finish), rule.sum, out};
-  const auto kernel = writeUnions<A, Index>;
-  device.launch(name, at.length, kernel,
-                withShared(name, kernel, grid, rangeSumBytes<A, Index>(rule.sum.counts), device), stream, at,
-                rule.poison, to, static_cast<const uint64_t*>(space.positions));
+  constexpr auto kernel = writeUnions<A, Index>;
+  device.launch<kernel>(name, at.length,
+                        withShared(name, kernel, grid, rangeSumBytes<A, Index>(rule.sum.counts), device), stream, at,
+                        rule.poison, to, static_cast<const uint64_t*>(space.positions));
 }
 
 template void unite<float, uint32_t>(const char*, const Stretches&, const UnionRule&, const UnionOut&, const ListSpace&,

@@ -208,8 +208,8 @@ __global__ void __launch_bounds__(kThreads)
 template <class A>
 void sortEntries(uint64_t count, LoadedVector& vector, DeviceContext& device, Stream stream) {
   for (uint64_t width = 1; width < count; width *= 2) {
-    device.launch("sortEntries", count, mergeRuns<A>, device.gridFor(count), stream, entriesOf<A>(vector),
-                  sideOf<A>(vector, 1 - vector.side), count, width);
+    device.launch<mergeRuns<A>>("sortEntries", count, device.gridFor(count), stream, entriesOf<A>(vector),
+                                sideOf<A>(vector, 1 - vector.side), count, width);
     vector.side = 1 - vector.side;
   }
 }
@@ -218,12 +218,12 @@ template <class A>
 void sumEqual(uint64_t count, LoadedVector& vector, DeviceContext& device, Stream stream) {
   auto* const tiles = vector.starts.as<uint64_t>();
   const Loaded<A> from = entriesOf<A>(vector);
-  device.launch("countHeads", count, countHeads, device.gridFor(count, kTileEntries), stream,
-                static_cast<const uint64_t*>(from.indices), count, tiles);
-  device.launch("scanHeads", count, scanHeads, {1, kThreads}, stream, tiles, (count + kTileEntries - 1) / kTileEntries,
-                vector.count.as<uint64_t>());
-  device.launch("sumHeads", count, sumHeads<A>, device.gridFor(count, kTileEntries), stream, from, count,
-                static_cast<const uint64_t*>(tiles), sideOf<A>(vector, 1 - vector.side));
+  device.launch<countHeads>("countHeads", count, device.gridFor(count, kTileEntries), stream,
+                            static_cast<const uint64_t*>(from.indices), count, tiles);
+  device.launch<scanHeads>("scanHeads", count, {1, kThreads}, stream, tiles, (count + kTileEntries - 1) / kTileEntries,
+                           vector.count.as<uint64_t>());
+  device.launch<sumHeads<A>>("sumHeads", count, device.gridFor(count, kTileEntries), stream, from, count,
+                             static_cast<const uint64_t*>(tiles), sideOf<A>(vector, 1 - vector.side));
   vector.side = 1 - vector.side;
 }
 
@@ -235,8 +235,8 @@ void load(const VectorView& vector, Order order, LoadedVector& to, DeviceContext
   to.side = 0;
   withElement(vector.type, [&]<class T>(T) {
     using A = typename Element<T>::Accumulate;
-    device.launch("loadEntries", vector.count, loadEntries<A, T>, device.gridFor(vector.count), stream, vector,
-                  entriesOf<A>(to), to.count.as<uint64_t>(), device.finding());
+    device.launch<loadEntries<A, T>>("loadEntries", vector.count, device.gridFor(vector.count), stream, vector,
+                                     entriesOf<A>(to), to.count.as<uint64_t>(), device.finding());
     if (order == Order::kAsGiven || vector.isSorted) return;
     sortEntries<A>(vector.count, to, device, stream);
     if (order == Order::kSummed) sumEqual<A>(vector.count, to, device, stream);
@@ -247,8 +247,8 @@ void pack(const LoadedVector& from, uint64_t low, uint64_t high, const FrameLayo
           DeviceContext& device, Stream stream) {
   const PackRule rule{from.count.as<uint64_t>(), low, high, low == 0 && high == ~uint64_t{0}, layout.indexBytes};
   withAccumulate(from.accumulateType, [&]<class A>(A) {
-    device.launch("packEntries", from.capacity, packEntries<A>, device.gridFor(from.capacity), stream,
-                  entriesOf<A>(from), rule, frame);
+    device.launch<packEntries<A>>("packEntries", from.capacity, device.gridFor(from.capacity), stream,
+                                  entriesOf<A>(from), rule, frame);
   });
 }
 
@@ -257,25 +257,25 @@ void append(std::span<const ListView> lists, uint32_t indexBytes, const VectorVi
   for (size_t l = 0; l < lists.size(); ++l)
     withElement(out.type, [&]<class T>(T) {
       using A = typename Element<T>::Accumulate;
-      device.launch("append", out.count, appendList<A, T>, device.gridFor(out.count), stream, lists[l], indexBytes, out,
-                    starts + l, isSorted, device.finding());
+      device.launch<appendList<A, T>>("append", out.count, device.gridFor(out.count), stream, lists[l], indexBytes, out,
+                                      starts + l, isSorted, device.finding());
     });
-  device.launch("append", out.count, endAppend, {1, 1}, stream, out, static_cast<const uint64_t*>(starts),
-                static_cast<uint32_t>(lists.size()), outCount, isSorted, device.finding());
+  device.launch<endAppend>("append", out.count, {1, 1}, stream, out, static_cast<const uint64_t*>(starts),
+                           static_cast<uint32_t>(lists.size()), outCount, isSorted, device.finding());
 }
 
 void widen(const uint32_t* from, uint64_t* to, const uint64_t* count, uint64_t most, DeviceContext& device,
            Stream stream) {
-  device.launch("widenIndices", most, widenIndices, device.gridFor(most), stream, from, to, count, most);
+  device.launch<widenIndices>("widenIndices", most, device.gridFor(most), stream, from, to, count, most);
 }
 
 void scatterAdd(const LoadedVector& from, void* dense, sparsecollDataType_t type, double scale, DeviceContext& device,
                 Stream stream) {
   withElement(type, [&]<class T>(T) {
     using A = typename Element<T>::Accumulate;
-    device.launch("scatterAdd", from.capacity, scatterEntries<A, T>, device.gridFor(from.capacity), stream,
-                  entriesOf<A>(from), static_cast<const uint64_t*>(from.count.as<uint64_t>()), static_cast<T*>(dense),
-                  static_cast<A>(scale), device.finding());
+    device.launch<scatterEntries<A, T>>("scatterAdd", from.capacity, device.gridFor(from.capacity), stream,
+                                        entriesOf<A>(from), static_cast<const uint64_t*>(from.count.as<uint64_t>()),
+                                        static_cast<T*>(dense), static_cast<A>(scale), device.finding());
   });
 }
 

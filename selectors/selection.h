@@ -156,7 +156,11 @@ class Selection {
 
  private:
   Selection(PlanFunction planFunction, SelectionRequest request, SelectionPlan plan, Kernels& kernels)
-      : planFunction_(planFunction), request_(std::move(request)), plan_(std::move(plan)), kernels_(kernels) {}
+      : planFunction_(planFunction),
+        request_(std::move(request)),
+        plan_(std::move(plan)),
+        kernels_(kernels),
+        stream_(kernels.stream()) {}
   Status allocate(const std::shared_ptr<MemoryBudget>& budget);
   class Tables;
   static WindowFacts factsOf(const SelectionPlan& plan, uint64_t n);

@@ -15,7 +15,7 @@ namespace {
 
 Result<nccl::Place> placeOn(int device, const CommunicatorConfig& config) {
   nccl::Place place;
-  SC_TRY(place.kernels, cuda::makeCudaKernels(device, config.ownAllocator()));
+  SC_TRY(place.kernels, cuda::makeCudaKernels(device, memoryTerms(config)));
   place.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
   place.device = device;
   place.deadline = Deadline::in(config.initTimeoutMs);

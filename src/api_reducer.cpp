@@ -39,7 +39,7 @@ sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void*
                                         sparsecollStream_t stream) {
   return guard("ReducerRun", [&]() -> Status {
     SC_TRY(const auto live, use(reducers(), reducer));
-    SC_TRY(const Stream work, live->streamOf(stream));
+    SC_TRY(const StreamUse work, live->streamOf(stream));
     return live->run(gradient, out, work);
   });
 }
@@ -48,7 +48,7 @@ sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t reducer, const
                                               sparsecollVector_t* out, sparsecollStream_t stream) {
   return guard("ReducerRunSparse", [&]() -> Status {
     SC_TRY(const auto live, use(reducers(), reducer));
-    SC_TRY(const Stream work, live->streamOf(stream));
+    SC_TRY(const StreamUse work, live->streamOf(stream));
     if (out == nullptr) return invalid("out is NULL");
     return live->runSparse(gradient, *out, work);
   });
@@ -64,7 +64,7 @@ sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, doub
 sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, sparsecollStream_t stream) {
   return guard("ReducerGiveBack", [&]() -> Status {
     SC_TRY(const auto live, use(reducers(), reducer));
-    SC_TRY(const Stream work, live->streamOf(stream));
+    SC_TRY(const StreamUse work, live->streamOf(stream));
     return live->giveBack(out, work);
   });
 }
@@ -79,7 +79,7 @@ sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparse
 sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream) {
   return guard("ReducerReset", [&]() -> Status {
     SC_TRY(const auto live, use(reducers(), reducer));
-    SC_TRY(const Stream work, live->streamOf(stream));
+    SC_TRY(const StreamUse work, live->streamOf(stream));
     return live->reset(work);
   });
 }
@@ -87,7 +87,7 @@ sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecol
 sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t reducer, void* dense, sparsecollStream_t stream) {
   return guard("ReducerFlush", [&]() -> Status {
     SC_TRY(const auto live, use(reducers(), reducer));
-    SC_TRY(const Stream work, live->streamOf(stream));
+    SC_TRY(const StreamUse work, live->streamOf(stream));
     return live->flush(dense, work);
   });
 }
@@ -109,7 +109,7 @@ sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* bl
   return guard("ReducerExport", [&]() -> Status {
     if (bytes == nullptr) return invalid("bytes is NULL");
     SC_TRY(const auto live, use(reducers(), reducer));
-    SC_TRY(const Stream work, live->streamOf(stream));
+    SC_TRY(const StreamUse work, live->streamOf(stream));
     const size_t room = *bytes;
     SC_TRY(*bytes, live->exportState(nullptr, 0, work));
     if (blob == nullptr) return {};
@@ -122,7 +122,7 @@ sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const vo
                                            sparsecollStream_t stream) {
   return guard("ReducerImport", [&]() -> Status {
     SC_TRY(const auto live, use(reducers(), reducer));
-    SC_TRY(const Stream work, live->streamOf(stream));
+    SC_TRY(const StreamUse work, live->streamOf(stream));
     SC_TRY(const auto content, bytesOf(blob, bytes));
     return live->importState(content, work);
   });
@@ -133,7 +133,7 @@ sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, cons
   return guard("ReducerImportFrom", [&]() -> Status {
     if (sumMerge != 0 && sumMerge != 1) return invalid("sumMerge is {}", sumMerge);
     SC_TRY(const auto live, use(reducers(), reducer));
-    SC_TRY(const Stream work, live->streamOf(stream));
+    SC_TRY(const StreamUse work, live->streamOf(stream));
     SC_TRY(const auto content, bytesOf(blob, bytes));
     return live->importStateFrom(content, sumMerge != 0, work);
   });

@@ -21,17 +21,17 @@ Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, 
   SC_TRY(checkInputShape(spec));
   SC_TRY(checkVectors(spec, in, out));  // once the ranks have agreed, it would be too late to call again
   SC_TRY(const auto reducer, Reducer::make(comm, kCall, std::move(spec)));
-  SC_TRY(const Stream work, reducer->streamOf(stream));
+  SC_TRY(const StreamUse work, reducer->streamOf(stream));
   return reducer->run(in, out, work);
 }
 
 // These calls allocate and wait, which a graph cannot hold.
-Result<Stream> streamOf(Communicator& comm, sparsecollStream_t stream) {
+Result<StreamUse> streamOf(Communicator& comm, sparsecollStream_t stream) {
   if (comm.onHost()) SC_TRY(checkStream(stream));
   const Stream work{stream, nullptr};
   if (comm.kernels().captures(work))
     return fail(sparsecollInvalidUsage, "the stream is captured, and this call cannot be");
-  return work;
+  return StreamUse(comm.kernels(), work);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ sparsecollResult_t sparsecollAllReduceVector(const sparsecollVector_t* in, spars
                                              sparsecollStream_t stream) {
   return guard("AllReduceVector", [&]() -> Status {
     SC_TRY(const auto live, use(communicators(), comm));
-    SC_TRY(const Stream work, streamOf(*live, stream));
+    SC_TRY(const StreamUse work, streamOf(*live, stream));
     return allReduceVector(*live, in, out, params, work);
   });
 }
@@ -62,7 +62,7 @@ sparsecollResult_t sparsecollReduceScatterVector(const sparsecollVector_t* in, s
                                                  sparsecollStream_t stream) {
   return guard("ReduceScatterVector", [&]() -> Status {
     SC_TRY(const auto live, use(communicators(), comm));
-    SC_TRY(const Stream work, streamOf(*live, stream));
+    SC_TRY(const StreamUse work, streamOf(*live, stream));
     return reduceScatterVector(*live, in, out, bounds, work);
   });
 }
@@ -71,7 +71,7 @@ sparsecollResult_t sparsecollAllGatherVector(const sparsecollVector_t* in, spars
                                              sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("AllGatherVector", [&]() -> Status {
     SC_TRY(const auto live, use(communicators(), comm));
-    SC_TRY(const Stream work, streamOf(*live, stream));
+    SC_TRY(const StreamUse work, streamOf(*live, stream));
     return allGatherVector(*live, in, out, work);
   });
 }
@@ -81,7 +81,7 @@ sparsecollResult_t sparsecollSelect(const void* in, uint64_t n, sparsecollDataTy
                                     sparsecollStream_t stream) {
   return guard("Select", [&]() -> Status {
     SC_TRY(const auto live, use(communicators(), comm));
-    SC_TRY(const Stream work, streamOf(*live, stream));
+    SC_TRY(const StreamUse work, streamOf(*live, stream));
     return selectEntries(*live, in, n, type, params, out, work);
   });
 }
@@ -90,7 +90,7 @@ sparsecollResult_t sparsecollMerge(const sparsecollVector_t* a, const sparsecoll
                                    sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("Merge", [&]() -> Status {
     SC_TRY(const auto live, use(communicators(), comm));
-    SC_TRY(const Stream work, streamOf(*live, stream));
+    SC_TRY(const StreamUse work, streamOf(*live, stream));
     return mergeVectors(*live, a, b, out, work);
   });
 }
@@ -99,7 +99,7 @@ sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t* in, void* dens
                                         sparsecollComm_t comm, sparsecollStream_t stream) {
   return guard("ScatterAdd", [&]() -> Status {
     SC_TRY(const auto live, use(communicators(), comm));
-    SC_TRY(const Stream work, streamOf(*live, stream));
+    SC_TRY(const StreamUse work, streamOf(*live, stream));
     return scatterAdd(*live, in, dense, n, scale, work);
   });
 }

@@ -27,13 +27,7 @@ Result<std::vector<std::shared_ptr<Kernels>>> kernelsFor(int ranks, const int* d
     return kernels;
   }
   if (ranks > kMostDeviceRanks) return unsupported("{} ranks on devices, at most {} can be", ranks, kMostDeviceRanks);
-  const std::span<const int> all(devices, static_cast<size_t>(ranks));
-  for (const int device : all) {
-    SC_TRY(auto made, cuda::makeCudaKernels(device, config.ownAllocator(), all));
-    kernels.push_back(std::move(made));
-  }
-  SC_TRY(cuda::connectDevices(all));
-  return kernels;
+  return cuda::makeCudaKernels({devices, static_cast<size_t>(ranks)}, memoryTerms(config));
 }
 
 // Linux: 1 to 15 bytes.
@@ -56,6 +50,10 @@ void copyText(char (&to)[kSize], const Text<kSize>& from) {
 }
 
 }  // namespace
+
+cuda::MemoryTerms memoryTerms(const CommunicatorConfig& config) {
+  return {config.ownAllocator(), config.abortTimeoutMs, Logger(config.name, config.logFn, config.logUser)};
+}
 
 std::shared_ptr<MemorySource> hostMemory(const CommunicatorConfig& config) {
   return config.allocator ? callersMemory(*config.allocator) : nullptr;
@@ -170,7 +168,10 @@ Status Communicator::settle(Stream stream, uint64_t timeoutMs) {
 
 void Communicator::close() {
   if (forked()) return;
-  if (state() == sparsecollSuccess) transport_->close(Deadline::in(config_.opTimeoutMs));
+  // NCCL alone may have work of all ranks on the way that nothing but its end makes safe to leave.
+  const bool overNccl = transport_->kind() == sparsecollTransportNccl;
+  const uint64_t patienceMs = overNccl ? config_.opTimeoutMs : std::min(config_.abortTimeoutMs, config_.opTimeoutMs);
+  if (state() == sparsecollSuccess) transport_->close(Deadline::in(patienceMs));
   record(fail(sparsecollInvalidUsage, "the communicator was destroyed"), 0, true, &Transport::leave);
   transport_->shutDown();
 }
@@ -236,6 +237,7 @@ sparsecollStats_t Communicator::stats() const {
   sparsecollStats_t now = stats_;
   now.workspaceBytes = budget_->inUse();
   now.workspacePeakBytes = budget_->peak();
+  now.bytesAbandoned = kernels_->abandonedBytes();
   return now;
 }
 

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/transport.h"
+#include "cuda/cuda_kernels.h"
 #include "src/agreement.h"
 
 namespace sparsecoll {
@@ -38,6 +39,8 @@ struct CommunicatorConfig {
   const sparsecollAllocator_t* ownAllocator() const { return allocator ? &*allocator : nullptr; }
 };
 
+// On what terms the memory of ranks on devices comes and goes.
+cuda::MemoryTerms memoryTerms(const CommunicatorConfig& config);
 // Where the memory of ranks whose vectors are the host's comes from; nullptr: the process's.
 std::shared_ptr<MemorySource> hostMemory(const CommunicatorConfig& config);
 
@@ -87,6 +90,7 @@ class Communicator {
     }
     if (status.ok() || !isFatal(status.result())) settled_ = operation.sequence;
     if (status.result() == sparsecollMismatch) transport_->refuse(operation, status.failure());
+    if (!operation.onHost) kernels_->noteUse(operation.stream);  // before peers learn that this rank has ended
     transport_->end(operation);
     if (!status.ok()) record(status, operation.sequence);
     // What ended the communicator came first, whatever this operation met because of it.

@@ -26,7 +26,7 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
   const cuda::OnDevice current(device);
   std::shared_ptr<Kernels> kernels;
   if (onDevice) {
-    SC_TRY(kernels, cuda::makeCudaKernels(device, config.ownAllocator()));
+    SC_TRY(kernels, cuda::makeCudaKernels(device, memoryTerms(config)));
   }
   // A caller's allocator is for the memory space of the vectors.
   place.kernels = host::makeHostKernels(host::bestIsa(), onDevice ? nullptr : hostMemory(config));

@@ -62,9 +62,9 @@ Finish Reducer::finishScale() const {
   return {overRanks ? static_cast<double>(comm_->ranks()) : 1.0, spec_.params.outputScale};
 }
 
-Result<Stream> Reducer::streamOf(sparsecollStream_t stream) const {
+Result<StreamUse> Reducer::streamOf(sparsecollStream_t stream) {
   if (comm_->onHost()) SC_TRY(checkStream(stream));
-  return Stream{stream, workspace_.get()};
+  return StreamUse(comm_->kernels(), {stream, workspace_.get()});
 }
 
 Status Reducer::run(const void* gradient, void* out, Stream stream) {

@@ -19,6 +19,7 @@
 #include "src/density_schedule.h"
 #include "src/input_shape.h"
 #include "src/methods.h"
+#include "src/stream_use.h"
 #include "src/sum_check.h"
 
 namespace sparsecoll {
@@ -69,7 +70,7 @@ class Reducer {
   bool forked() const { return comm_->forked(); }
 
   // A caller's stream with this reducer's workspace. Errors: InvalidArgument (a stream on the host).
-  Result<Stream> streamOf(sparsecollStream_t stream) const;
+  Result<StreamUse> streamOf(sparsecollStream_t stream);
 
   Status run(const void* gradient, void* out, Stream stream);
   Status runSparse(const void* gradient, sparsecollVector_t& out, Stream stream);

@@ -106,7 +106,7 @@ Status Reducer::allocateDense() {
   if (comm_->config().nonFinite == sparsecollNonFiniteError) {
     SC_TRY(sumCheck_, SumCheck::make(kernels, comm_->transport(), spec_.n, budget_));
   }
-  return kernels.findings({}, Deadline::in(comm_->config().opTimeoutMs));
+  return kernels.findings(kernels.stream(), Deadline::in(comm_->config().opTimeoutMs));
 }
 
 // Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
@@ -117,6 +117,7 @@ bool Reducer::mayNoteGone() const {
 
 Status Reducer::allocate() {
   Kernels& kernels = comm_->kernels();
+  lastStream_ = kernels.stream();
   SC_TRY(clock_, kernels.makeClock());
   if (!comm_->onHost()) {
     SC_TRY(replays_, kernels.allocate(sizeof(uint64_t), budget_));
@@ -163,7 +164,7 @@ Status Reducer::allocate() {
     SC_TRY(touchedLines_, kernels.allocate(touchedBytes(spec_.n), budget_));
   }
   // What was zeroed and copied here must be there before a step on any stream.
-  return kernels.findings({}, Deadline::in(comm_->config().opTimeoutMs));
+  return kernels.findings(kernels.stream(), Deadline::in(comm_->config().opTimeoutMs));
 }
 
 sparsecollReducerInfo_t Reducer::info() const {

@@ -24,7 +24,7 @@ Result<Reducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm
   const std::array<std::pair<void*, const void*>, 2> vectors = {
       {{to.residual(), kept ? accBuffer(which) : nullptr}, {to.shape_.velocity(to.current_), shape_.velocity(which)}}};
   for (const auto& [into, from] : vectors)
-    if (into != nullptr && from != nullptr) comm->kernels().copy(into, from, accBytes(), {});
+    if (into != nullptr && from != nullptr) comm->kernels().copy(into, from, accBytes(), comm->kernels().stream());
   return result;
 }
 

@@ -28,7 +28,7 @@ Result<std::unique_ptr<SumCheck>> SumCheck::make(Kernels& kernels, Transport& tr
   control.ranks = static_cast<uint32_t>(ranks);
   control.facts = reinterpret_cast<RankFacts*>(check->control_.as<>() + factsAt);
   control.poison = reinterpret_cast<uint32_t*>(check->control_.as<>() + poisonAt);
-  kernels.copy(check->control(), &control, sizeof control, {});
+  kernels.copy(check->control(), &control, sizeof control, kernels.stream());
   return check;
 }
 

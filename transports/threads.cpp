@@ -95,8 +95,8 @@ class ThreadsTransport final : public Transport {
     SC_TRY(auto flags, kernels_->makeFlags((1 + kMostRounds) * static_cast<uint64_t>(group_->ranks())));
     group_->setFlags(rank_, std::move(flags));
     SC_TRY(sequence_, kernels_->allocate(sizeof kFirstReplay, nullptr));
-    kernels_->copy(sequence_.as<>(), &kFirstReplay, sizeof kFirstReplay, {});
-    return kernels_->findings({}, Deadline::in(kCopyMs));
+    kernels_->copy(sequence_.as<>(), &kFirstReplay, sizeof kFirstReplay, kernels_->stream());
+    return kernels_->findings(kernels_->stream(), Deadline::in(kCopyMs));
   }
 
   Status begin(Operation& operation) override {
@@ -105,6 +105,7 @@ class ThreadsTransport final : public Transport {
     captured_ = onStream && kernels_->captures(operation.stream);
     if (captured_ && group_->flagsOf(rank_) == nullptr)
       return unsupported("capture where streams cannot wait for values in memory");
+    if (captured_) SC_TRY(kernels_->fitsCaptures());
     const Mode mode = captured_ ? Mode::kCaptured : onStream || !ordersStreams() ? Mode::kRun : Mode::kOnHost;
     SC_TRY(flagged_, group_->begin(rank_, operation, mode));
     if (flagged_) awaitEnds(operation);
@@ -176,9 +177,10 @@ class ThreadsTransport final : public Transport {
   // Behind this all peers have read what they read in the operation before.
   void awaitEnds(const Operation& operation) {
     const Flags& own = *group_->flagsOf(rank_);
-    if (!std::exchange(armed_, true)) {  // the operations before left marks and no flags
-      for (uint64_t parity = 0; parity < 2; ++parity) kernels_->await(*group_->readOf(rank_, parity), own.stream());
-      kernels_->raise(own, endsHere(), {}, own.stream());
+    if (!std::exchange(armed_, true)) {         // the operations before left marks and no flags
+      const Stream aside = kernels_->stream();  // never captured
+      for (uint64_t parity = 0; parity < 2; ++parity) kernels_->await(*group_->readOf(rank_, parity), aside);
+      kernels_->raise(own, endsHere(), {}, aside);
     }
     pointers_.clear();
     for (const Incoming& message : incoming_) pointers_.push_back(flag(rank_, message.peer, kEnd));

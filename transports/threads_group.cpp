@@ -171,17 +171,19 @@ void Group::refuse(int rank, const Operation& operation, const Failure& why) {
 }
 
 void Group::end(int rank, const Operation& operation) {
+  std::list<Retired> freed;
   const std::lock_guard lock(mutex_);
   Member& me = at(rank);
   me.completed = std::max(me.completed, operation.sequence);
   for (Mail& mail : me.inbox)  // what a step that was given up has left behind
     if (mail.full && sequenceOf(mail.ticket) <= operation.sequence) mail.full = false;
-  freeRetired();
+  freed = takeRetired();
   wakeWaiters();
 }
 
 void Group::takeDown(int rank, Down how) {
   const bool aborts = how == Down::kAborted;
+  std::list<Retired> freed;  // last, once nobody is held up any more
   {
     const std::lock_guard lock(mutex_);
     at(rank).down = true;
@@ -190,7 +192,7 @@ void Group::takeDown(int rank, Down how) {
     at(rank).gone = at(rank).gone || how == Down::kGone;
     at(rank).closed = at(rank).closed || how == Down::kGone;
     anyDown_.store(true, std::memory_order_release);
-    freeRetired();
+    if (!aborts) freed = takeRetired();
     wakeAll();
   }
   // Nobody raises what others wait for any more; or nothing is left to do that this rank's own streams could wait for.
@@ -250,14 +252,15 @@ void Group::settle(int rank) {
 
 void Group::expectRetirement() {
   const std::lock_guard lock(mutex_);
-  retired_.reserve(windows_ + 1);
-  ++windows_;
+  windows_.emplace_back();
 }
 
 void Group::retire(int rank, Buffer memory) noexcept {
+  std::list<Retired> freed;
   const std::lock_guard lock(mutex_);
-  retired_.push_back({std::move(memory), at(rank).begun});
-  freeRetired();
+  windows_.front() = {std::move(memory), at(rank).begun};
+  retired_.splice(retired_.end(), windows_, windows_.begin());
+  freed = takeRetired();
 }
 
 bool Group::allCompleted(uint64_t sequence) const {
@@ -297,11 +300,13 @@ void Group::wakeAll() {
   for (Member& member : members_) member.wakeUp.wake();
 }
 
-void Group::freeRetired() {
-  const auto kept = std::partition(retired_.begin(), retired_.end(),
-                                   [this](const Retired& retired) { return !allCompleted(retired.sequence); });
-  windows_ -= static_cast<size_t>(retired_.end() - kept);
-  retired_.erase(kept, retired_.end());
+std::list<Group::Retired> Group::takeRetired() noexcept {
+  std::list<Retired> taken;
+  for (auto next = retired_.begin(); next != retired_.end();) {
+    const auto one = next++;
+    if (allCompleted(one->sequence)) taken.splice(taken.end(), retired_, one);
+  }
+  return taken;
 }
 
 }  // namespace sparsecoll::threads

@@ -155,7 +155,9 @@ class Group {
   void letPass(int rank, sparsecollResult_t why, int peer);
   void wakeWaiters();
   void wakeAll();
-  void freeRetired();
+  // Memory that nobody needs any more. It is to be freed behind the lock, since that may take as long as the devices
+  // do.
+  std::list<Retired> takeRetired() noexcept;
 
   std::mutex mutex_;
   std::vector<Member> members_;
@@ -166,8 +168,8 @@ class Group {
   };
   Refusal refusals_[2];
   std::list<Gathering> gatherings_;
-  std::vector<Retired> retired_;
-  size_t windows_ = 0;                 // alive or retired
+  std::list<Retired> windows_;  // room for those alive, since to retire one must not need memory
+  std::list<Retired> retired_;
   uint64_t flaggedFrom_ = UINT64_MAX;  // the first operation that flags order
   uint32_t accessing_ = 0;
   std::atomic<bool> anyDown_{false};

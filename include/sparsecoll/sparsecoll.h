@@ -435,6 +435,8 @@ typedef struct {
   uint64_t entriesLost;   /* entries that a faithful method forgot on the way, as published (gTop-k); else 0 */
   uint64_t lastRounds;    /* communication rounds of the latest step; in one a rank may talk to several peers */
   uint64_t lastMessagesSent; /* frames that this rank sent in it */
+  uint64_t bytesAbandoned; /* of a communicator: device memory that never goes back, because work that uses it did not end
+                              in abortTimeoutMs */
 } sparsecollStats_t;
 
 /* What a reducer will run and why. */

@@ -319,6 +319,7 @@ FIELD(sparsecollStats_t, reserved0, 212, 4);
 FIELD(sparsecollStats_t, entriesLost, 216, 8);
 FIELD(sparsecollStats_t, lastRounds, 224, 8);
 FIELD(sparsecollStats_t, lastMessagesSent, 232, 8);
+FIELD(sparsecollStats_t, bytesAbandoned, 240, 8);
 
 SIZE(sparsecollReducerInfo_t, 200);
 FIELD(sparsecollReducerInfo_t, structSize, 0, 8);

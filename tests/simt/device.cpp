@@ -54,6 +54,7 @@ const EntryPoint kEntryPoints[] = {
     {"cuStreamWaitValue64", reinterpret_cast<void*>(&cuStreamWaitValue64)},
     {"cuStreamWriteValue32", reinterpret_cast<void*>(&cuStreamWriteValue32)},
     {"cuStreamWriteValue64", reinterpret_cast<void*>(&cuStreamWriteValue64)},
+    {"cuStreamBatchMemOp", reinterpret_cast<void*>(&cuStreamBatchMemOp)},
 };
 
 bool isDevice(int device) { return device >= 0 && device < devices; }

@@ -157,6 +157,7 @@ Value32 entryPoint(const char* name) {
 }
 
 TEST_CASE("streams of two OS threads meet at values in memory, captured or not") {
+  needConnections(2);
   const Value32 wait = entryPoint("cuStreamWaitValue32"), write = entryPoint("cuStreamWriteValue32");
   const Device<uint32_t> flags(std::vector<uint32_t>(2));
   for (const bool captured : {false, true}) {
@@ -176,6 +177,7 @@ TEST_CASE("streams of two OS threads meet at values in memory, captured or not")
         cudaGraphExecDestroy(exec);
         cudaGraphDestroy(graph);
       }
+      cudaStreamSynchronize(stream);
       cudaStreamDestroy(stream);
     };
     std::thread other(rank, 1);
@@ -187,6 +189,7 @@ TEST_CASE("streams of two OS threads meet at values in memory, captured or not")
 }
 
 TEST_CASE("a graph that waits does not hold up the caller, and what follows it on its stream waits with it") {
+  needConnections(2);
   const Value32 wait = entryPoint("cuStreamWaitValue32");
   const Device<uint32_t> flag(std::vector<uint32_t>{0});
   const Device<int> value(std::vector<int>{1});

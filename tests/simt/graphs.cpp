@@ -165,10 +165,11 @@ bool captureForbids() {
   return any;
 }
 
-void record(CUstream_st& stream, std::function<void()> run, std::function<bool()> ready) {
+void record(CUstream_st& stream, std::function<void()> run, std::function<bool()> ready,
+            std::function<void()> launched) {
   Nodes& nodes = *stream.capture->nodes;
   nodes.push_back(std::make_unique<CUgraphNode_st>(
-      CUgraphNode_st{std::move(run), std::move(ready), std::move(stream.tail), nodes.size()}));
+      CUgraphNode_st{std::move(run), std::move(ready), std::move(stream.tail), nodes.size(), std::move(launched)}));
   stream.tail = {nodes.back().get()};
 }
 
@@ -241,6 +242,8 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   SIMT_ENTER();
   if (!exec) return finish(cudaErrorInvalidValue);
+  for (const auto& node : *exec->replayed->nodes)
+    if (node->launched) node->launched();
   return finish(simt::submit(
       stream, [replayed = exec->replayed] { simt::replay(*replayed); }, exec->replayed->waits));
 }

@@ -1,5 +1,8 @@
 // Launches, and the operations of streams on values in memory.
+#include <algorithm>
 #include <atomic>
+#include <set>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -13,6 +16,7 @@ namespace {
 struct Functions {
   std::mutex mutex;
   std::unordered_map<const void*, int> sharedBytes;
+  std::set<std::pair<const void*, int>> loaded;  // on which device
 };
 Functions& functions() {
   static Functions instance;
@@ -23,6 +27,17 @@ size_t sharedLimit(const void* kernel) {
   const std::scoped_lock lock(functions().mutex);
   const auto found = functions().sharedBytes.find(kernel);
   return found == functions().sharedBytes.end() ? kSharedPerBlock : static_cast<size_t>(found->second);
+}
+
+// The first time that a device meets a kernel it loads it, and ends all other work before.
+void loadKernel(const void* kernel) {
+  {
+    const std::scoped_lock lock(functions().mutex);
+    if (!functions().loaded.emplace(kernel, currentDevice()).second) return;
+  }
+  static Counter counter("a kernel is loaded");
+  (void)counter.enter();
+  (void)Queue::awaitDevice(currentDevice(), "a kernel that had not been loaded waited in vain for its device");
 }
 
 cudaError_t check(const cudaLaunchConfig_t& config, const Call& call) {
@@ -62,14 +77,8 @@ CUresult resultOf(cudaError_t error) { return static_cast<CUresult>(error); }
 template <class T>
 CUresult waitValue(CUstream handle, CUdeviceptr address, T value, unsigned flags) {
   if (address == 0 || address % sizeof(T) != 0 || !known(handle)) return CUDA_ERROR_INVALID_VALUE;
-  if (broken()) return resultOf(cudaErrorLaunchFailure);
-  CUstream_st& stream = resolve(handle);
-  const auto ready = [=] { return holds<T>(address, value, flags); };
-  const std::scoped_lock lock(stream.mutex);
-  if (stream.capture || &stream == handle) return resultOf(submitWhen(handle, ready, [] {}));
-  stream.drain();
-  if (!ready()) await(ready);
-  return CUDA_SUCCESS;
+  return resultOf(submitWhen(
+      handle, [=] { return holds<T>(address, value, flags); }, [] {}));
 }
 
 template <class T>
@@ -97,9 +106,11 @@ cudaError_t launch(const cudaLaunchConfig_t* config, const Call& call) {
                   .arguments = call.arguments};
   if (!known(config->stream) || deviceOf(config->stream) != currentDevice())
     return finish(cudaErrorInvalidResourceHandle);
+  loadKernel(call.kernel);
   CUstream_st& stream = resolve(config->stream);
   const std::scoped_lock lock(stream.mutex);
-  if (!stream.capture && !stream.busy()) return finish(submit(config->stream, [&grid] { runGrid(grid); }));
+  if (!stream.capture && isClear(stream, orderOf(stream)))
+    return finish(submit(config->stream, [&grid] { runGrid(grid); }));
   return finish(submit(config->stream, [grid, kept = call.keep(call.arguments)] {
     Grid own = grid;
     own.arguments = kept.get();
@@ -116,6 +127,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
   if (!function) return finish(cudaErrorInvalidDeviceFunction);
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   if (value < 0 || value > static_cast<int>(simt::kSharedPerBlockOptin)) return finish(cudaErrorInvalidValue);
+  simt::loadKernel(function);
   const std::scoped_lock lock(simt::functions().mutex);
   simt::functions().sharedBytes[function] = value;
   return cudaSuccess;
@@ -123,6 +135,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   SIMT_ENTER();
   if (!attributes || !function) return finish(cudaErrorInvalidValue);
+  simt::loadKernel(function);
   *attributes = {};
   attributes->maxThreadsPerBlock = static_cast<int>(simt::kThreadsPerBlock);
   attributes->numRegs = 32;
@@ -134,6 +147,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
                                                           size_t sharedBytes) {
   SIMT_ENTER();
   if (!blocks || !function || threads <= 0) return finish(cudaErrorInvalidValue);
+  simt::loadKernel(function);
   const auto byThreads = static_cast<int>(simt::kThreadsPerMultiprocessor) / threads;
   const auto byShared = static_cast<int>(simt::kSharedPerMultiprocessor / (sharedBytes + simt::kSharedReserved));
   *blocks = threads > static_cast<int>(simt::kThreadsPerBlock) || sharedBytes > simt::sharedLimit(function)
@@ -161,4 +175,19 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t v
   static simt::Counter counter(__func__);
   if (const cudaError_t planted = counter.enter()) return simt::resultOf(planted);
   return simt::writeValue<uint64_t>(stream, address, value);
+}
+CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags) {
+  static simt::Counter counter(__func__);
+  if (const cudaError_t planted = counter.enter()) return simt::resultOf(planted);
+  constexpr unsigned kMost = 256;
+  if (!operations || count == 0 || count > kMost || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::vector<std::function<bool()>> waits;
+  for (const CUstreamBatchMemOpParams& one : std::span(operations, count)) {
+    const auto& wait = one.waitValue;
+    if (one.operation != CU_STREAM_MEM_OP_WAIT_VALUE_32 || wait.address % sizeof(uint32_t) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    waits.push_back([=] { return simt::holds<uint32_t>(wait.address, wait.value, wait.flags); });
+  }
+  const auto all = [waits] { return std::ranges::all_of(waits, [](const auto& holds) { return holds(); }); };
+  return simt::resultOf(simt::submitWhen(stream, all, [] {}));
 }

@@ -76,6 +76,18 @@ cudaError_t release(void* pointer, cudaMemoryType type, bool owned) {
   return cudaSuccess;
 }
 
+// What is freed may be in use: a device ends all its work first.
+void awaitDeviceOf(const void* pointer) {
+  int device = 0;
+  {
+    const std::scoped_lock lock(registry().mutex);
+    const auto* const found = find(pointer);
+    if (!found) return;
+    device = found->second.device;
+  }
+  (void)Queue::awaitDevice(device, "a call that frees memory waited in vain for its device");
+}
+
 // Whether all of it lies in memory that the device reaches.
 bool reachable(const void* pointer, size_t bytes) {
   const std::scoped_lock lock(registry().mutex);
@@ -125,7 +137,7 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) {
 cudaError_t cudaFree(void* pointer) {
   SIMT_ENTER();
   if (simt::captureForbids()) return finish(cudaErrorStreamCaptureUnsupported);
-  simt::Worker::drainAll();
+  simt::awaitDeviceOf(pointer);
   return finish(simt::release(pointer, cudaMemoryTypeDevice, true));
 }
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
@@ -156,6 +168,7 @@ cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
 cudaError_t cudaFreeHost(void* pointer) {
   SIMT_ENTER();
   if (simt::captureForbids()) return finish(cudaErrorStreamCaptureUnsupported);
+  simt::awaitDeviceOf(pointer);
   return finish(simt::release(pointer, cudaMemoryTypeHost, true));
 }
 cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned) {

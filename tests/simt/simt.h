@@ -54,6 +54,14 @@ Memory liveMemory();
 uint64_t liveObjects();
 
 void setDevices(int count);  // at most 8
+// Hardware queues of a device that streams made from now on share, and what CUDA_DEVICE_MAX_CONNECTIONS says. At first
+// what that variable says, or else 1 to 8, drawn by the seed SPARSECOLL_SIMT_QUEUES.
+int connections();
+void setConnections(int count);
+// As many as drawn, but no fewer.
+inline void needConnections(int least) {
+  if (connections() < least) setConnections(least);
+}
 // What devices can: pools of memory, and to reach each other's. Both at first.
 void setPools(bool supported);
 void setPeerAccess(bool possible);

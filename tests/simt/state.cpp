@@ -1,21 +1,42 @@
 #include "tests/simt/state.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <mutex>
+
+#include "tests/simt/device.h"
+#include "tests/simt/queue.h"
 
 namespace simt {
 namespace {
 
-uint64_t seedOfEnvironment() {
-  const char* text = std::getenv("SPARSECOLL_SIMT_SEED");
-  return text ? std::strtoull(text, nullptr, 10) : 0;
+uint64_t numberOf(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+constexpr const char* kConnectionsVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
+constexpr int kUsualConnections = 8;
+
+// What the variable says, or else a number that is drawn, which the variable says from then on.
+int connectionsOfEnvironment() {
+  if (const uint64_t said = numberOf(kConnectionsVariable, 0); said != 0)
+    return static_cast<int>(std::clamp<uint64_t>(said, 1, kMostConnections));
+  const uint64_t drawn = 1 + (connectionsSeed() * 0x9e3779b97f4a7c15u >> 40) % kUsualConnections;
+  setenv(kConnectionsVariable, std::to_string(drawn).c_str(), 1);
+  std::clog << "emulated devices have " << drawn
+            << " hardware queues (seed SPARSECOLL_SIMT_QUEUES=" << connectionsSeed() << ")\n";
+  return static_cast<int>(drawn);
 }
 
 struct Shared {
   std::mutex mutex;
   std::vector<Error> errors;
   std::atomic<bool> broken{false};
-  std::atomic<uint64_t> seed{seedOfEnvironment()};
+  std::atomic<uint64_t> seed{numberOf("SPARSECOLL_SIMT_SEED", 0)};
+  std::atomic<int> connections{connectionsOfEnvironment()};
+  std::atomic<uint64_t> waitsGivenUp{0};
   std::atomic<unsigned> patience{60'000};
   std::atomic<bool> naps{false};
   std::atomic<uint64_t> kernels{0}, blocks{0}, threads{0}, switches{0};
@@ -67,11 +88,24 @@ std::vector<Error> errors() {
   return shared().errors;
 }
 void clearErrors() {
+  Queue::dropAll();
   const std::scoped_lock lock(shared().mutex);
   shared().errors.clear();
   shared().broken = false;
   lastError = cudaSuccess;
 }
+
+uint64_t connectionsSeed() {
+  static const uint64_t seed = numberOf("SPARSECOLL_SIMT_QUEUES", 1);
+  return seed;
+}
+int connections() { return shared().connections; }
+void setConnections(int count) {
+  shared().connections = std::clamp(count, 1, kMostConnections);
+  setenv(kConnectionsVariable, std::to_string(connections()).c_str(), 1);
+}
+void giveUpWaits() { ++shared().waitsGivenUp; }
+uint64_t waitsGivenUp() { return shared().waitsGivenUp; }
 
 void naps(bool wanted) { shared().naps = wanted; }
 bool napsAreWanted() { return shared().naps; }
@@ -166,7 +200,7 @@ void countObject(int64_t change) { shared().objects += change; }
 uint64_t liveObjects() { return static_cast<uint64_t>(shared().objects.load()); }
 
 cudaError_t finish(cudaError_t error) {
-  if (error != cudaSuccess && error != cudaErrorNotReady) lastError = error;
+  if (error != cudaSuccess) lastError = error;  // NotReady, too
   return error;
 }
 cudaError_t takeLast(bool keep) {

@@ -15,6 +15,12 @@ void report(Misuse misuse, std::string message);
 bool broken();
 unsigned patienceMilliseconds();
 bool napsAreWanted();
+// Hardware queues of a device, as CUDA_DEVICE_MAX_CONNECTIONS says; and what draws the one of a stream.
+int connections();
+uint64_t connectionsSeed();
+// Waits that are under way are given up. Those that begin now are not.
+void giveUpWaits();
+uint64_t waitsGivenUp();
 void count(const Work& done);
 
 // Counts the calls of one function of the runtime.

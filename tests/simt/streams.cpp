@@ -1,6 +1,7 @@
 #include "tests/simt/streams.h"
 
 #include <algorithm>
+#include <deque>
 #include <unordered_set>
 
 #include "tests/simt/device.h"
@@ -11,6 +12,7 @@ namespace {
 struct Handles {
   std::mutex mutex;
   std::unordered_set<const void*> all;
+  std::unordered_set<CUstream_st*> blocking;  // those that order themselves with the legacy stream
 };
 Handles& handles() {
   static Handles instance;
@@ -49,6 +51,7 @@ cudaError_t settle(cudaStream_t handle, bool waits) {
   CUstream_st& stream = resolve(handle);
   const std::scoped_lock lock(stream.mutex);
   if (stream.capture) return forbiddenInCapture(handle);
+  if (captureForbids()) return cudaErrorStreamCaptureUnsupported;
   if (waits && !stream.drain()) return cudaErrorLaunchFailure;
   if (stream.busy()) return cudaErrorNotReady;
   return broken() ? cudaErrorLaunchFailure : cudaSuccess;
@@ -58,7 +61,7 @@ cudaError_t settle(CUevent_st& event) {
   const std::scoped_lock lock(event.mutex);
   if (event.capture) return cudaErrorCapturedEvent;
   if (broken()) return cudaErrorLaunchFailure;
-  return event.happened->times >= event.asked ? cudaSuccess : cudaErrorNotReady;
+  return event.happened->times >= event.happened->asked ? cudaSuccess : cudaErrorNotReady;
 }
 
 // The same, as often as it takes.
@@ -69,27 +72,44 @@ cudaError_t untilDone(Settled settled) {
   return ended ? result : cudaErrorLaunchFailure;
 }
 
+void forgetCapture(CUevent_st& event) {
+  const std::scoped_lock lock(event.mutex);
+  event.recorded = true;
+  event.capture.reset();
+  event.tail.clear();
+}
+
+// A node that records the event anew at each launch of the graph, to happen when the launch gets there.
+void recordInGraph(CUstream_st& stream, const std::shared_ptr<Happened>& happened) {
+  auto asked = std::make_shared<std::deque<uint64_t>>();
+  auto mutex = std::make_shared<std::mutex>();
+  const auto launched = [=] {
+    const std::scoped_lock lock(*mutex);
+    asked->push_back(++happened->asked);
+  };
+  const auto run = [=] {
+    const std::scoped_lock lock(*mutex);
+    if (asked->empty()) return;
+    happened->reach(asked->front());
+    asked->pop_front();
+  };
+  record(stream, run, {}, launched);
+}
+
 cudaError_t recordEvent(cudaEvent_t event, cudaStream_t handle, unsigned flags) {
   if (!known(event) || !known(handle) || event->device != deviceOf(handle)) return cudaErrorInvalidResourceHandle;
   CUstream_st& stream = resolve(handle);
-  const auto now = [event] {
-    const std::scoped_lock lock(event->mutex);
-    event->recorded = true;
-    event->happened->reach(++event->asked);
-    event->capture.reset();
-    event->tail.clear();
-  };
   const std::scoped_lock lock(stream.mutex);
-  if (!stream.capture && stream.busy()) {
-    const std::scoped_lock eventLock(event->mutex);
-    event->capture.reset();
-    event->tail.clear();
-    event->recorded = true;
-    stream.add([happened = event->happened, asked = ++event->asked] { happened->reach(asked); });
+  if (!stream.capture) {
+    forgetCapture(*event);
+    return submit(handle, [happened = event->happened, asked = ++event->happened->asked] { happened->reach(asked); });
+  }
+  if (!stream.capture->valid) return cudaErrorStreamCaptureInvalidated;
+  if (flags == cudaEventRecordExternal) {
+    forgetCapture(*event);
+    recordInGraph(stream, event->happened);
     return cudaSuccess;
   }
-  if (!stream.capture || flags == cudaEventRecordExternal) return submit(handle, now);
-  if (!stream.capture->valid) return cudaErrorStreamCaptureInvalidated;
   const std::scoped_lock eventLock(event->mutex);
   event->capture = stream.capture;
   event->tail = stream.tail;
@@ -104,8 +124,9 @@ cudaError_t waitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
   if (!event->capture) {
     // A graph could not wait again for what was recorded outside.
     if (stream.capture) return flags != cudaEventWaitExternal ? cudaErrorStreamCaptureIsolation : cudaSuccess;
-    if (event->happened->times >= event->asked) return cudaSuccess;
-    const auto ready = [happened = event->happened, asked = event->asked] { return happened->times >= asked; };
+    const uint64_t asked = event->happened->asked;
+    if (event->happened->times >= asked) return cudaSuccess;
+    const auto ready = [happened = event->happened, asked] { return happened->times >= asked; };
     return submitWhen(handle, ready, [] {});
   }
   if (!event->capture->valid) return cudaErrorStreamCaptureInvalidated;
@@ -127,12 +148,66 @@ cudaError_t waitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
 bool known(cudaStream_t stream) { return isDefault(stream) || knownHandle(stream); }
 bool known(cudaEvent_t event) { return knownHandle(event); }
 
-CUstream_st& resolve(cudaStream_t stream) {
-  static CUstream_st legacy[kMostDevices];
-  thread_local CUstream_st ofThread[kMostDevices];
-  if (!isDefault(stream)) return *stream;
-  return (stream == cudaStreamPerThread ? ofThread : legacy)[currentDevice()];
+namespace {
+
+struct DefaultStreams {
+  CUstream_st all[kMostDevices];
+  DefaultStreams() {
+    for (int device = 0; device < kMostDevices; ++device) all[device].device = device;
+  }
+};
+// Never destroyed: what is static in a test may be freed later.
+DefaultStreams& legacyStreams() {
+  static DefaultStreams& instance = *new DefaultStreams;
+  return instance;
 }
+CUstream_st& legacyStream(int device) { return legacyStreams().all[device]; }
+bool isLegacy(const CUstream_st& stream) { return &stream == &legacyStream(stream.device); }
+
+}  // namespace
+
+CUstream_st& resolve(cudaStream_t stream) {
+  thread_local DefaultStreams ofThread;
+  if (!isDefault(stream)) return *stream;
+  return stream == cudaStreamPerThread ? ofThread.all[currentDevice()] : legacyStream(currentDevice());
+}
+// Streams that wait for the legacy one of their device, and it for them.
+std::vector<CUstream_st*> blockingStreams(int device) {
+  std::vector<CUstream_st*> found;
+  const std::scoped_lock lock(handles().mutex);
+  for (CUstream_st* const stream : handles().blocking)
+    if (stream->device == device) found.push_back(stream);
+  return found;
+}
+
+std::function<bool()> orderOf(CUstream_st& stream) {
+  std::vector<std::pair<Queue*, uint64_t>> before;
+  const auto add = [&](CUstream_st& other) {
+    if (other.busy()) before.emplace_back(other.queue, other.last);
+  };
+  if (isLegacy(stream)) {
+    for (CUstream_st* const other : blockingStreams(stream.device)) add(*other);
+  } else if ((stream.flags & cudaStreamNonBlocking) == 0) {
+    add(legacyStream(stream.device));
+  }
+  if (before.empty()) return {};
+  return [before] { return std::ranges::all_of(before, [](const auto& one) { return one.first->done(one.second); }); };
+}
+
+cudaError_t enterLegacy(CUstream_st& stream) {
+  if (!isLegacy(stream)) return cudaSuccess;
+  static Counter counter("work on the legacy stream");
+  (void)counter.enter();
+  bool spoils = false;
+  for (CUstream_st* const other : blockingStreams(stream.device)) {
+    const std::shared_ptr<Capture> capture = other->capture;
+    if (!capture) continue;
+    capture->valid = false;
+    spoils = true;
+  }
+  return spoils ? cudaErrorStreamCaptureImplicit : cudaSuccess;
+}
+
 int deviceOf(cudaStream_t stream) { return isDefault(stream) ? currentDevice() : stream->device; }
 
 bool capturing(cudaStream_t stream) { return resolve(stream).capture != nullptr; }
@@ -152,17 +227,22 @@ cudaError_t submitWhen(cudaStream_t handle, std::function<bool()> ready, std::fu
     record(stream, std::move(run), std::move(ready));
     return cudaSuccess;
   }
-  if (!stream.busy() && ready()) {
+  if (const cudaError_t error = enterLegacy(stream)) return error;
+  auto order = orderOf(stream);
+  if (isClear(stream, order) && ready()) {
     run();
-  } else {
-    stream.add(std::move(run), std::move(ready));
+    return cudaSuccess;
   }
+  if (order) ready = [order = std::move(order), ready = std::move(ready)] { return order() && ready(); };
+  stream.add(std::move(run), std::move(ready));
   return cudaSuccess;
 }
 
 bool await(const std::function<bool()>& ready) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(patienceMilliseconds());
+  const uint64_t givenUp = waitsGivenUp();
   while (!ready()) {
+    if (waitsGivenUp() != givenUp) return false;
     if (std::chrono::steady_clock::now() > end) {
       report(Misuse::deadlock, "a stream waited in vain for a value in memory");
       return false;
@@ -183,6 +263,11 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   *stream = simt::make<CUstream_st>();
   (*stream)->flags = flags;
   (*stream)->device = simt::currentDevice();
+  (void)(*stream)->ownQueue();
+  if (flags == cudaStreamDefault) {
+    const std::scoped_lock lock(simt::handles().mutex);
+    simt::handles().blocking.insert(*stream);
+  }
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
@@ -193,6 +278,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   SIMT_ENTER();
+  {
+    const std::scoped_lock lock(simt::handles().mutex);
+    simt::handles().blocking.erase(stream);
+  }
   return finish(simt::destroy(stream));
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -233,7 +322,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 cudaError_t cudaDeviceSynchronize() {
   SIMT_ENTER();
   if (simt::captureForbids()) return finish(cudaErrorStreamCaptureUnsupported);
-  simt::Worker::drainAll();
+  if (!simt::Queue::awaitDevice(simt::currentDevice(), "the device was waited for in vain"))
+    return finish(cudaErrorLaunchFailure);
   return finish(simt::broken() ? cudaErrorLaunchFailure : cudaSuccess);
 }
 

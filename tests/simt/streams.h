@@ -9,16 +9,18 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "tests/simt/queue.h"
 #include "tests/simt/state.h"
-#include "tests/simt/worker.h"
 
 struct CUgraphNode_st {
   std::function<void()> run;
   std::function<bool()> ready;  // empty: always
   std::vector<cudaGraphNode_t> after;
   size_t number;
+  std::function<void()> launched = {};  // what a launch of the graph does at once
 };
 
 namespace simt {
@@ -35,14 +37,15 @@ struct Capture {
   std::vector<cudaStream_t> streams;
 };
 
-// How often an event was recorded and the stream got there, and when it did so last.
+// How often an event was recorded, how often the stream got there, and when it did so last.
 struct Happened {
+  std::atomic<uint64_t> asked{0};
   std::atomic<uint64_t> times{0};
   std::atomic<int64_t> when{0};  // ns
 
-  void reach(uint64_t asked) {
+  void reach(uint64_t record) {
     when = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-    if (times < asked) times = asked;
+    if (times < record) times = record;
   }
 };
 
@@ -55,14 +58,22 @@ struct CUstream_st {
   std::recursive_mutex mutex;  // work of several OS threads in one stream is serialised, as on a device
   std::shared_ptr<simt::Capture> capture;
   std::vector<cudaGraphNode_t> tail;
-  std::unique_ptr<simt::Worker> worker;  // made for the first thing that has to wait
+  simt::Queue* queue = nullptr;   // which it shares with other streams; taken for the first work
+  std::atomic<uint64_t> last{0};  // ticket of what it put there last
 
-  bool busy() { return worker && !worker->idle(); }
+  ~CUstream_st() {
+    if (queue) queue->give();
+  }
+  // Whether something of its own is not done.
+  bool busy() { return queue && !queue->done(last); }
   // False if patience ended before.
-  bool drain() { return !worker || worker->drain(); }
+  bool drain() { return !queue || queue->await(last); }
+  simt::Queue& ownQueue() {
+    if (!queue) queue = &simt::Queue::take(device);
+    return *queue;
+  }
   void add(std::function<void()> run, std::function<bool()> ready = {}) {
-    if (!worker) worker = std::make_unique<simt::Worker>();
-    worker->add(std::move(run), std::move(ready));
+    last = ownQueue().add(std::move(run), std::move(ready));
   }
 };
 
@@ -72,7 +83,6 @@ struct CUevent_st {
   std::mutex mutex;
   bool recorded = false;
   std::shared_ptr<simt::Happened> happened = std::make_shared<simt::Happened>();
-  uint64_t asked = 0;  // records so far
   std::shared_ptr<simt::Capture> capture;
   std::vector<cudaGraphNode_t> tail;
 };
@@ -91,27 +101,40 @@ cudaError_t forbiddenInCapture(cudaStream_t stream);
 // Whether a call that may synchronise would disturb a capture; if so, it has.
 bool captureForbids();
 
+// Work that the stream is to do waits for this, besides what is before it in its queue: the legacy stream and the
+// blocking ones of a device wait for each other. Empty: for nothing. The caller has locked the stream.
+std::function<bool()> orderOf(CUstream_st& stream);
+// Whether work would begin at once.
+inline bool isClear(CUstream_st& stream, const std::function<bool()>& order) {
+  return (!stream.queue || stream.queue->idle()) && !order;
+}
+// Counts work on the legacy stream. Error: a blocking stream of the device is captured, which this spoils.
+cudaError_t enterLegacy(CUstream_st& stream);
+
 // Adds a node behind everything in the stream; an empty `run` only joins.
-void record(CUstream_st& stream, std::function<void()> run, std::function<bool()> ready = {});
-// Polls until it holds; false if patience ended before.
+void record(CUstream_st& stream, std::function<void()> run, std::function<bool()> ready = {},
+            std::function<void()> launched = {});
+// Polls until it holds; false if patience ended before, or waits were given up.
 bool await(const std::function<bool()>& ready);
 // Work that comes when `ready` holds, which is asked now and then, by any thread; all that is put on the stream later
 // waits for it, too.
 cudaError_t submitWhen(cudaStream_t stream, std::function<bool()> ready, std::function<void()> run);
 
-// Work for a stream: done at once, or kept for later if the stream is captured or has not got there. apart: it may have
-// to wait for other streams, so that the caller does not do it itself.
+// Work for a stream: done at once, or kept for later if the stream is captured or something is before it. apart: it may
+// have to wait for other streams, so that the caller does not do it itself.
 template <class F>
 cudaError_t submit(cudaStream_t handle, F&& work, bool apart = false) {
   if (broken()) return cudaErrorLaunchFailure;
   if (!known(handle)) return cudaErrorInvalidResourceHandle;
   CUstream_st& stream = resolve(handle);
   const std::scoped_lock lock(stream.mutex);
+  if (const cudaError_t error = enterLegacy(stream)) return error;
   if (!stream.capture) {
-    if (stream.busy() || (apart && &stream == handle)) {
-      stream.add(std::forward<F>(work));
-    } else {
+    auto order = orderOf(stream);
+    if (!apart && isClear(stream, order)) {
       work();
+    } else {
+      stream.add(std::forward<F>(work), std::move(order));
     }
     return cudaSuccess;
   }

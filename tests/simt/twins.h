@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/device/checks.h"
+#include "tests/simt/simt.h"
 #include "tests/support/replays.h"
 
 namespace sparsecoll::test {
@@ -16,7 +17,8 @@ class Twins {
  public:
   Twins(int ranks, uint64_t n, const sparsecollParams_t& params, const sparsecollReducerConfig_t* config = nullptr,
         const sparsecollConfig_t* ofComms = nullptr, const Devices& devices = kDevice)
-      : host(ranks, n, sparsecollFloat32, params, config, ofComms),
+      : connections_(ranks),
+        host(ranks, n, sparsecollFloat32, params, config, ofComms),
         device(ranks, n, sparsecollFloat32, params, config, ofComms, devices),
         streams(ranks, devices),
         good_(static_cast<size_t>(ranks), sparsecollSuccess) {}
@@ -90,6 +92,13 @@ class Twins {
     REQUIRE(same(vectors, 1));
   }
 
+ private:
+  // Captured steps want a hardware queue for each rank, and for the library's own streams.
+  struct Connections {
+    explicit Connections(int ranks) { simt::needConnections(ranks + 2); }
+  } connections_;
+
+ public:
   Group host, device;
   RankStreams streams;
   std::vector<std::vector<Elements>> gradients, outs, expected;  // by step and rank

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cuda/calls.h"
+
 namespace sparsecoll::nccl {
 
 namespace {
 
 Status check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return {};
-  (void)cudaGetLastError();  // told here, not by the next call
+  if (cuda::taken(error) == cudaSuccess) return {};
   return fail(error == cudaErrorMemoryAllocation ? sparsecollOutOfMemory : sparsecollCudaError, "{} for NCCL: {}", what,
               cudaGetErrorString(error));
 }
@@ -35,6 +36,7 @@ class Staging::Window final : public FrameWindow {
 
 Result<std::unique_ptr<Staging>> Staging::make(int device, Kernels& kernels, int ranks,
                                                const std::shared_ptr<MemoryBudget>& budget) {
+  const cuda::BesideCaptures beside;
   std::unique_ptr<Staging> staging(new Staging(static_cast<uint64_t>(ranks)));
   const uint64_t bytes = 2 * staging->ranks_ * kSlotBytes;
   SC_TRY(check(cudaSetDevice(device), "the device"));
@@ -50,8 +52,9 @@ Result<std::unique_ptr<Staging>> Staging::make(int device, Kernels& kernels, int
 }
 
 Staging::~Staging() {
-  if (stream_ != nullptr) (void)cudaStreamDestroy(static_cast<cudaStream_t>(stream_));
-  if (pinned_ != nullptr) (void)cudaFreeHost(pinned_);
+  const cuda::BesideCaptures beside;
+  if (stream_ != nullptr) (void)cuda::taken(cudaStreamDestroy(static_cast<cudaStream_t>(stream_)));
+  if (pinned_ != nullptr) (void)cuda::taken(cudaFreeHost(pinned_));
 }
 
 Result<std::unique_ptr<FrameWindow>> Staging::makeWindow(Buffer memory, bool onHost) {

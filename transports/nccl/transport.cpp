@@ -11,6 +11,7 @@
 #include "core/checked.h"
 #include "core/frame.h"
 #include "core/numeric.h"
+#include "cuda/calls.h"
 #include "transports/nccl.h"
 #include "transports/nccl/connection.h"
 #include "transports/nccl/staging.h"
@@ -18,6 +19,8 @@
 namespace sparsecoll::nccl {
 
 namespace {
+
+using cuda::taken;
 
 constexpr uint64_t kSlabBytes = 8u << 20;  // of a dense sum that is added to what out holds
 // Sequence of the first captured operation that is replayed: none that ranks run has it.
@@ -37,18 +40,15 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   ~Event() {
-    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+    if (event_ != nullptr) (void)taken(cudaEventDestroy(event_));
   }
   Status make() {
-    if (cudaEventCreateWithFlags(&event_, cudaEventDisableTiming) == cudaSuccess) return {};
-    return fail(sparsecollCudaError, "an event for NCCL: {}", cudaGetErrorString(cudaGetLastError()));
+    const cudaError_t error = taken(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    if (error == cudaSuccess) return {};
+    return fail(sparsecollCudaError, "an event for NCCL: {}", cudaGetErrorString(error));
   }
-  void record(cudaStream_t stream) { (void)cudaEventRecord(event_, stream); }
-  bool reached() const {
-    const cudaError_t state = cudaEventQuery(event_);
-    if (state == cudaErrorNotReady) (void)cudaGetLastError();  // an answer, no failure
-    return state != cudaErrorNotReady;
-  }
+  void record(cudaStream_t stream) { (void)taken(cudaEventRecord(event_, stream)); }
+  bool reached() const { return taken(cudaEventQuery(event_)) != cudaErrorNotReady; }
 
  private:
   cudaEvent_t event_ = nullptr;
@@ -68,10 +68,10 @@ class NcclTransport final : public Transport {
     SC_TRY(ended_.make());
     SC_TRY(flags_, kernels_->makeFlags(0));
     SC_TRY(replaySequence_, kernels_->allocate(sizeof kFirstReplay, nullptr));
-    kernels_->copy(replaySequence_.as<>(), &kFirstReplay, sizeof kFirstReplay, {});
+    kernels_->copy(replaySequence_.as<>(), &kFirstReplay, sizeof kFirstReplay, kernels_->stream());
     for (uint64_t r = 0; r < size; ++r) headerFrames_.push_back(headers_.as<>() + (1 + r) * kHeaderBytes);
     headerBytes_.assign(size, kFrameHeaderBytes);
-    return kernels_->findings({}, deadline);  // what was zeroed here is so before another stream writes to it
+    return kernels_->findings(kernels_->stream(), deadline);  // what was zeroed here is so before others write to it
   }
 
   sparsecollTransport_t kind() const override { return sparsecollTransportNccl; }
@@ -246,7 +246,7 @@ class NcclTransport final : public Transport {
   }
   static bool capturing(Stream stream) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    const cudaError_t asked = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle), &status);
+    const cudaError_t asked = taken(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle), &status));
     return asked == cudaSuccess && status != cudaStreamCaptureStatusNone;
   }
 
@@ -301,11 +301,11 @@ class NcclTransport final : public Transport {
   }
 
   Result<bool> awaitHandle(cudaStream_t stream, const Deadline& deadline) {
+    const cuda::BesideCaptures beside;
     for (;;) {
       SC_TRY(connection_->health());  // before anything else: what an error left on the stream is no result
-      const cudaError_t state = cudaStreamQuery(stream);
+      const cudaError_t state = taken(cudaStreamQuery(stream));
       if (state != cudaErrorNotReady) return true;
-      (void)cudaGetLastError();                      // an answer, no failure
       if (deadline_.expired() && !ended_.reached())  // what else is on the stream takes the time that it needs
         return connection_->failHere(sparsecollTimeout, "what was begun last has not ended in time: a rank is missing");
       if (deadline.expired()) return false;
@@ -340,9 +340,9 @@ Result<std::unique_ptr<Transport>> finish(const Place& place, std::unique_ptr<Co
 }
 
 Status use(int device) {
-  const cudaError_t error = cudaSetDevice(device);
+  const cudaError_t error = taken(cudaSetDevice(device));
   if (error == cudaSuccess) return {};
-  return fail(sparsecollCudaError, "device {}: {}", device, cudaGetErrorString(cudaGetLastError()));
+  return fail(sparsecollCudaError, "device {}: {}", device, cudaGetErrorString(error));
 }
 
 }  // namespace
@@ -360,9 +360,9 @@ Status makeUniqueId(uint8_t (&id)[SPARSECOLL_UNIQUE_ID_BYTES]) {
 
 Result<int> currentDevice() {
   int device = 0;
-  const cudaError_t error = cudaGetDevice(&device);
+  const cudaError_t error = taken(cudaGetDevice(&device));
   if (error == cudaSuccess) return device;
-  return fail(sparsecollCudaError, "no current device: {}", cudaGetErrorString(cudaGetLastError()));
+  return fail(sparsecollCudaError, "no current device: {}", cudaGetErrorString(error));
 }
 
 Result<int> deviceOf(ncclComm* comm) {

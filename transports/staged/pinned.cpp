@@ -2,33 +2,37 @@
 
 #include <cstring>
 
+#include "cuda/calls.h"
 #include "transports/staged.h"
 
 namespace sparsecoll::staged {
 
 namespace {
 
+using cuda::taken;
+
 class PinnedMemory final : public MemorySource {
  public:
   explicit PinnedMemory(int device) : device_(device) {}
 
   Result<void*> allocate(uint64_t bytes) override {
+    const cuda::BesideCaptures beside;
     int before = 0;
-    if (cudaGetDevice(&before) != cudaSuccess) before = device_;
-    (void)cudaSetDevice(device_);
+    if (taken(cudaGetDevice(&before)) != cudaSuccess) before = device_;
+    (void)taken(cudaSetDevice(device_));
     void* data = nullptr;
-    const cudaError_t error = cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
-    (void)cudaSetDevice(before);
+    const cudaError_t error = taken(cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+    (void)taken(cudaSetDevice(before));
     if (error == cudaSuccess) {
       std::memset(data, 0, bytes);
       return data;
     }
-    (void)cudaGetLastError();  // told here, not by the next call
     return fail(error == cudaErrorMemoryAllocation ? sparsecollOutOfMemory : sparsecollCudaError,
                 "{} bytes of pinned memory for device {}: {}", bytes, device_, cudaGetErrorString(error));
   }
   void release(void* data, uint64_t) noexcept override {
-    if (cudaFreeHost(data) != cudaSuccess) (void)cudaGetLastError();
+    const cuda::BesideCaptures beside;
+    (void)taken(cudaFreeHost(data));
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "core/checked.h"
 #include "core/frame.h"
 #include "core/numeric.h"
+#include "cuda/calls.h"
 #include "transports/staged.h"
 #include "transports/staged/mirrors.h"
 #include "transports/staged/service.h"
@@ -153,11 +154,11 @@ class StagedTransport final : public Transport {
   // What the thread finds is there before a stream goes on because of it.
   Result<bool> await(Stream stream, const Deadline& deadline) override {
     if (kernels_->captures(stream)) return true;  // asking would spoil the capture; the kernels tell
+    const cuda::BesideCaptures beside;
     for (;;) {
-      const cudaError_t state = cudaStreamQuery(static_cast<cudaStream_t>(stream.handle));
+      const cudaError_t state = cuda::taken(cudaStreamQuery(static_cast<cudaStream_t>(stream.handle)));
       SC_TRY(service_->health());
       if (state != cudaErrorNotReady) return true;
-      (void)cudaGetLastError();  // an answer, no failure
       if (deadline.expired()) return false;
       pause(deadline);
     }

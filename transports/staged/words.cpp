@@ -3,6 +3,8 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include "cuda/calls.h"
+
 namespace sparsecoll::staged {
 
 namespace {
@@ -16,12 +18,11 @@ void* driverFunction(const char* name) {
   cudaDriverEntryPointQueryResult found{};
 #if CUDART_VERSION >= 12050
   const cudaError_t error =
-      cudaGetDriverEntryPointByVersion(name, &function, kDriverVersion, cudaEnableDefault, &found);
+      cuda::taken(cudaGetDriverEntryPointByVersion(name, &function, kDriverVersion, cudaEnableDefault, &found));
 #else
-  const cudaError_t error = cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found);
+  const cudaError_t error = cuda::taken(cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found));
 #endif
   if (error == cudaSuccess && found == cudaDriverEntryPointSuccess) return function;
-  (void)cudaGetLastError();
   return nullptr;
 }
 

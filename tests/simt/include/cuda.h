@@ -27,9 +27,28 @@ enum CUstreamWriteValue_flags : unsigned {
   CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER = 1
 };
 
+// Of the operations only waits for 32 bits.
+enum CUstreamBatchMemOpType : unsigned { CU_STREAM_MEM_OP_WAIT_VALUE_32 = 1 };
+struct CUstreamMemOpWaitValueParams {
+  CUstreamBatchMemOpType operation;
+  CUdeviceptr address;
+  union {
+    cuuint32_t value;
+    cuuint64_t value64;
+  };
+  unsigned flags;
+  CUdeviceptr alias;
+};
+union CUstreamBatchMemOpParams {
+  CUstreamBatchMemOpType operation;
+  CUstreamMemOpWaitValueParams waitValue;
+  cuuint64_t pad[6];
+};
+
 extern "C" {
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags);
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags);
+CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags);
 }

@@ -1,0 +1,42 @@
+// How the library calls the runtime, in all folders that do: without a trace in the caller's last error, and without
+// harm to captures.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "core/wait.h"
+
+namespace sparsecoll::cuda {
+
+// The result of a call of the runtime. The runtime keeps it for the thread's next look at its last error, an answer
+// such as NotReady, too: whoever takes the result takes it from there as well, so that the caller's next look finds
+// nothing of the library's.
+inline cudaError_t taken(cudaError_t result) {
+  if (result != cudaSuccess) (void)cudaGetLastError();
+  return result;
+}
+
+// While it lives, calls of this thread that may synchronise spoil no capture of other threads, and none of its own. Not
+// for calls that touch what is captured.
+class BesideCaptures {
+ public:
+  BesideCaptures() { (void)taken(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~BesideCaptures() { (void)taken(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+// Asks until all of the stream's work is done. NotReady: it was not in time.
+inline cudaError_t untilDone(cudaStream_t stream, const Deadline& deadline) {
+  const BesideCaptures beside;
+  for (;;) {
+    const cudaError_t state = taken(cudaStreamQuery(stream));
+    if (state != cudaErrorNotReady || deadline.expired()) return state;
+    pause(deadline);
+  }
+}
+
+}  // namespace sparsecoll::cuda

@@ -1,0 +1,73 @@
+#include "cuda/users.h"
+
+#include <algorithm>
+
+namespace sparsecoll::cuda {
+
+namespace {
+
+// An event that was never recorded is reached. What fails counts as reached: the device runs nothing any more.
+bool reached(const OwnEvent& event) { return taken(cudaEventQuery(event.get())) != cudaErrorNotReady; }
+
+}  // namespace
+
+Result<size_t> Users::add() {
+  auto user = std::make_unique<User>();
+  if (const cudaError_t error = user->replayed.make(); error != cudaSuccess)
+    return fail(sparsecollCudaError, "an event: {}", cudaGetErrorString(error));
+  const std::lock_guard lock(mutex_);
+  users_.push_back(std::move(user));
+  return users_.size() - 1;
+}
+
+// A mark that cannot be made is one of a stream, or of a capture, that is of no use any more.
+void Users::mark(size_t user, cudaStream_t stream, bool captured) {
+  const std::lock_guard lock(mutex_);
+  User& one = *users_[user];
+  if (captured) {
+    one.captured = true;
+    (void)taken(cudaEventRecordWithFlags(one.replayed.get(), stream, cudaEventRecordExternal));
+    return;
+  }
+  if (one.run == nullptr) {
+    auto event = std::make_shared<OwnEvent>();
+    if (event->make() == cudaSuccess) one.run = std::move(event);
+  }
+  if (one.run != nullptr) (void)taken(cudaEventRecord(one.run->get(), stream));
+}
+
+// Marks are taken from their users, whose next ones are others: so work that goes on does not keep memory waiting.
+bool Users::settle() {
+  const BesideCaptures beside;
+  std::vector<std::shared_ptr<OwnEvent>> pending;
+  Deadline deadline = Deadline::in(patienceMs_);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& user : users_)
+      if (user->run != nullptr) pending_.push_back(std::move(user->run));
+    std::erase_if(pending_, [](const auto& event) { return reached(*event); });
+    if (!std::exchange(waits_, true)) until_ = deadline;
+    deadline = until_;
+    pending = pending_;
+  }
+  const bool over = poll(pending, deadline);
+  const std::lock_guard lock(mutex_);
+  if (over) waits_ = false;
+  return over;
+}
+
+bool Users::poll(std::vector<std::shared_ptr<OwnEvent>>& pending, const Deadline& deadline) {
+  for (;;) {
+    std::erase_if(pending, [](const auto& event) { return reached(*event); });
+    if (pending.empty() && replaysOver()) return true;
+    if (deadline.expired()) return false;
+    pause(deadline);
+  }
+}
+
+bool Users::replaysOver() {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::all_of(users_, [](const auto& user) { return !user->captured || reached(user->replayed); });
+}
+
+}  // namespace sparsecoll::cuda
