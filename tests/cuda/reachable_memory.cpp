@@ -8,24 +8,82 @@
 #include <cstring>
 #include <memory>
 #include <memory_resource>
+#include <mutex>
 #include <new>
 
 namespace sparsecoll::test {
 
 namespace {
 
-constexpr size_t kLargestPooled = size_t{4} << 20;  // larger ones are used once
+constexpr size_t kLargestPooled = size_t{64} << 10;  // larger ones are looked for among what is free
 
-// Pieces of one pinned allocation; throws where it has come to its end.
+// Ranges of one allocation: the first free one that is large enough. What comes back joins its neighbours. Throws where
+// there is none.
+class Ranges final : public std::pmr::memory_resource {
+ public:
+  Ranges(std::byte* memory, size_t bytes) { before_.next = new (memory) Free{bytes / kGrain * kGrain, nullptr}; }
+
+ private:
+  // Stands in the range itself; in the order of addresses.
+  struct Free {
+    size_t bytes;
+    Free* next;
+  };
+  static constexpr size_t kGrain = 64;
+  static_assert(sizeof(Free) <= kGrain);
+
+  static size_t grains(size_t bytes) { return (bytes + kGrain - 1) / kGrain * kGrain; }
+  static std::byte* endOf(Free* range) { return reinterpret_cast<std::byte*>(range) + range->bytes; }
+
+  void* do_allocate(size_t wanted, size_t alignment) override {
+    const size_t bytes = grains(wanted);
+    const std::lock_guard lock(mutex_);
+    for (Free* before = &before_; before->next != nullptr; before = before->next) {
+      Free* const range = before->next;
+      void* at = range;
+      size_t room = range->bytes;
+      if (std::align(std::max(alignment, kGrain), bytes, at, room) == nullptr) continue;
+      Free* after = range->next;
+      if (room > bytes) after = new (static_cast<std::byte*>(at) + bytes) Free{room - bytes, after};
+      if (room < range->bytes) {
+        *range = {range->bytes - room, after};
+        after = range;
+      }
+      before->next = after;
+      return at;
+    }
+    throw std::bad_alloc();
+  }
+
+  void do_deallocate(void* memory, size_t wanted, size_t) override {
+    const std::lock_guard lock(mutex_);
+    Free* before = &before_;
+    while (before->next != nullptr && before->next < memory) before = before->next;
+    auto* range = new (memory) Free{grains(wanted), before->next};
+    if (before != &before_ && endOf(before) == memory) {
+      before->bytes += range->bytes;
+      range = before;
+    } else {
+      before->next = range;
+    }
+    if (range->next == nullptr || endOf(range) != reinterpret_cast<std::byte*>(range->next)) return;
+    range->bytes += range->next->bytes;
+    range->next = range->next->next;
+  }
+
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+  std::mutex mutex_;
+  Free before_{0, nullptr};  // the first one
+};
+
+// Pieces of one pinned allocation.
 struct Region {
   Region(std::byte* memory, size_t bytes)
-      : begin(memory),
-        end(memory + bytes),
-        whole(memory, bytes, std::pmr::null_memory_resource()),
-        pool({0, kLargestPooled}, &whole) {}
+      : begin(memory), end(memory + bytes), ranges(memory, bytes), pool({0, kLargestPooled}, &ranges) {}
   std::byte* begin;
   std::byte* end;
-  std::pmr::monotonic_buffer_resource whole;
+  Ranges ranges;
   std::pmr::synchronized_pool_resource pool;
 };
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <string>
 
 namespace sparsecoll::test {
 
@@ -12,5 +14,10 @@ const char* startReachableMemory(size_t bytes);
 void* takeReachable(size_t bytes, size_t alignment);
 void giveBackReachable(void* memory);
 bool isReachable(const void* memory);
+
+// The first pointer among a launch's arguments to what the host has and a device does not reach: the stack of a thread
+// that the test has started, static data, memory of other allocators. "" where there is none. A device that came upon
+// it would not work any more in this process, and not say which one it was.
+std::string unreachableIn(std::span<const std::span<const std::byte>> arguments);
 
 }  // namespace sparsecoll::test

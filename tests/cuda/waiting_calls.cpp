@@ -2,8 +2,10 @@
 // tests look at next is there. The linker puts them in front of the real ones.
 #include <cuda_runtime.h>
 
+#include <map>
 #include <mutex>
 
+#include "tests/cuda/reachable_memory.h"
 #include "tests/device/emulation.h"
 
 extern "C" {
@@ -29,9 +31,45 @@ cudaError_t finished(const char* call, cudaError_t state, cudaStream_t stream) {
   return state;
 }
 
+// The sizes of a kernel's parameters.
+const std::vector<size_t>& parametersOf(const void* kernel) {
+  static std::map<const void*, std::vector<size_t>> known;
+  const auto [entry, isNew] = known.try_emplace(kernel);
+  if (!isNew) return entry->second;
+  size_t offset = 0;
+  size_t bytes = 0;
+  while (cudaFuncGetParamInfo(kernel, entry->second.size(), &offset, &bytes) == cudaSuccess)
+    entry->second.push_back(bytes);
+  (void)cudaGetLastError();  // of the first one that is not there
+  return entry->second;
+}
+
+bool reachesAll() {
+  static const bool reaches = [] {
+    int device = 0;
+    int value = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&value, cudaDevAttrPageableMemoryAccess, device) == cudaSuccess && value != 0;
+  }();
+  return reaches;
+}
+
+// Whether a device could take the arguments. An error that has been there before is not looked behind.
+bool takes(const void* kernel, void** arguments) {
+  if (reachesAll() || cudaPeekAtLastError() != cudaSuccess) return true;
+  const std::lock_guard lock(guard);
+  std::vector<std::span<const std::byte>> all;
+  for (const size_t bytes : parametersOf(kernel))
+    all.emplace_back(static_cast<std::byte*>(arguments[all.size()]), bytes);
+  const std::string wrong = sparsecoll::test::unreachableIn(all);
+  if (!wrong.empty()) found.push_back({simt::Misuse::badCall, wrong});
+  return wrong.empty();
+}
+
 }  // namespace
 
 cudaError_t __wrap_cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
+  if (!takes(kernel, arguments)) return cudaErrorInvalidValue;
   return finished("cudaLaunchKernelExC", __real_cudaLaunchKernelExC(config, kernel, arguments), config->stream);
 }
 cudaError_t __wrap_cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {

@@ -48,6 +48,10 @@ void leaveOutFence(const BarrierPlace& place);
 // __ldcv, it has the value. One word at a time; nullptr: none.
 void writeMeanwhile(uint32_t* word, uint64_t looks, uint32_t value);
 
+// Looks at the arguments of every launch from now on; nullptr: nobody does. Where it says something, that is misuse,
+// and nothing is launched.
+void lookAtArguments(std::string (*look)(std::span<const Argument> arguments));
+
 // Calls of the runtime so far, by name; "cudaMemcpyAsync of host memory" counts those of them that do not stay on
 // devices.
 uint64_t calls(const std::string& name);

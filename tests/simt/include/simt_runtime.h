@@ -1,8 +1,10 @@
 // The host half: launches. Streams execute at once in the calling thread, except while they are captured.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +21,10 @@ struct Call {
 };
 cudaError_t launch(const cudaLaunchConfig_t* config, const Call& call);
 
+// The bytes of one; false: a test finds something wrong with them (simt::lookAtArguments).
+using Argument = std::span<const std::byte>;
+bool takes(std::span<const Argument> arguments);
+
 }  // namespace simt
 
 template <class... Expected, class... Actual>
@@ -26,6 +32,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   static_assert(sizeof...(Expected) == sizeof...(Actual), "a kernel wants all its arguments");
   using Kept = std::pair<void (*)(Expected...), std::tuple<Expected...>>;
   const Kept kept(kernel, std::tuple<Expected...>(std::forward<Actual>(arguments)...));
+  const auto bytesOf = [](const auto&... values) {
+    return std::array<simt::Argument, sizeof...(values)>{std::as_bytes(std::span(&values, 1))...};
+  };
+  if (!simt::takes(std::apply(bytesOf, kept.second))) return cudaErrorInvalidValue;
   return simt::launch(config, {&kept,
                                [](const void* from) {
                                  const auto& [function, values] = *static_cast<const Kept*>(from);
