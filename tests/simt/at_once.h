@@ -10,7 +10,7 @@ namespace sparsecoll::test {
 inline constexpr uint64_t kSeedsAtOnce[] = {1};
 inline constexpr unsigned kBlocksAtOnce = 2;
 #else
-inline constexpr uint64_t kSeedsAtOnce[] = {0, 1, 2};
+inline constexpr uint64_t kSeedsAtOnce[] = {0, 1};
 inline constexpr unsigned kBlocksAtOnce = 4;
 #endif
 
