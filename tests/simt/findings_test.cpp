@@ -45,7 +45,7 @@ class Device {
   }
 
  private:
-  std::unique_ptr<Kernels> kernels_;
+  std::shared_ptr<Kernels> kernels_;
   cuda::DeviceContext context_;
 };
 

@@ -116,7 +116,7 @@ class Naming {
   }
 
  private:
-  std::unique_ptr<Kernels> kernels_;
+  std::shared_ptr<Kernels> kernels_;
 };
 
 TEST_CASE("a vector that the device does not reach is named before anything is launched") {
