@@ -16,8 +16,8 @@ void giveBackReachable(void* memory);
 bool isReachable(const void* memory);
 
 // The first pointer among a launch's arguments to what the host has and a device does not reach: the stack of a thread
-// that the test has started, static data, memory of other allocators. "" where there is none. A device that came upon
-// it would not work any more in this process, and not say which one it was.
+// that the test has started, static data, memory of other allocators. "" where there is none. A device that comes upon
+// it does not work any more in this process, and does not say which one it was. What no kernel reads may look like one.
 std::string unreachableIn(std::span<const std::span<const std::byte>> arguments);
 
 }  // namespace sparsecoll::test

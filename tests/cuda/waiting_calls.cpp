@@ -33,6 +33,7 @@ cudaError_t finished(const char* call, cudaError_t state, cudaStream_t stream) {
 
 // The sizes of a kernel's parameters.
 const std::vector<size_t>& parametersOf(const void* kernel) {
+  const std::lock_guard lock(guard);
   static std::map<const void*, std::vector<size_t>> known;
   const auto [entry, isNew] = known.try_emplace(kernel);
   if (!isNew) return entry->second;
@@ -44,33 +45,26 @@ const std::vector<size_t>& parametersOf(const void* kernel) {
   return entry->second;
 }
 
-bool reachesAll() {
-  static const bool reaches = [] {
-    int device = 0;
-    int value = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&value, cudaDevAttrPageableMemoryAccess, device) == cudaSuccess && value != 0;
-  }();
-  return reaches;
-}
-
-// Whether a device could take the arguments. An error that has been there before is not looked behind.
-bool takes(const void* kernel, void** arguments) {
-  if (reachesAll() || cudaPeekAtLastError() != cudaSuccess) return true;
-  const std::lock_guard lock(guard);
+// What a launch that failed may have come upon. It is not looked for before: members that a kernel never reads may hold
+// anything, and look like pointers.
+void nameUnreachable(const std::vector<size_t>& parameters, void** arguments) {
   std::vector<std::span<const std::byte>> all;
-  for (const size_t bytes : parametersOf(kernel))
-    all.emplace_back(static_cast<std::byte*>(arguments[all.size()]), bytes);
-  const std::string wrong = sparsecoll::test::unreachableIn(all);
-  if (!wrong.empty()) found.push_back({simt::Misuse::badCall, wrong});
-  return wrong.empty();
+  for (const size_t bytes : parameters) all.emplace_back(static_cast<std::byte*>(arguments[all.size()]), bytes);
+  const std::string seen = sparsecoll::test::unreachableIn(all);
+  const std::lock_guard lock(guard);
+  if (!seen.empty()) found.push_back({simt::Misuse::badCall, seen});
 }
 
 }  // namespace
 
 cudaError_t __wrap_cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
-  if (!takes(kernel, arguments)) return cudaErrorInvalidValue;
-  return finished("cudaLaunchKernelExC", __real_cudaLaunchKernelExC(config, kernel, arguments), config->stream);
+  // Asked for while the device still answers. An error that has been there before is the caller's.
+  static const std::vector<size_t> unknown;
+  const std::vector<size_t>& parameters = cudaPeekAtLastError() == cudaSuccess ? parametersOf(kernel) : unknown;
+  const cudaError_t state =
+      finished("cudaLaunchKernelExC", __real_cudaLaunchKernelExC(config, kernel, arguments), config->stream);
+  if (state != cudaSuccess) nameUnreachable(parameters, arguments);
+  return state;
 }
 cudaError_t __wrap_cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   return finished("cudaMemcpyAsync", __real_cudaMemcpyAsync(to, from, bytes, kind, stream), stream);
