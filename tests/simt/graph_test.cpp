@@ -190,6 +190,8 @@ TEST_CASE("streams of two OS threads meet at values in memory, captured or not")
 
 TEST_CASE("a graph that waits does not hold up the caller, and what follows it on its stream waits with it") {
   needConnections(2);
+  cudaFuncAttributes attributes{};
+  REQUIRE(cudaFuncGetAttributes(&attributes, times) == cudaSuccess);  // loads it: later it would wait for the graph
   const Value32 wait = entryPoint("cuStreamWaitValue32");
   const Device<uint32_t> flag(std::vector<uint32_t>{0});
   const Device<int> value(std::vector<int>{1});
