@@ -32,6 +32,8 @@ cuda-all: ## the library for all supported GPUs into build/cuda-all, to be insta
 	cmake --build --preset cuda-all -j $(JOBS)
 
 test: setup ## everything: release, then asan, then tsan; each is built while the one before is tested
+	@! command -v nvcc > /dev/null || [ -d build/nvidia ] || timeout 180 scripts/fetch-nvidia || \
+	  echo "without those tools the test cuda.sass is skipped"
 	@status=0; scripts/suite $(JOBS) $(TEST_JOBS) $(PRESETS) || status=$$?; \
 	$(MAKE) --no-print-directory summary; \
 	exit $$status
