@@ -286,7 +286,7 @@ FIELD(sparsecollReducerConfig_t, densitySchedule, 56, 8);
 FIELD(sparsecollReducerConfig_t, densityScheduleCount, 64, 8);
 FIELD(sparsecollReducerConfig_t, scheduleSteps, 72, 8);
 
-SIZE(sparsecollStats_t, 240);
+SIZE(sparsecollStats_t, 248);
 FIELD(sparsecollStats_t, structSize, 0, 8);
 FIELD(sparsecollStats_t, magic, 8, 4);
 FIELD(sparsecollStats_t, headerVersion, 12, 4);
