@@ -4,7 +4,8 @@
 # usage: half_hour.sh ROOT SPARSECOLL_DEVICE SPARSECOLL_PERF PYTHON
 set -euo pipefail
 export LC_ALL=C
-root=$1 device=$2 perf=$3 python=$4
+root=$1 device=$2 perf=$3
+python=$("$4" -c 'import sys; print(sys.executable)')  # a wrapper would put its own folder ahead of ours
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
