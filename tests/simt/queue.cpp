@@ -46,6 +46,10 @@ Queue& Queue::take(int device) {
   uint64_t ties = 0;
   for (size_t q = 0; q < count; ++q) {
     if (!all[q]) all[q] = std::make_unique<Queue>();
+    if (all[q]->streams_ == 0) {  // the first of these: threads of queues, and their fibers' stacks, stay
+      best = all[q].get();
+      break;
+    }
     if (best && all[q]->streams_ > best->streams_) continue;
     if (!best || all[q]->streams_ < best->streams_) ties = 0;
     queues().random = queues().random * 6364136223846793005u + 1442695040888963407u;

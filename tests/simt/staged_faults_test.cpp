@@ -329,6 +329,7 @@ TEST_CASE("destroying a communicator ends its steps, and reducers may go before 
 }
 
 TEST_CASE("the i-th piece of memory is not there: OutOfMemory, nothing is lost, and the call works the next time") {
+  const simt::QueuesFor queues(4);  // two communicators of two ranks at a time
   const sparsecollConfig_t config = impatient(20000);
   for (const char* const name : {"topka", "dense"}) {
     const sparsecollParams_t params = paramsOf(name, 0.05);
