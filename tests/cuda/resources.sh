@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# What device code needs of a processor: no kernel may spill registers to memory, or use more of them on sm_90 than its
-# budget, which is what it needed when it was last looked at; of a template the instance that needs the most. The
-# compiler has told when the objects were built (account.sh).
+# What device code needs of a processor of sm_90: no kernel may spill registers to memory, or use more of them than its
+# budget, which is what it needed when it was last looked at; of a template the instance that needs the most. The compiler
+# has told when the objects were built (account.sh).
 # usage: resources.sh BUDGETS OBJECTS...
 #        BUDGETS: lines "file kernel registers"; a kernel that is not listed fails, and so does one listed in vain
 set -euo pipefail
 budgets=$1
 shift
 
+# ofDevice: of an account what it says of kernels on sm_90.
+ofDevice() { sed -nE "/Compiling entry function .* for 'sm_90'/,/Used [0-9]+ registers/p"; }
 # kernels: of an account the lines "kernel registers". A rule's kernel has the rule's name.
 kernels() {
-  sed -nE "/Compiling entry function .* for 'sm_90'/,/Used [0-9]+ registers/{
-      s/.*Compiling entry function '([^']*)'.*/\1/p; s/.*Used ([0-9]+) registers.*/\1/p}" | c++filt |
+  ofDevice | sed -nE "s/.*Compiling entry function '([^']*)'.*/\1/p; s/.*Used ([0-9]+) registers.*/\1/p" | c++filt |
     sed -E 's/\(anonymous namespace\):://g; s/^void //; s/^.*run(Rule|Crew)<&(\(void )?//; s/[<>(].*//; s/.*:://' |
     paste -d' ' - - | sort | awk '$2 > most[$1] {most[$1] = $2} END {for (name in most) print name, most[name]}' | sort
 }
@@ -23,7 +24,7 @@ for object in "$@"; do
   name=$(basename "$object" .o)
   [ -s "$object.account" ] || { echo "FAIL: nobody has told what the kernels of $name need"; exit 1; }
   grep -q "for 'sm_90'" "$object.account" || { echo "skipped: $name was not compiled for sm_90"; exit 77; }
-  spills=$(grep -oE '[0-9]+ bytes spill (stores|loads)' "$object.account" | awk '{sum += $1} END {print sum + 0}')
+  spills=$(ofDevice < "$object.account" | grep -oE '[0-9]+ bytes spill (stores|loads)' | awk '{sum += $1} END {print sum + 0}')
   if [ "$spills" != 0 ]; then
     echo "FAIL: $name spills $spills bytes"
     failed=1
