@@ -82,7 +82,7 @@ class ThreadsTransport final : public Transport {
     for (size_t parity = 0; parity < 2; ++parity) {
       SC_TRY(auto read, kernels_->makeMarker());
       group_->setRead(rank_, parity, std::move(read));
-      for (std::unique_ptr<Marker>& marker : frames_[parity]) {
+      for (std::shared_ptr<Marker>& marker : frames_[parity]) {
         SC_TRY(marker, kernels_->makeMarker());
       }
     }
@@ -210,11 +210,11 @@ class ThreadsTransport final : public Transport {
     for (size_t m = 0; m < out.size(); ++m)
       bytes_[m] = ordersStreams() ? out[m].layout.capacityBytes() : out[m].layout.usedBytes(readHeader(out[m].frame));
     if (captured_) return exchangeCaptured(operation, out, in);
-    const Marker* written = nullptr;
+    std::shared_ptr<const Marker> written;
     if (ordersStreams() && !operation.onHost) {
-      std::unique_ptr<Marker>& marker = frames_[operation.sequence % 2][operation.round % kMostRounds];
+      const std::shared_ptr<Marker>& marker = frames_[operation.sequence % 2][operation.round % kMostRounds];
       kernels_->mark(*marker, operation.stream);
-      written = marker.get();
+      written = marker;
     }
     SC_TRY(group_->post(rank_, operation, out, bytes_, written));
     SC_TRY(group_->collect(rank_, operation, in, written_));
@@ -335,16 +335,16 @@ class ThreadsTransport final : public Transport {
   std::shared_ptr<MemoryBudget> budget_;
   std::vector<Outgoing> outgoing_;  // to and from every peer, for dense
   std::vector<Incoming> incoming_;
-  std::vector<uint64_t> bytes_;         // of the messages of the round under way
-  std::vector<const Marker*> written_;  // behind them they are whole
-  std::vector<uint32_t*> pointers_;     // flags of one call
-  Buffer sequence_;                     // of replayed operations, advanced by each one's last kernel
-  uint64_t lastOnHost_ = 0;             // the latest operation whose frames were the host's
-  bool captured_ = false;               // the operation under way,
-  bool flagged_ = false;                // and whether flags order it
-  bool armed_ = false;                  // peers know that this rank has ended all operations without flags
+  std::vector<uint64_t> bytes_;                         // of the messages of the round under way
+  std::vector<std::shared_ptr<const Marker>> written_;  // behind them they are whole
+  std::vector<uint32_t*> pointers_;                     // flags of one call
+  Buffer sequence_;                                     // of replayed operations, advanced by each one's last kernel
+  uint64_t lastOnHost_ = 0;                             // the latest operation whose frames were the host's
+  bool captured_ = false;                               // the operation under way,
+  bool flagged_ = false;                                // and whether flags order it
+  bool armed_ = false;  // peers know that this rank has ended all operations without flags
   static constexpr size_t kMostRounds = 64;
-  std::array<std::unique_ptr<Marker>, kMostRounds> frames_[2];  // by parity and round; empty on the host
+  std::array<std::shared_ptr<Marker>, kMostRounds> frames_[2];  // by parity and round; empty on the host
   std::vector<const void*> in_;
   std::vector<void*> out_;
   std::vector<const void*> slabIn_;

@@ -64,7 +64,7 @@ int Group::inOtherMode(int rank, const Operation& operation, Mode mode) {
 }
 
 Status Group::post(int rank, const Operation& operation, std::span<const Outgoing> out, std::span<const uint64_t> bytes,
-                   const Marker* written) {
+                   const std::shared_ptr<const Marker>& written) {
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
   const uint64_t ticket = ticketOf(operation);
@@ -98,7 +98,8 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
   return {};
 }
 
-Status Group::collect(int rank, const Operation& operation, std::span<Incoming> in, std::span<const Marker*> written) {
+Status Group::collect(int rank, const Operation& operation, std::span<Incoming> in,
+                      std::span<std::shared_ptr<const Marker>> written) {
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
   me.ticket = ticketOf(operation);
@@ -127,7 +128,7 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   const Status status = refused ? Status(refusals_[operation.sequence % 2].why) : settleCollect(rank, in, me.ticket);
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = false;
   if (!status.ok()) return Status(status.failure());
-  for (size_t m = 0; m < in.size(); ++m) written[m] = me.inbox[static_cast<size_t>(in[m].peer)].written;
+  for (size_t m = 0; m < in.size(); ++m) written[m] = std::move(me.inbox[static_cast<size_t>(in[m].peer)].written);
   for (const Incoming& message : in)
     if (at(message.peer).waitsForPeers) at(message.peer).wakeUp.wake();
   return {};

@@ -24,7 +24,7 @@ struct Mail {
   uint64_t ticket = 0;
   const std::byte* frame = nullptr;
   uint64_t bytes = 0;
-  const Marker* written = nullptr;  // the frame is whole behind it; nullptr: it is already
+  std::shared_ptr<const Marker> written;  // the frame is whole behind it; nullptr: it is already
   bool full = false;
   bool awaited = false;  // the receiver sleeps and counts this one as missing
 };
@@ -95,11 +95,12 @@ class Group {
   // Whether flags order the operation on the ranks' streams: from the first captured one on. Then, and while one is
   // captured, all ranks meet here.
   Result<bool> begin(int rank, const Operation& operation, Mode mode);
-  // bytes: of every message. written: see Mail.
+  // bytes: of every message. written: see Mail; it outlives a sender that goes.
   Status post(int rank, const Operation& operation, std::span<const Outgoing> out, std::span<const uint64_t> bytes,
-              const Marker* written);
+              const std::shared_ptr<const Marker>& written);
   // written: a place for every message.
-  Status collect(int rank, const Operation& operation, std::span<Incoming> in, std::span<const Marker*> written);
+  Status collect(int rank, const Operation& operation, std::span<Incoming> in,
+                 std::span<std::shared_ptr<const Marker>> written);
   void refuse(int rank, const Operation& operation, const Failure& why);
   void end(int rank, const Operation& operation);
   enum class Down { kAborted, kLeft, kGone };

@@ -136,6 +136,7 @@ TEST_CASE("a step waits for nobody on the host") {
 }
 
 TEST_CASE("reducers take turns, on streams of their own, and are made while steps are under way") {
+  const simt::QueuesFor queues(6);  // two streams a rank
   const StagedRanks ranks(3);
   const StagedRanks others(3);  // for their streams
   const sparsecollParams_t params = paramsOf("topka", 0.03);
