@@ -37,6 +37,9 @@ void waitFor(cudaStream_t stream, uint32_t* flag) {
   REQUIRE(cuStreamWaitValue32(stream, addressOf(flag), 1, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS);
 }
 
+// A word that streams may be looking at.
+void set(uint32_t* word, uint32_t value) { std::atomic_ref<uint32_t>(*word).store(value, std::memory_order_release); }
+
 // Raises a flag a while after `body` has begun, and says how far the body was by then.
 template <class Body>
 bool endsBeforeFlag(uint32_t* flag, Body body) {
@@ -44,7 +47,7 @@ bool endsBeforeFlag(uint32_t* flag, Body body) {
   std::thread raiser([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     before = ended.load();
-    std::atomic_ref<uint32_t>(*flag).store(1, std::memory_order_release);
+    set(flag, 1);
   });
   body();
   ended = true;
@@ -73,14 +76,14 @@ TEST_CASE("a stream that waits holds up those that share its queue, and no other
   const Usual usual;
   const Device<uint32_t> words(std::vector<uint32_t>(2));
   for (const int queues : {1, 2}) {
-    words[0] = words[1] = 0;
+    for (int w = 0; w < 2; ++w) set(words + w, 0);
     setConnections(queues);
     const OwnStream waits, other;
     waitFor(waits, words + 0);
     REQUIRE(launchIn(other, store, words + 1, 7u) == cudaSuccess);
     CHECK(cudaStreamQuery(other) == (queues == 1 ? cudaErrorNotReady : cudaSuccess));
     CHECK(words[1] == (queues == 1 ? 0 : 7));
-    words[0] = 1;
+    set(words + 0, 1);
     CHECK(cudaStreamSynchronize(other) == cudaSuccess);
     CHECK(cudaStreamSynchronize(waits) == cudaSuccess);
     CHECK(words[1] == 7);
@@ -110,7 +113,7 @@ TEST_CASE("what is freed waits for all of the device, and so does who synchronis
                       std::function<void()>([&] { CHECK(cudaDeviceSynchronize() == cudaSuccess); })};
   for (const auto& call : calls) {
     const OwnStream stream;
-    flag[0] = 0;
+    set(flag + 0, 0);
     waitFor(stream, flag);
     CHECK_FALSE(endsBeforeFlag(flag, call));
     CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
@@ -138,7 +141,7 @@ TEST_CASE("a kernel's first launch waits for all of its device, unless the kerne
   const Device<uint32_t> words(std::vector<uint32_t>(2));
   for (const bool isFirst : {true, false}) {
     const OwnStream waits, other;
-    words[0] = 0;
+    set(words + 0, 0);
     waitFor(waits, words + 0);
     const bool before =
         endsBeforeFlag(words, [&] { REQUIRE(launchIn(other, storeOnce, words + 1, 1u) == cudaSuccess); });
@@ -154,7 +157,7 @@ TEST_CASE("an answer that something is not ready stays as the last error") {
   waitFor(stream, flag);
   CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
   CHECK(cudaPeekAtLastError() == cudaErrorNotReady);
-  flag[0] = 1;
+  set(flag + 0, 1);
   CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
   CHECK(cudaGetLastError() == cudaErrorNotReady);
   CHECK(cudaGetLastError() == cudaSuccess);
@@ -165,7 +168,7 @@ TEST_CASE("the legacy stream and blocking streams wait for each other; others wa
   needConnections(8);
   const Device<uint32_t> words(std::vector<uint32_t>(4));
   for (const bool legacyFirst : {true, false}) {
-    for (int w = 0; w < 4; ++w) words[w] = 0;
+    for (int w = 0; w < 4; ++w) set(words + w, 0);
     const OwnStream blocking(cudaStreamDefault), free;
     const cudaStream_t first = legacyFirst ? nullptr : static_cast<cudaStream_t>(blocking);
     const cudaStream_t second = legacyFirst ? static_cast<cudaStream_t>(blocking) : nullptr;
@@ -173,7 +176,7 @@ TEST_CASE("the legacy stream and blocking streams wait for each other; others wa
     REQUIRE(launchIn(second, store, words + 1, 5u) == cudaSuccess);
     REQUIRE(launchIn(free, store, words + 2, 5u) == cudaSuccess);
     CHECK((words[1] == 0 && words[2] == 5));
-    words[0] = 1;
+    set(words + 0, 1);
     CHECK(cudaStreamSynchronize(second) == cudaSuccess);
     CHECK(words[1] == 5);
   }
@@ -228,10 +231,10 @@ TEST_CASE("an event that a graph records is asked for anew by every launch") {
   REQUIRE(cudaGraphInstantiate(&exec, graph) == cudaSuccess);
   CHECK(cudaEventQuery(event) == cudaSuccess);
   for (int launches = 0; launches < 2; ++launches) {
-    flag[0] = 0;
+    set(flag + 0, 0);
     REQUIRE(cudaGraphLaunch(exec, stream) == cudaSuccess);
     CHECK(cudaEventQuery(event) == cudaErrorNotReady);
-    flag[0] = 1;
+    set(flag + 0, 1);
     CHECK(cudaEventSynchronize(event) == cudaSuccess);
   }
   CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
@@ -251,7 +254,7 @@ TEST_CASE("several waits in one call are one wait for all of them") {
   REQUIRE(cuStreamBatchMemOp(stream, 3, waits, 0) == CUDA_SUCCESS);
   for (int w = 0; w < 3; ++w) {
     CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
-    words[w] = 1;
+    set(words + w, 1);
   }
   CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
   CHECK(cuStreamBatchMemOp(stream, 257, waits, 0) == CUDA_ERROR_INVALID_VALUE);
