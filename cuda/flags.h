@@ -6,7 +6,8 @@
 
 namespace sparsecoll::cuda {
 
-// nullptr where the driver has no such operations. memory: flagBytes(count) of them, zero. rescue: lets flags pass.
+// nullptr where the driver has no such operations. memory: flagBytes(count) of them, zero. streams: of the
+// device.
 uint64_t flagBytes(uint64_t count);
 Result<std::unique_ptr<Flags>> makeFlags(Buffer memory, const DeviceContext& device,
                                          std::shared_ptr<const OwnStreams> streams);
