@@ -144,17 +144,22 @@ __global__ void __launch_bounds__(kPassThreads, kBlocksAtOnce<A>) passTiles(Pass
     const uint64_t tileBegin = tile * kPieceTile;
     const uint64_t tileEnd = tileBegin + kPieceTile < view.n ? tileBegin + kPieceTile : view.n;
     Held<A> held = formTile(view, source, tileBegin);
+    bool finite = true;
+    for (uint32_t e = 0; e < kEach; ++e) finite &= isFinite(held.acc[e]);
     uint32_t outside = 0;  // elements of no window that are not finite
-    for (uint32_t e = 0; e < kEach; ++e)
-      outside |= tileBegin + placeOf(e) < tileEnd && !isFinite(held.acc[e]) ? 1u << e : 0u;
-    if (outside != 0)
-      for (uint32_t e = 0; e < kEach; ++e)
-        if ((outside >> e & 1u) != 0) held.acc[e] = shareNaN(view, tileBegin + placeOf(e), held.acc[e]);
+    if (!finite)
+      for (uint32_t e = 0; e < kEach; ++e) {
+        const uint64_t i = tileBegin + placeOf(e);
+        if (isFinite(held.acc[e]) || i >= tileEnd) continue;
+        outside |= 1u << e;
+        held.acc[e] = shareNaN(view, i, held.acc[e]);
+      }
     for (uint32_t w = firstWindowPast(control, tileBegin); w < control.windowCount; ++w) {
       const Window& window = control.windows[w];
       if (window.begin >= tileEnd) break;
       const WindowPart part = partIn(window, tile);
       collectPiece(view, w, tile, part.begin, part.end, held, view.control->windows[w].found, room);
+      if (outside == 0) continue;
       for (uint32_t e = 0; e < kEach; ++e)
         if (placeOf(e) >= part.begin && placeOf(e) < part.end) outside &= ~(1u << e);
     }
