@@ -43,3 +43,9 @@ if(SPARSECOLL_SANITIZE)
     -fsanitize=${SPARSECOLL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sparsecoll_flags INTERFACE -fsanitize=${SPARSECOLL_SANITIZE})
 endif()
+
+# sparsecoll_runs_once(files...): what reads a command line or writes a report. CLI11 and the JSON library take most of
+# its time to compile, and nobody waits for what they do.
+function(sparsecoll_runs_once)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+endfunction()

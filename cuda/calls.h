@@ -29,6 +29,14 @@ class BesideCaptures {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+// Whether what is put on the stream goes into a graph. unknown: the answer where the stream cannot be asked, of which
+// the call that needs the stream tells.
+inline bool isCaptured(cudaStream_t stream, bool unknown) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (taken(cudaStreamIsCapturing(stream, &status)) != cudaSuccess) return unknown;
+  return status != cudaStreamCaptureStatusNone;
+}
+
 // Asks until all of the stream's work is done. NotReady: it was not in time.
 inline cudaError_t untilDone(cudaStream_t stream, const Deadline& deadline) {
   const BesideCaptures beside;

@@ -87,10 +87,7 @@ class CudaKernels final : public Kernels {
         cudaStreamWaitEvent(static_cast<cudaStream_t>(stream.handle), static_cast<const Event&>(marker).get(), 0));
   }
   bool captures(Stream stream) const override {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    // Of an error the call that needs the stream tells.
-    const cudaError_t asked = taken(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle), &status));
-    return asked == cudaSuccess && status != cudaStreamCaptureStatusNone;
+    return isCaptured(static_cast<cudaStream_t>(stream.handle), false);
   }
   // A stream that waits holds up what shares its hardware queue: a rank that it waits for, or what would free it.
   Status fitsWaits(int ranks) const override {

@@ -11,12 +11,6 @@ namespace sparsecoll::cuda {
 
 namespace {
 
-// A step that is being recorded in a graph has no time.
-bool isRecording(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  return taken(cudaStreamIsCapturing(stream, &status)) != cudaSuccess || status != cudaStreamCaptureStatusNone;
-}
-
 uint64_t nsOf(float milliseconds) { return static_cast<uint64_t>(std::max(0.0, double{milliseconds} * 1e6)); }
 
 }  // namespace
@@ -53,7 +47,7 @@ void DeviceClock::start(Phase first, Stream stream) {
   const std::lock_guard lock(mutex_);
   ++steps_;
   running_ = nullptr;
-  recording_ = isRecording(handle);
+  recording_ = isCaptured(handle, true);  // a step that is being recorded in a graph has no time
   if (recording_) return;
   harvest();
   // A lap that is still under way keeps its events: then this step goes untimed.

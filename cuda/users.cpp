@@ -8,11 +8,6 @@ namespace sparsecoll::cuda {
 
 namespace {
 
-bool isCaptured(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  return taken(cudaStreamIsCapturing(stream, &status)) != cudaSuccess || status != cudaStreamCaptureStatusNone;
-}
-
 // An event that was never recorded is reached. What fails counts as reached: the device runs nothing any more.
 bool reached(const OwnEvent& event) { return taken(cudaEventQuery(event.get())) != cudaErrorNotReady; }
 
@@ -68,7 +63,7 @@ bool Users::settle() {
     const std::lock_guard lock(mutex_);
     for (const auto& user : users_) {
       const OnDevice current(user->device);
-      if (user->stream && !isCaptured(*user->stream)) record(*user, *user->stream);
+      if (user->stream && !isCaptured(*user->stream, true)) record(*user, *user->stream);
       if (user->run != nullptr) pending_.push_back(std::move(user->run));
     }
     std::erase_if(pending_, [](const auto& event) { return reached(*event); });

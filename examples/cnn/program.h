@@ -23,7 +23,7 @@ class CnnProgram : public Program {
   void addOptions(CLI::App& app, Settings& settings) override;
   void open(const Settings& settings) override;
   std::vector<std::pair<std::string, std::string>> describe() const override;
-  std::unique_ptr<Task> makeTask(const Settings& settings, const Replica& replica) const override;  // task.cpp
+  std::shared_ptr<Task> makeTask(const Settings& settings, const Replica& replica) const override;  // task.cpp
 
  private:
   std::string model_ = "resnet20";

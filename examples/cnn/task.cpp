@@ -125,8 +125,8 @@ class CnnTask : public Task {
 
 }  // namespace
 
-std::unique_ptr<Task> CnnProgram::makeTask(const Settings& settings, const Replica& replica) const {
-  return std::make_unique<CnnTask>(model_, data_, settings, replica);
+std::shared_ptr<Task> CnnProgram::makeTask(const Settings& settings, const Replica& replica) const {
+  return std::make_shared<CnnTask>(model_, data_, settings, replica);
 }
 
 }  // namespace examples

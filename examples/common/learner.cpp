@@ -47,7 +47,7 @@ class Lap {
 };
 
 // The generator that initialises weights belongs to the process.
-std::unique_ptr<Task> makeOneAtATime(const Program& program, const Settings& settings, const Replica& replica) {
+std::shared_ptr<Task> makeOneAtATime(const Program& program, const Settings& settings, const Replica& replica) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   torch::manual_seed(settings.seed);
@@ -114,7 +114,7 @@ std::unique_ptr<torch::optim::Optimizer> Task::makeOptimizer(const OptimizerSett
 }
 
 struct Learner::State {
-  std::unique_ptr<Task> task;
+  std::shared_ptr<Task> task;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<sparsecoll::torch::GradientSync> sync;
   std::vector<torch::Tensor> parameters;

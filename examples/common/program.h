@@ -38,8 +38,9 @@ class Program {
   /// Model and data as pairs of name and text, for results and for the check that a resumed run is the same one.
   virtual std::vector<std::pair<std::string, std::string>> describe() const = 0;
 
-  /// One rank's model; see Task. The data stays the program's, which outlives the task.
-  virtual std::unique_ptr<Task> makeTask(const Settings& settings, const Replica& replica) const = 0;
+  /// One rank's model; see Task. The data stays the program's, which outlives the task. Shared, so that who hands it on
+  /// need not see LibTorch.
+  virtual std::shared_ptr<Task> makeTask(const Settings& settings, const Replica& replica) const = 0;
 
   /// What the speed is counted in.
   virtual std::string sampleUnit() const { return "samples"; }

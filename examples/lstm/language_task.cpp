@@ -105,9 +105,9 @@ std::vector<double> LanguageTask::evaluate(size_t part, size_t parts) {
 
 }  // namespace
 
-std::unique_ptr<Task> makeLanguageTask(const Corpus& corpus, const RecurrentOptions& options, const Settings& settings,
+std::shared_ptr<Task> makeLanguageTask(const Corpus& corpus, const RecurrentOptions& options, const Settings& settings,
                                        const Replica& replica) {
-  return std::make_unique<LanguageTask>(corpus, options, settings, replica);
+  return std::make_shared<LanguageTask>(corpus, options, settings, replica);
 }
 
 }  // namespace examples

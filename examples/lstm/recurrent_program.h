@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "examples/common/task.h"
 #include "examples/lstm/tasks.h"
 
 namespace examples {

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "examples/common/task.h"
 #include "examples/lstm/recurrent_program.h"
 #include "examples/lstm/tasks.h"
 
@@ -52,7 +51,7 @@ class SentimentProgram final : public Program {
     return description;
   }
 
-  std::unique_ptr<Task> makeTask(const Settings& settings, const Replica& replica) const override {
+  std::shared_ptr<Task> makeTask(const Settings& settings, const Replica& replica) const override {
     return makeSentimentTask(reviews_, options_, settings, replica);
   }
 

@@ -111,9 +111,9 @@ std::vector<double> SentimentTask::evaluate(size_t part, size_t parts) {
 
 }  // namespace
 
-std::unique_ptr<Task> makeSentimentTask(const Reviews& reviews, const RecurrentOptions& options,
+std::shared_ptr<Task> makeSentimentTask(const Reviews& reviews, const RecurrentOptions& options,
                                         const Settings& settings, const Replica& replica) {
-  return std::make_unique<SentimentTask>(reviews, options, settings, replica);
+  return std::make_shared<SentimentTask>(reviews, options, settings, replica);
 }
 
 }  // namespace examples

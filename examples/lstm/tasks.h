@@ -22,10 +22,10 @@ struct RecurrentOptions {
   bool onTest = false;  // judge on the test text instead of the validation text
 };
 
-std::unique_ptr<Task> makeLanguageTask(const Corpus& corpus, const RecurrentOptions& options, const Settings& settings,
+std::shared_ptr<Task> makeLanguageTask(const Corpus& corpus, const RecurrentOptions& options, const Settings& settings,
                                        const Replica& replica);
 
-std::unique_ptr<Task> makeSentimentTask(const Reviews& reviews, const RecurrentOptions& options,
+std::shared_ptr<Task> makeSentimentTask(const Reviews& reviews, const RecurrentOptions& options,
                                         const Settings& settings, const Replica& replica);
 
 }  // namespace examples

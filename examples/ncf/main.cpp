@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "examples/common/task.h"
 #include "examples/ncf/task.h"
 
 namespace {
@@ -58,7 +57,7 @@ class NcfProgram final : public Program {
             {"negatives", std::to_string(options_.negatives)}};
   }
 
-  std::unique_ptr<Task> makeTask(const Settings& settings, const Replica& replica) const override {
+  std::shared_ptr<Task> makeTask(const Settings& settings, const Replica& replica) const override {
     return makeNcfTask(data_, options_, settings, replica);
   }
 

@@ -90,9 +90,9 @@ std::vector<double> NcfTask::evaluate(size_t part, size_t parts) {
 
 }  // namespace
 
-std::unique_ptr<Task> makeNcfTask(const Interactions& data, const NcfOptions& options, const Settings& settings,
+std::shared_ptr<Task> makeNcfTask(const Interactions& data, const NcfOptions& options, const Settings& settings,
                                   const Replica& replica) {
-  return std::make_unique<NcfTask>(data, options, settings, replica);
+  return std::make_shared<NcfTask>(data, options, settings, replica);
 }
 
 }  // namespace examples

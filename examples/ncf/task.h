@@ -18,7 +18,7 @@ struct NcfOptions {
   size_t negatives = 4;  // for each positive
 };
 
-std::unique_ptr<Task> makeNcfTask(const Interactions& data, const NcfOptions& options, const Settings& settings,
+std::shared_ptr<Task> makeNcfTask(const Interactions& data, const NcfOptions& options, const Settings& settings,
                                   const Replica& replica);
 
 }  // namespace examples

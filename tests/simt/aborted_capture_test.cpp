@@ -7,16 +7,13 @@
 
 #include "tests/simt/simt.h"
 #include "tests/simt/twins.h"
+#include "tests/support/seeds.h"
 
 using namespace sparsecoll::test;
 
 namespace {
 
-#ifdef SPARSECOLL_TEST_SANITIZED
-constexpr uint64_t kSeeds = 12;
-#else
-constexpr uint64_t kSeeds = 60;
-#endif
+constexpr uint64_t kUsualSeeds = 12;
 constexpr int kReplays = 4;
 
 // The residuals that a rank may have after `passes` steps with one gradient, of which the first so many took effect:
@@ -57,7 +54,7 @@ int stepsTaken(const std::vector<std::vector<Elements>>& states, const Elements&
 TEST_CASE("whenever a rank aborts, replays end, tell it, and take out nothing that has not arrived") {
   const Naps naps;
   for (const char* const name : {"topka", "spardl"}) {
-    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    for (uint64_t seed = 1; seed <= seedCount(kUsualSeeds); ++seed) {
       CAPTURE(name, seed);
       std::mt19937_64 random(seed);
       Twins twins(3, 301, preset(name, 0.03));
@@ -116,7 +113,7 @@ TEST_CASE("whenever a rank aborts, replays end, tell it, and take out nothing th
 }
 
 TEST_CASE("an abort while ranks capture ends the captures") {
-  for (uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
+  for (uint64_t seed = 1; seed <= seedCount(kUsualSeeds); ++seed) {
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     Twins twins(3, 301, preset("spardl", 0.03));
@@ -148,7 +145,7 @@ TEST_CASE("an abort while ranks capture ends the captures") {
 
 TEST_CASE("steps that are run behind captured ones end with an abort, too") {
   const Naps naps;
-  for (uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
+  for (uint64_t seed = 1; seed <= seedCount(kUsualSeeds); ++seed) {
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     Twins twins(3, 301, preset("topka", 0.03));

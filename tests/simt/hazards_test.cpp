@@ -2,12 +2,12 @@
 // hardware queues, keeps last errors, spoils captures. The emulation does so, too (hostile_test.cpp).
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
 #include <thread>
 
 #include "tests/simt/simt.h"
 #include "tests/simt/twins.h"
+#include "tests/support/seeds.h"
 
 using namespace sparsecoll::test;
 
@@ -20,12 +20,10 @@ constexpr uint64_t kAbortMs = 200;
 constexpr auto kInTime = std::chrono::seconds(15);
 constexpr unsigned kPatienceMs = 30'000;
 
-// A case runs once a seed: two of them, or as many as SPARSECOLL_TEST_SEEDS says.
+// A case runs once a seed.
 template <class Body>
 void underSeeds(Body body) {
-  const char* const said = std::getenv("SPARSECOLL_TEST_SEEDS");
-  const uint64_t seeds = said != nullptr ? std::strtoull(said, nullptr, 10) : 2;
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (uint64_t seed = 1; seed <= seedCount(2); ++seed) {
     const int connections = kRanks + 2 + static_cast<int>(seed % 4);
     CAPTURE(seed, connections);
     simt::setConnections(connections);

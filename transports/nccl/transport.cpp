@@ -20,6 +20,7 @@ namespace sparsecoll::nccl {
 
 namespace {
 
+using cuda::isCaptured;
 using cuda::taken;
 
 constexpr uint64_t kSlabBytes = 8u << 20;  // of a dense sum that is added to what out holds
@@ -245,9 +246,7 @@ class NcclTransport final : public Transport {
     return {};
   }
   static bool capturing(Stream stream) {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    const cudaError_t asked = taken(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle), &status));
-    return asked == cudaSuccess && status != cudaStreamCaptureStatusNone;
+    return isCaptured(static_cast<cudaStream_t>(stream.handle), false);
   }
 
   // One part of a dense sum; with the headers where they have not travelled yet.
