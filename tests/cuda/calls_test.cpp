@@ -7,6 +7,7 @@
 
 #include "tests/cuda/counted_calls.h"
 #include "tests/cuda/device_rank.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -95,8 +96,8 @@ Function driverFunction(const char* name) {
 
 TEST_CASE("after the first ones steps wait for nothing and take no memory from the driver") {
   needCounts();
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i)
-    for (const int ranks : {1, 4}) checkCalls(sparsecollPresetName(i), ranks);
+  for (const std::string& name : allPresets())
+    for (const int ranks : {1, 4}) checkCalls(name.c_str(), ranks);
 }
 
 TEST_CASE("what should not be called is counted where it is") {

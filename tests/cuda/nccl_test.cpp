@@ -12,6 +12,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/group.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -92,8 +93,7 @@ void checkPreset(const char* name, int rank, sparsecollComm_t comm, cudaStream_t
   need(cudaSetDevice(device) == cudaSuccess, "cudaSetDevice");
   cudaStream_t stream = nullptr;
   need(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess, "a stream");
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i)
-    checkPreset(sparsecollPresetName(i), rank, comm, stream);
+  for (const std::string& name : allPresets()) checkPreset(name.c_str(), rank, comm, stream);
   need(sparsecollCommDestroy(comm) == sparsecollSuccess, "CommDestroy");
   leave(0, "");
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/cuda/device_rank.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -135,9 +136,7 @@ void checkReplays(const std::string& name, int ranks, uint64_t n, double density
 }  // namespace
 
 TEST_CASE("every preset, default and as published, on up to eight ranks") {
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) {
-    const std::string name = sparsecollPresetName(i);
-    if (name == "dense") continue;
+  for (const std::string& name : sparsePresets()) {
     if (shorter()) {
       checkSteps(name, 3, 100003, 0.01, 0, 2);
       continue;
@@ -156,9 +155,7 @@ TEST_CASE("long vectors") {
 TEST_CASE("dense sums through host memory") { checkSteps("dense", 3, 5000011, 0, 0, 3); }
 #else
 TEST_CASE("captured steps of every preset") {
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) {
-    const std::string name = sparsecollPresetName(i);
-    if (name == "dense") continue;
+  for (const std::string& name : sparsePresets()) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
       if (shorter() && ranks != 3) continue;
       checkReplays(name, ranks, 100003, 0.01, 3, shorter() ? 2 : 5);

@@ -4,6 +4,7 @@
 
 #include "tests/device/checks.h"
 #include "tests/support/group.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -84,8 +85,7 @@ TEST_CASE("hundreds of tensors, with rules of their own") {
 }
 
 TEST_CASE("the sum in the gradient's place") {
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) {
-    const std::string name = sparsecollPresetName(i);
+  for (const std::string& name : allPresets()) {
     CAPTURE(name);
     Steps steps(preset(name.c_str(), name == "dense" ? 0 : 0.02));
     if (steps.usable()) steps.check(true);

@@ -6,6 +6,7 @@
 
 #include "tests/device/checks.h"
 #include "tests/support/group.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -18,13 +19,6 @@ constexpr uint64_t kLength = 1501;
 constexpr int kRankCounts[] = {1, 2, 3, 4};
 constexpr uint64_t kLength = 9001;
 #endif
-
-std::vector<std::string> presets(bool withDense) {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i)
-    if (withDense || std::string(sparsecollPresetName(i)) != "dense") names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
 
 struct Way {
   bool transactional = false;
@@ -128,7 +122,7 @@ void checkWay(const std::string& name, int ranks, const Way& way) {
 }  // namespace
 
 TEST_CASE("transactional: a step that met NaN or Inf is undone by kernels, and the next one is good") {
-  for (const std::string& name : presets(false))
+  for (const std::string& name : sparsePresets())
     for (const int ranks : kRankCounts) checkWay(name, ranks, {.transactional = true});
 }
 
@@ -139,7 +133,7 @@ TEST_CASE("velocity is undone, too") {
 }
 
 TEST_CASE("NaN and Inf as an error: CommWait tells every rank once, and nothing has left the residual") {
-  for (const std::string& name : presets(true))
+  for (const std::string& name : allPresets())
     for (const int ranks : kRankCounts) checkWay(name, ranks, {.isError = true});
 }
 

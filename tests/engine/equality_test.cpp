@@ -5,6 +5,7 @@
 
 #include "tests/support/group.h"
 #include "tests/support/pair_engine.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -12,12 +13,6 @@ namespace {
 
 constexpr uint64_t kLength = 20011;
 constexpr uint64_t kSteps = 3;
-
-std::vector<std::string> presets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
 
 // What the ranks end up with.
 struct Outcome {
@@ -81,7 +76,7 @@ void checkEqual(int ranks, const std::string& name, sparsecollDataType_t type, b
 
 TEST_CASE("every preset has the bits of ranks that share memory") {
   for (const int ranks : {1, 2, 3, 4, 8})
-    for (const std::string& name : presets()) checkEqual(ranks, name, sparsecollFloat32, false);
+    for (const std::string& name : allPresets()) checkEqual(ranks, name, sparsecollFloat32, false);
 }
 
 TEST_CASE("so have other types and sums that are added") {

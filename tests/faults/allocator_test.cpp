@@ -7,6 +7,8 @@
 #include "tests/support/allocators.h"
 #include "tests/support/group.h"
 #include "tests/support/malloc_hooks.h"
+#include "tests/support/presets.h"
+#include "tests/support/same_steps.h"
 
 using namespace sparsecoll::test;
 
@@ -23,12 +25,6 @@ sparsecollParams_t paramsOf(const std::string& name, uint64_t seed = 7) {
   return params;
 }
 
-std::vector<std::string> allPresets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
-
 uint64_t held(const Ranks& ranks) {
   uint64_t bytes = 0;
   for (int rank = 0; rank < ranks.count(); ++rank) {
@@ -42,13 +38,7 @@ uint64_t held(const Ranks& ranks) {
 void checkSteps(Group& group, const sparsecollParams_t& params, uint64_t n = kLength) {
   const int ranks = group.count();
   Group plain(ranks, n, sparsecollFloat32, params);
-  for (uint64_t step = 0; step < 2; ++step) {
-    for (Group* const one : {&group, &plain}) {
-      one->fillRandom(step);
-      CHECK(one->step() == all(ranks, sparsecollSuccess));
-    }
-    CHECK(group.outs == plain.outs);
-  }
+  checkSameSteps(plain, group, 2);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "tests/support/group.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -315,8 +316,7 @@ TEST_CASE("functions without an error code always answer") {
     CHECK(std::string(sparsecollGetErrorString(static_cast<sparsecollResult_t>(code))) != "unknown result");
   for (const int code : {9, 36, 255, 0x7fffffff})
     CHECK(std::string(sparsecollGetErrorString(static_cast<sparsecollResult_t>(code))) == "unknown result");
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
+  const std::vector<std::string> names = allPresets();
   for (const char* const name : {"dense", "topka", "threshold", "micro"})
     CHECK(std::count(names.begin(), names.end(), name) == 1);
   CHECK(sparsecollPresetName(0xffffffffu) == nullptr);

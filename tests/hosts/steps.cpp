@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/presets.h"
+
 namespace {
 
 constexpr uint64_t kShift = 4099;  // from one step's gradient to the next one's
@@ -211,10 +213,7 @@ int main(int count, char** words) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (count != 5) die("usage: steps ELEMENTS DENSITIES PRESETS STEPS");
   std::vector<std::string> presets = listOf(words[3]);
-  if (presets == std::vector<std::string>{"all"}) {
-    presets.clear();
-    for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) presets.emplace_back(sparsecollPresetName(i));
-  }
+  if (presets == std::vector<std::string>{"all"}) presets = sparsecoll::test::allPresets();
   sparsecollComm_t comm = nullptr;
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.opTimeoutMs = 120'000;

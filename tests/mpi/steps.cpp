@@ -11,6 +11,7 @@
 
 #include "tests/support/elements.h"
 #include "tests/support/hash.h"
+#include "tests/support/presets.h"
 #include "tests/support/ranks.h"
 
 namespace sparsecoll::test {
@@ -110,8 +111,7 @@ void checkAsThreads(sparsecollComm_t comm, const Steps& steps) {
 
 void everyPreset() {
   const Comm comm;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i)
-    checkAsThreads(comm, {sparsecollPresetName(i), 5003, sparsecollFloat32, 0, false});
+  for (const std::string& name : allPresets()) checkAsThreads(comm, {name.c_str(), 5003, sparsecollFloat32, 0, false});
   checkAsThreads(comm, {"topka", 400009, sparsecollFloat32, 0, false});
   for (const sparsecollDataType_t type : kAllTypes)
     for (const uint32_t flags : {0u, SPARSECOLL_ACCUMULATE}) {

@@ -6,7 +6,9 @@
 
 #include "tests/nccl/nccl_ranks.h"
 #include "tests/support/catch.h"
+#include "tests/support/presets.h"
 #include "tests/support/replays.h"
+#include "tests/support/same_steps.h"
 
 using namespace sparsecoll::test;
 
@@ -21,12 +23,6 @@ constexpr int kRankCounts[] = {1, 2, 3, 4, 8};
 constexpr uint64_t kLength = 10007;
 constexpr int kSteps = 3;
 #endif
-
-std::vector<std::string> presets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
 
 void checkNoMisuse() {
   for (const std::string& text : fake::misuse()) FAIL_CHECK(text);
@@ -43,25 +39,7 @@ void checkSteps(const NcclRanks& ranks, const std::string& name, uint64_t n, spa
   Group host(count, n, type, params);
   if (host.created()[0] == sparsecollUnsupported) return;
   NcclGroup nccl(ranks, n, type, params);
-  REQUIRE(host.created() == all(count, sparsecollSuccess));
-  if (nccl.created() != host.created()) UNSCOPED_INFO(failureOf(ranks[0]).text);
-  REQUIRE(nccl.created() == host.created());
-  for (int step = 0; step < steps; ++step) {
-    CAPTURE(step);
-    host.fillRandom(static_cast<uint64_t>(step));
-    nccl.gradients = host.gradients;
-    REQUIRE(host.step() == all(count, sparsecollSuccess));
-    const Results results = nccl.step();
-    for (int rank = 0; rank < count; ++rank)
-      if (results[static_cast<size_t>(rank)] != sparsecollSuccess) UNSCOPED_INFO(failureOf(ranks[rank]).text);
-    REQUIRE(results == all(count, sparsecollSuccess));
-    for (int rank = 0; rank < count; ++rank) {
-      CAPTURE(rank);
-      const auto r = static_cast<size_t>(rank);
-      REQUIRE(nccl.outs[r] == host.outs[r]);
-      REQUIRE(nccl.residual(rank) == host.residual(rank));
-    }
-  }
+  checkSameSteps(host, nccl, steps);
   checkNoMisuse();
 }
 
@@ -123,14 +101,14 @@ TEST_CASE("steps over NCCL have the bits of steps on threads in host memory") {
   for (const int count : kRankCounts) {
     const NcclRanks ranks(count);
     REQUIRE(ranks.made() == all(count, sparsecollSuccess));
-    for (const std::string& name : presets())
+    for (const std::string& name : allPresets())
       checkSteps(ranks, name, kLength, sparsecollFloat32, preset(name.c_str(), name == "dense" ? 0 : 0.02), kSteps);
   }
 }
 
 TEST_CASE("as published, too") {
   const NcclRanks ranks(3);
-  for (const std::string& name : presets()) {
+  for (const std::string& name : allPresets()) {
     sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : 0.03);
     params.faithful = 1;
     checkSteps(ranks, name, kLength / 2, sparsecollFloat32, params, 2);
@@ -273,7 +251,7 @@ TEST_CASE("a dense sum with NaN or Inf is told to all ranks") {
 }
 
 TEST_CASE("steps of every preset can be captured and replayed") {
-  for (const std::string& name : presets()) checkReplays(name, false);
+  for (const std::string& name : allPresets()) checkReplays(name, false);
   for (const char* const name : {"topka", "micro", "spardl"}) checkReplays(name, true);
   checkNoMisuse();
 }

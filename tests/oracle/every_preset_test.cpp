@@ -5,16 +5,11 @@
 #include <string>
 
 #include "tests/support/group.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
 namespace {
-
-std::vector<std::string> presets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
 
 struct Shape {
   uint64_t n;
@@ -57,7 +52,7 @@ std::vector<double> pending(const Group& group) {
 }  // namespace
 
 TEST_CASE("every preset conserves every entry, on any number of ranks") {
-  for (const std::string& name : presets())
+  for (const std::string& name : allPresets())
     for (const int faithful : {0, 1})
       for (const int ranks : kRankCounts)
         for (const Shape& shape : kShapes)
@@ -97,7 +92,7 @@ TEST_CASE("every preset conserves every entry, on any number of ranks") {
 }
 
 TEST_CASE("every preset with momentum conserves what its velocity puts in") {
-  for (const std::string& name : presets())
+  for (const std::string& name : allPresets())
     for (const int faithful : {0, 1})
       for (const int ranks : {1, 3}) {
         if (name == "dense") continue;

@@ -6,16 +6,11 @@
 #include <string>
 
 #include "tests/support/group.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
 namespace {
-
-std::vector<std::string> presets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
 
 constexpr uint64_t kLength = 20011;
 
@@ -55,7 +50,7 @@ void compare(int ranks, sparsecollDataType_t type, const sparsecollParams_t& par
 }  // namespace
 
 TEST_CASE("every method's steps are the same whether its residual is looked at or not") {
-  for (const std::string& name : presets()) {
+  for (const std::string& name : allPresets()) {
     if (name == "dense") continue;
     for (const int faithful : {0, 1})
       for (const int ranks : {1, 3, 4}) {

@@ -2,16 +2,17 @@
 // to each other that fences and atomics do not order.
 #include "tests/simt/at_once.h"
 #include "tests/support/group.h"
+#include "tests/support/same_steps.h"
 
 namespace sparsecoll::test {
 namespace {
 
 #ifdef SPARSECOLL_TEST_SANITIZED
 constexpr uint64_t kLength = 17001;
-constexpr uint64_t kSteps = 1;
+constexpr int kSteps = 1;
 #else
 constexpr uint64_t kLength = 40009;
-constexpr uint64_t kSteps = 2;
+constexpr int kSteps = 2;
 #endif
 
 // Together they launch most kernels there are, of these nearly all with several blocks.
@@ -30,20 +31,7 @@ void checkSteps(const Steps& steps) {
   params.clipNorm = steps.clipNorm;
   Group host(kRanks, kLength, sparsecollFloat32, params);
   Group device(kRanks, kLength, sparsecollFloat32, params, nullptr, nullptr, kDevice);
-  REQUIRE(host.created() == all(kRanks, sparsecollSuccess));
-  REQUIRE(device.created() == all(kRanks, sparsecollSuccess));
-  for (uint64_t step = 0; step < kSteps; ++step) {
-    CAPTURE(step);
-    for (Group* const group : {&host, &device}) {
-      group->fillRandom(step);
-      REQUIRE(group->step() == all(kRanks, sparsecollSuccess));
-    }
-    for (size_t rank = 0; rank < kRanks; ++rank) {
-      CAPTURE(rank);
-      CHECK(device.outs[rank] == host.outs[rank]);
-      CHECK(device.residual(static_cast<int>(rank)) == host.residual(static_cast<int>(rank)));
-    }
-  }
+  checkSameSteps(host, device, kSteps);
 }
 
 TEST_CASE("steps by blocks at once") {

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/simt/twins.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -16,12 +17,6 @@ constexpr int kManyReplays[] = {10, 10};
 constexpr uint64_t kLength = 1511;
 constexpr int kManyReplays[] = {300, 100};
 #endif
-
-std::vector<std::string> presets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
 
 void checkPreset(const std::string& name, int ranks, int faithful, uint64_t seed) {
   CAPTURE(name, ranks, faithful, seed);
@@ -67,20 +62,20 @@ void checkManyReplays(const char* name, int replays) {
 }  // namespace
 
 TEST_CASE("three captured steps replay with the bits of steps that are run") {
-  for (const std::string& name : presets()) checkPreset(name, 3, 0, 0);
+  for (const std::string& name : allPresets()) checkPreset(name, 3, 0, 0);
 }
 
 #ifndef SPARSECOLL_TEST_SANITIZED
 // What depends on the number of ranks alone, presets_test.cpp sees.
 TEST_CASE("captured steps of other numbers of ranks, each by some of the presets") {
   constexpr int kRankCounts[] = {1, 2, 4, 8};
-  const std::vector<std::string> names = presets();
+  const std::vector<std::string> names = allPresets();
   for (size_t i = 0; i < names.size(); ++i) checkPreset(names[i], kRankCounts[i % std::size(kRankCounts)], 0, 0);
 }
 #endif
 
 TEST_CASE("as published, and under another order of all threads") {
-  for (const std::string& name : presets()) checkPreset(name, 3, 1, 7);
+  for (const std::string& name : allPresets()) checkPreset(name, 3, 1, 7);
 }
 
 TEST_CASE("hundreds of replays") { checkManyReplays("topka", kManyReplays[0]); }

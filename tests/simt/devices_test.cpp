@@ -4,6 +4,7 @@
 
 #include "tests/simt/simt.h"
 #include "tests/simt/twins.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -99,8 +100,7 @@ void callVectors(Calls& calls, sparsecollComm_t comm, sparsecollStream_t stream)
 
 TEST_CASE("steps and replays of ranks on two devices have the bits of the host") {
   const TwoDevices two;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) {
-    const std::string name = sparsecollPresetName(i);
+  for (const std::string& name : allPresets()) {
     const sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : 0.02);
     CAPTURE(name);
     constexpr int kRanks = 3;

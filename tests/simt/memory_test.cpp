@@ -6,6 +6,8 @@
 #include "tests/support/allocators.h"
 #include "tests/support/catch.h"
 #include "tests/support/group.h"
+#include "tests/support/presets.h"
+#include "tests/support/same_steps.h"
 
 using namespace sparsecoll::test;
 
@@ -29,12 +31,6 @@ sparsecollParams_t paramsOf(const std::string& name) {
   return params;
 }
 
-std::vector<std::string> allPresets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
-
 void checkEmulation() {
   for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
   simt::clearErrors();
@@ -43,16 +39,7 @@ void checkEmulation() {
 void checkSteps(Group& group, const sparsecollParams_t& params) {
   const int ranks = group.count();
   Group host(ranks, kLength, sparsecollFloat32, params);
-  for (uint64_t step = 0; step < 2; ++step) {
-    for (Group* const one : {&group, &host}) {
-      one->fillRandom(step);
-      CHECK(one->step() == all(ranks, sparsecollSuccess));
-    }
-    CHECK(onEach(group.ranks(), [](int, sparsecollComm_t comm) { return sparsecollCommWait(comm, nullptr, 0); }) ==
-          all(ranks, sparsecollSuccess));
-    CHECK(group.outs == host.outs);
-    for (int rank = 0; rank < ranks; ++rank) CHECK(group.residual(rank) == host.residual(rank));
-  }
+  checkSameSteps(host, group, 2);
   checkEmulation();
 }
 

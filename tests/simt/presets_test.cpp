@@ -4,6 +4,8 @@
 
 #include "tests/device/checks.h"
 #include "tests/support/group.h"
+#include "tests/support/presets.h"
+#include "tests/support/same_steps.h"
 
 using namespace sparsecoll::test;
 
@@ -19,16 +21,9 @@ constexpr uint64_t kLength = 9001;  // three tiles
 constexpr int kSteps = 4;
 #endif
 
-std::vector<std::string> sparsePresets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i)
-    if (std::string(sparsecollPresetName(i)) != "dense") names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
-
 // Every fifth entry of one rank NaN, of many bits.
-void spoil(Group& group, int step) {
-  Elements& gradient = group.gradients[static_cast<size_t>(step) % group.gradients.size()];
+void spoil(std::vector<Elements>& gradients, int step) {
+  Elements& gradient = gradients[static_cast<size_t>(step) % gradients.size()];
   for (uint64_t i = 0; i < gradient.size(); i += 5)
     gradient.set(i, std::bit_cast<double>(0xfff8000000000000u | (i * 2654435761u) % 1000 << 40));
 }
@@ -43,28 +38,10 @@ void checkSteps(const std::string& name, int ranks, uint64_t n, double density, 
   Group host(ranks, n, sparsecollFloat32, params);
   if (host.created()[0] == sparsecollUnsupported) return;
   Group device(ranks, n, sparsecollFloat32, params, nullptr, nullptr, kDevice);
-  REQUIRE(host.created() == Results(static_cast<size_t>(ranks), sparsecollSuccess));
-  CHECK(device.created() == host.created());
-  if (device.created() != host.created()) {
-    UNSCOPED_INFO(sparsecollGetLastError());
-    return;
-  }
-  for (int step = 0; step < steps; ++step) {
-    CAPTURE(step);
-    host.fillRandom(static_cast<uint64_t>(step));
-    device.fillRandom(static_cast<uint64_t>(step));
-    if (with == With::kNaN) spoil(host, step);
-    if (with == With::kNaN) spoil(device, step);
-    CHECK(host.step() == Results(static_cast<size_t>(ranks), sparsecollSuccess));
-    const Results results = device.step();
-    REQUIRE(results == Results(static_cast<size_t>(ranks), sparsecollSuccess));
-    for (int rank = 0; rank < ranks; ++rank) {
-      CAPTURE(rank);
-      const auto r = static_cast<size_t>(rank);
-      REQUIRE(device.outs[r] == host.outs[r]);
-      REQUIRE(device.residual(rank) == host.residual(rank));
-    }
-  }
+  if (with == With::kNaN)
+    checkSameSteps(host, device, steps, spoil);
+  else
+    checkSameSteps(host, device, steps);
   checkEmulation();
 }
 

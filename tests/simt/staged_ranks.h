@@ -6,6 +6,7 @@
 #include "tests/simt/simt.h"
 #include "tests/support/catch.h"
 #include "tests/support/pair_engine.h"
+#include "tests/support/presets.h"
 #include "tests/support/stream_ranks.h"
 
 namespace sparsecoll::test {
@@ -54,12 +55,6 @@ inline void checkNoMisuse() {
 
 inline sparsecollParams_t paramsOf(const std::string& name, double density = 0.02) {
   return preset(name.c_str(), name == "dense" ? 0 : density);
-}
-
-inline std::vector<std::string> allPresets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
-  return names;
 }
 
 }  // namespace sparsecoll::test

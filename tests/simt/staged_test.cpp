@@ -5,6 +5,7 @@
 
 #include "tests/simt/staged_ranks.h"
 #include "tests/support/replays.h"
+#include "tests/support/same_steps.h"
 
 using namespace sparsecoll::test;
 
@@ -27,25 +28,7 @@ void checkSteps(const StreamRanks& ranks, const std::string& name, uint64_t n, s
   Group host(count, n, type, params);
   if (host.created()[0] == sparsecollUnsupported) return;
   StreamGroup staged(ranks, n, type, params);
-  REQUIRE(host.created() == all(count, sparsecollSuccess));
-  if (staged.created() != host.created()) UNSCOPED_INFO(failureOf(ranks[0]).text);
-  REQUIRE(staged.created() == host.created());
-  for (int step = 0; step < steps; ++step) {
-    CAPTURE(step);
-    host.fillRandom(static_cast<uint64_t>(step));
-    staged.gradients = host.gradients;
-    REQUIRE(host.step() == all(count, sparsecollSuccess));
-    const Results results = staged.step();
-    for (int rank = 0; rank < count; ++rank)
-      if (results[static_cast<size_t>(rank)] != sparsecollSuccess) UNSCOPED_INFO(failureOf(ranks[rank]).text);
-    REQUIRE(results == all(count, sparsecollSuccess));
-    for (int rank = 0; rank < count; ++rank) {
-      CAPTURE(rank);
-      const auto r = static_cast<size_t>(rank);
-      REQUIRE(staged.outs[r] == host.outs[r]);
-      REQUIRE(staged.residual(rank) == host.residual(rank));
-    }
-  }
+  checkSameSteps(host, staged, steps);
   checkNoMisuse();
 }
 

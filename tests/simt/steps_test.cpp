@@ -7,6 +7,7 @@
 #include "tests/simt/simt.h"
 #include "tests/support/catch.h"
 #include "tests/support/group.h"
+#include "tests/support/presets.h"
 #include "tests/support/step_calls.h"
 
 using namespace sparsecoll::test;
@@ -14,12 +15,6 @@ using namespace sparsecoll::test;
 namespace {
 
 constexpr int kDevice = 0;
-
-std::vector<std::string> allPresets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
 
 sparsecollParams_t paramsOf(const std::string& name, double density) {
   return preset(name.c_str(), name == "dense" ? 0 : density);

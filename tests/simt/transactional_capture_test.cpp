@@ -2,6 +2,7 @@
 // step comes to nothing, replayed or run.
 #include "tests/simt/simt.h"
 #include "tests/simt/twins.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -26,10 +27,7 @@ std::vector<std::string> presets() {
 #ifdef SPARSECOLL_TEST_SANITIZED
   return {"topka", "micro", "gtopk"};
 #else
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i)
-    if (std::string(sparsecollPresetName(i)) != "dense") names.emplace_back(sparsecollPresetName(i));
-  return names;
+  return sparsePresets();
 #endif
 }
 

@@ -75,6 +75,8 @@ class StreamGroup {
   StreamGroup(const StreamGroup&) = delete;
   StreamGroup& operator=(const StreamGroup&) = delete;
 
+  const StreamRanks& ranks() const { return ranks_; }
+  int count() const { return ranks_.count(); }
   const Results& created() const { return created_; }
   sparsecollReducer_t reducer(int rank) const { return reducers_[static_cast<size_t>(rank)]; }
   sparsecollResult_t run(int rank) {

@@ -1,18 +1,13 @@
 // Every preset over UCX in processes, against the same steps on threads: the same bits in every sum and residual.
 // Shared memory and TCP, frames that travel at once and frames that are asked for first.
 #include "tests/support/catch.h"
+#include "tests/support/presets.h"
 #include "tests/ucx/processes.h"
 
 namespace sparsecoll::test {
 namespace {
 
 constexpr int kSteps = 3;
-
-std::vector<std::string> presets() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) names.emplace_back(sparsecollPresetName(i));
-  return names;
-}
 
 struct Case {
   int ranks;
@@ -47,7 +42,7 @@ uint64_t runPreset(const std::string& name, const Case& shape, int rank, sparsec
 
 void compare(const Case& shape, const char* transports) {
   CAPTURE(shape.ranks, shape.n, transports);
-  const std::vector<std::string> names = presets();
+  const std::vector<std::string> names = allPresets();
   REQUIRE(names.size() <= 64);
   Processes processes(shape.ranks);
   processes.start([&](int rank, Finding& finding) {
