@@ -86,9 +86,7 @@ class CudaKernels final : public Kernels {
         "await", 1,
         cudaStreamWaitEvent(static_cast<cudaStream_t>(stream.handle), static_cast<const Event&>(marker).get(), 0));
   }
-  bool captures(Stream stream) const override {
-    return isCaptured(static_cast<cudaStream_t>(stream.handle), false);
-  }
+  bool captures(Stream stream) const override { return isCaptured(static_cast<cudaStream_t>(stream.handle), false); }
   // A stream that waits holds up what shares its hardware queue: a rank that it waits for, or what would free it.
   Status fitsWaits(int ranks) const override {
     const int waiting = ranks != 0 ? ranks : parts_.sharers;
