@@ -8,7 +8,7 @@
 #include "src/device_vectors.h"
 #include "src/entries.h"
 #include "src/params.h"
-#include "src/reducer.h"
+#include "src/pointer_checks.h"
 
 namespace sparsecoll {
 
