@@ -163,7 +163,8 @@ struct PassArgs {
   const void* gradient = nullptr;
   sparsecollDataType_t gradientType = sparsecollFloat32;
   const void* in = nullptr;  // accumulate type; nullptr: zeros
-  uint64_t* gone = nullptr;  // not nullptr: of in (see Kernels::keepsGone), and cleared. Only without momentum
+  // Not nullptr: those of in (see Kernels::defersZeros), read and cleared. Only without momentum.
+  uint64_t* deferredZeros = nullptr;
   void* out = nullptr;       // accumulate type; may equal in; nullptr: acc is not kept (then gradient must be the
                              // accumulate type and scale 1)
   double scale = 1;
@@ -306,7 +307,7 @@ struct SettleArgs {
   std::span<const ListView> dropped;  // then acc += value,
   uint64_t* lost = nullptr;           // or, where this is given, no more than to count them
   const Control* decision = nullptr;  // not nullptr: nothing changes unless the step takes effect
-  uint64_t* gone = nullptr;           // not nullptr: of acc, instead of writing 0 (see Kernels::keepsGone)
+  uint64_t* deferredZeros = nullptr;  // not nullptr: of acc, instead of writing 0 (see Kernels::defersZeros)
 };
 
 // The end of a step: whether it takes effect. Where kernels found something wrong it does not.
@@ -456,12 +457,13 @@ class Kernels {
   // Whether a bit an element may stand for the zeros that a step leaves behind in acc: bit i of word i / 64 says that
   // acc[i] counts as 0, whatever it holds. The next pass reads all of acc anyway, and writing a zero now would fetch a
   // line of memory for it.
-  virtual bool keepsGone() const { return false; }
-  static constexpr uint64_t goneBytes(uint64_t n) { return (n / 64 + 2) * sizeof(uint64_t); }  // readers look ahead
+  virtual bool defersZeros() const { return false; }
+  // Readers look ahead.
+  static constexpr uint64_t deferredZerosBytes(uint64_t n) { return (n / 64 + 2) * sizeof(uint64_t); }
   // zeroAt as bits.
-  virtual void noteGone(uint64_t*, uint64_t, const ListView&, const Control*, Stream) {}
+  virtual void deferZeros(uint64_t*, uint64_t, const ListView&, const Control*, Stream) {}
   // acc gets its zeros, and no bit is set any more.
-  virtual void writeGone(void*, sparsecollDataType_t, uint64_t, uint64_t*, Stream) {}
+  virtual void writeDeferredZeros(void*, sparsecollDataType_t, uint64_t, uint64_t*, Stream) {}
   // acc[i] = 0 where it is NaN or Inf, if the control block says that some rank met one
   virtual void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control,
                               Stream stream) = 0;

@@ -168,7 +168,7 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   pass.gradient = input.gradient;
   pass.gradientType = input.gradientType;
   pass.in = input.in;
-  pass.gone = input.gone;
+  pass.deferredZeros = input.deferredZeros;
   pass.out = input.out;
   pass.scale = input.scale;
   pass.n = request_.n;

@@ -102,7 +102,7 @@ struct SelectionInput {
   double scale = 1;
   const double* scaleAt = nullptr;  // not nullptr: where the scale stands instead
   Momentum momentum = {};
-  uint64_t* gone = nullptr;  // of in, see PassArgs
+  uint64_t* deferredZeros = nullptr;  // of in, see PassArgs
 };
 
 // Another density for a selection, worked out ahead of the step that changes to it.

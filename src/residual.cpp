@@ -21,9 +21,9 @@ Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm,
   SC_TRY(residual.shape_, InputShape::make({spec.params, spec.n, spec.accumulateType, comm.ranks(), spec.transactional},
                                            kernels, budget));
   // Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
-  if (spec.keepsResidual() && kernels.keepsGone() && spec.buffer == nullptr && !spec.transactional &&
+  if (spec.keepsResidual() && kernels.defersZeros() && spec.buffer == nullptr && !spec.transactional &&
       !residual.shape_.changesResidual()) {
-    SC_TRY(residual.deferredZeros_, kernels.allocate(Kernels::goneBytes(spec.n), budget));
+    SC_TRY(residual.deferredZeros_, kernels.allocate(Kernels::deferredZerosBytes(spec.n), budget));
   }
   return residual;
 }
@@ -36,7 +36,7 @@ void* Residual::buffer(int which) const {
 void* Residual::data() {
   if (!kept_) return nullptr;
   void* const acc = buffer(current_);
-  if (anyDeferred_) kernels_->writeGone(acc, type_, n_, deferredZeros_.as<uint64_t>(), {});
+  if (anyDeferred_) kernels_->writeDeferredZeros(acc, type_, n_, deferredZeros_.as<uint64_t>(), {});
   anyDeferred_ = false;
   return acc;
 }
@@ -62,7 +62,7 @@ Status Residual::prepare(SelectionInput& input, const Operation& operation, Stre
   }
   input.in = kept_ ? buffer(current_) : nullptr;
   input.out = buffer(next_);
-  if (anyDeferred_) input.gone = deferredZeros_.as<uint64_t>();
+  if (anyDeferred_) input.deferredZeros = deferredZeros_.as<uint64_t>();
   anyDeferred_ = false;  // the pass reads them
   shape_.prepare(input, current_, next_, stream);
   return {};
@@ -99,14 +99,14 @@ void Residual::leave(const Delivered& delivered, const Control* decision, uint64
     SettleArgs args{acc, type_, n_, delivered.lists[0], delivered.sent, delivered.dropped};
     if (delivered.lossy) args.lost = lost;
     args.decision = decision;
-    args.gone = deferred;
+    args.deferredZeros = deferred;
     kernels_->settle(args, stream);
     shape_.mask(next_, delivered.sent, delivered.lists[0], decision, stream);
     return;
   }
   for (const ListView& list : delivered.sent) {
     if (deferred != nullptr)
-      kernels_->noteGone(deferred, n_, list, decision, stream);
+      kernels_->deferZeros(deferred, n_, list, decision, stream);
     else
       kernels_->zeroAt(acc, type_, n_, list, decision, stream);
     shape_.mask(next_, list, decision, stream);
