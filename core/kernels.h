@@ -135,6 +135,21 @@ struct ListPart {
   const uint64_t* highAt = nullptr;
 };
 
+// A factor that the host knows, or that stands in the kernels' memory: there replays of a captured step read it anew.
+struct Scale {
+  SC_HD constexpr Scale(double known = 1) : value(known) {}
+  static Scale standingAt(const double* place) {
+    Scale scale;
+    scale.at = place;
+    return scale;
+  }
+  SC_HD double now() const { return at != nullptr ? *at : value; }  // where kernels run
+  bool isOne() const { return at == nullptr && value == 1; }        // for sure
+
+  double value;
+  const double* at = nullptr;
+};
+
 // What else may happen between the gradient and acc. Where one of these is asked for, the pass needs in and out, and
 //   velocityOut = momentum * velocityIn + scale * gradient       a rounded product, then one fused multiply-add
 //   step        = velocityOut; Nesterov: momentum * velocityOut + scale * gradient, in the same way
@@ -167,8 +182,7 @@ struct PassArgs {
   uint64_t* deferredZeros = nullptr;
   void* out = nullptr;       // accumulate type; may equal in; nullptr: acc is not kept (then gradient must be the
                              // accumulate type and scale 1)
-  double scale = 1;
-  const double* scaleAt = nullptr;  // not nullptr: where the scale stands instead, in the kernels' memory
+  Scale scale;
   uint64_t n = 0;
   Control* control = nullptr;
   uint32_t* candidateIndices = nullptr;
@@ -176,8 +190,6 @@ struct PassArgs {
   Momentum momentum = {};
   bool norms = false;  // no candidates, but the windows' norms of acc, to this rank's row of control->survey
   WindowFacts facts = {};
-
-  SC_HD double scaleNow() const { return scaleAt != nullptr ? *scaleAt : scale; }
 };
 
 // The candidates of windows cut to their limits (exactly, or at most): largest magnitudes, ties to the lowest index,
@@ -228,7 +240,7 @@ enum class Combine {
 // How a sum in accumulate type becomes an element of out: x / divisor * scale.
 struct Finish {
   double divisor = 1;
-  double scale = 1;
+  Scale scale;
 };
 
 struct CombineArgs {
@@ -324,7 +336,7 @@ struct DenseSumArgs {
   std::span<void* const> out;       // every one gets the sum; each may equal one of in
   sparsecollDataType_t type = sparsecollFloat32;
   uint64_t count = 0;
-  double inputScale = 1;
+  Scale inputScale;
   Finish finish;
   bool accumulate = false;
   uint32_t* nonFinite = nullptr;  // set to 1 if some finished sum is NaN or Inf
@@ -467,15 +479,15 @@ class Kernels {
   // acc[i] = 0 where it is NaN or Inf, if the control block says that some rank met one
   virtual void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control,
                               Stream stream) = 0;
-  // acc += scale * finite entries of x. decision: as in SettleArgs
+  // acc += factor / divisor * finite entries of x. decision: as in SettleArgs
   virtual void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
-                         double scale, const Control* decision, Stream stream) = 0;
+                         double factor, Scale divisor, const Control* decision, Stream stream) = 0;
   // x += acc, acc = what rounding left over
   virtual void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n,
                      Stream stream) = 0;
 
   // *scaleAt = scale, made smaller where scale * x would have a norm above mostNorm.
-  virtual void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm,
+  virtual void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm,
                     double* scaleAt, Stream stream) = 0;
 
   // See core/step_clock.h.

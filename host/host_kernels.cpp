@@ -42,7 +42,7 @@ class Pass {
     span_.in = static_cast<const A*>(args.in);
     span_.deferredZeros = args.deferredZeros;
     span_.out = static_cast<A*>(args.out);
-    span_.scale = static_cast<A>(args.scaleNow());
+    span_.scale = static_cast<A>(args.scale.now());
   }
 
   void run() {
@@ -373,19 +373,19 @@ class HostKernels final : public Kernels {
   }
 
   void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
-                 double scale, const Control* decision, Stream) override {
+                 double factor, Scale divisor, const Control* decision, Stream) override {
     if (decision != nullptr && decision->takesEffect == 0) return;
-    host::addFinite(acc, accType, x, type, n, scale, isa_);
+    host::addFinite(acc, accType, x, type, n, factor / divisor.now(), isa_);
   }
   void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n, Stream) override {
     host::flush(acc, accType, x, type, n, isa_);
   }
-  void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm, double* scaleAt,
+  void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm, double* scaleAt,
             Stream) override {
     const uint64_t bounds[] = {0, n};
     double squares = 0;
     host::segmentSquares(x, type, bounds, &squares, isa_);
-    *scaleAt = clippedScale(squares, scale, mostNorm);
+    *scaleAt = clippedScale(squares, scale.now(), mostNorm);
   }
   Result<std::unique_ptr<StepClock>> makeClock() override { return std::unique_ptr<StepClock>(new HostClock()); }
 

@@ -26,7 +26,7 @@ class Sampler {
         isa_(isa),
         gradient_(static_cast<const T*>(args.gradient)),
         in_(static_cast<const A*>(args.in)),
-        scale_(static_cast<A>(args.scaleNow())),
+        scale_(static_cast<A>(args.scale.now())),
         counts_(counts) {}
 
   // One run out of every `stride` of them, which one is left to chance: equal distances could fall in with a pattern of

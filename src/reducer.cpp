@@ -1,6 +1,8 @@
 #include "src/reducer.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "src/agreement.h"
 #include "src/entries.h"
@@ -40,6 +42,16 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
   return {};
 }
 
+// What the ranks have to agree on in every step.
+uint64_t Reducer::stepPlan() const {
+  const ScalePair scales = scales_.now();
+  const Agreed parts[] = {{"plan", plan_},
+                          {"k", selection_ != nullptr ? selection_->k() : spec_.n},
+                          {"inputScale", std::bit_cast<uint64_t>(scales.in)},
+                          {"outputScale", std::bit_cast<uint64_t>(scales.out)}};
+  return hashOf("step", parts);
+}
+
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   residual_.beginStep();
   const bool captured = comm_->kernels().captures(stream);
@@ -48,9 +60,8 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
   if (spec_.transactional && comm_->onHost()) SC_TRY(agree(*comm_, "commit", {}).takeStatusOrOk());
   selection_->use(stream);
   if (!captured) schedule_.follow(*selection_);
-  const Agreed parts[] = {{"plan", plan_}, {"k", selection_->k()}};
   Operation operation;
-  operation.plan = hashOf("step", parts);
+  operation.plan = stepPlan();
   operation.turn = ++turn_;
   stats_->begin(operation, Phase::kSelect, stream);
   Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
@@ -62,11 +73,12 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
 }
 
 Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream) {
-  SC_TRY(checkCapture(operation.sequenceAt != nullptr));
+  const bool captured = operation.sequenceAt != nullptr;
+  SC_TRY(checkCapture(captured));
   SelectionInput input;
   input.gradient = gradient;
   input.gradientType = spec_.type;
-  input.scale = spec_.params.inputScale;
+  input.scale = scales_.in(captured);
   SC_TRY(residual_.prepare(input, operation, stream));
   selection_->pass(input, stream);
   CollectiveStep collective{&operation, input.out, selection_->control(), &selection_->tables(), {}, stream};
@@ -83,13 +95,14 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   SC_TRY(selection_->observe(delivered.lists, stream));
   stats_->end(Phase::kExchange, stream);
 
-  SC_TRY((this->*finish)(delivered, out, stream));
+  SC_TRY((this->*finish)(delivered, finishOf(operation), out, stream));
+  scales_.noteStep(captured || residual_.captured(), stream);
   Status committed = residual_.commit(operation, delivered, selection_->control(), stream);
   stats_->end(Phase::kScatter, stream);
   return committed;
 }
 
-Status Reducer::finishDense(const Delivered& delivered, void* out, Stream stream) {
+Status Reducer::finishDense(const Delivered& delivered, const Finish& finish, void* out, Stream stream) {
   CombineArgs args;
   args.lists = delivered.lists;
   args.mode = delivered.mode;
@@ -97,7 +110,7 @@ Status Reducer::finishDense(const Delivered& delivered, void* out, Stream stream
   args.out = out;
   args.outType = spec_.type;
   args.n = spec_.n;
-  args.finish = finishScale();
+  args.finish = finish;
   args.overContributors = spec_.countsContributors();
   args.accumulate = spec_.has(SPARSECOLL_ACCUMULATE);
   args.touchedLines = preservedOut_.touchedLines();
@@ -105,14 +118,14 @@ Status Reducer::finishDense(const Delivered& delivered, void* out, Stream stream
   return comm_->kernels().combine(args, stream);
 }
 
-Status Reducer::finishSparse(const Delivered& delivered, void* out, Stream stream) {
+Status Reducer::finishSparse(const Delivered& delivered, const Finish& finish, void* out, Stream stream) {
   auto& vector = *static_cast<sparsecollVector_t*>(out);
   MergeArgs args;
   args.lists = delivered.lists;
   args.mode = delivered.mode;
   args.accumulateType = spec_.accumulateType;
   args.n = spec_.n;
-  args.finish = finishScale();
+  args.finish = finish;
   args.overContributors = spec_.countsContributors();
   args.outIndices = vector.indices;
   args.outValues = vector.values;
@@ -125,21 +138,20 @@ Status Reducer::finishSparse(const Delivered& delivered, void* out, Stream strea
   return {};
 }
 
-Finish Reducer::finishScale() const {
+Finish Reducer::finishOf(const Operation& operation) const {
   const bool overRanks = spec_.params.op == sparsecollAvg && !spec_.countsContributors();
-  return {overRanks ? static_cast<double>(comm_->ranks()) : 1.0, spec_.params.outputScale};
+  return {overRanks ? static_cast<double>(comm_->ranks()) : 1.0, scales_.out(operation.sequenceAt != nullptr)};
 }
 
 Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   Operation operation;
-  operation.plan = plan_;
+  operation.plan = stepPlan();
   operation.turn = ++turn_;
   stats_->begin(operation, Phase::kExchange, stream);
   bool nonFinite = false;
   const Status status = comm_->operate(operation, [&](Operation& op) -> Status {
-    DenseArgs args{
-        gradient,  out, spec_.n, spec_.type, spec_.params.inputScale, finishScale(), spec_.has(SPARSECOLL_ACCUMULATE),
-        &nonFinite};
+    const Scale in = scales_.in(op.sequenceAt != nullptr);
+    DenseArgs args{gradient, out, spec_.n, spec_.type, in, finishOf(op), spec_.has(SPARSECOLL_ACCUMULATE), &nonFinite};
     if (sumCheck_) args.nonFiniteAt = sumCheck_->begin(stream);
     SC_TRY(comm_->transport().allReduce(op, args, stream));
     if (sumCheck_) return sumCheck_->tell(op, stream);
@@ -169,14 +181,24 @@ Status Reducer::setDensity(double density) {
   return selection_->setDensity(density);
 }
 
-Status Reducer::giveBack(const void* out, Stream stream) {
+Status Reducer::setScales(ScalePair scales) {
+  for (const auto& [name, scale] : {std::pair{"inputScale", scales.in}, std::pair{"outputScale", scales.out}})
+    if (!std::isfinite(scale) || scale == 0) return invalid("{} is {}", name, scale);
+  SC_TRY(notCaptured(stats_->lastStream()));
+  scales_.set(scales, stats_->lastStream());
+  return {};
+}
+
+Status Reducer::giveBack(const void* out, double factor, Stream stream) {
   if (out == nullptr) return invalid("out is NULL");
+  if (!std::isfinite(factor) || factor == 0) return invalid("factor is {}", factor);
   if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
   if (spec_.countsContributors()) return unsupported("giving back what was averaged over contributors");
   SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
   SC_TRY(residual_.checkStays(stream));
   const double share = spec_.params.op == sparsecollAvg ? 1.0 : 1.0 / comm_->ranks();
-  residual_.giveBack(out, spec_.type, share / spec_.params.outputScale, selection_->control(), stream);
+  residual_.giveBack(out, spec_.type, share / factor, scales_.lastOut(residual_.captured()), selection_->control(),
+                     stream);
   return {};
 }
 

@@ -16,6 +16,7 @@
 #include "src/preserved_out.h"
 #include "src/reducer_spec.h"
 #include "src/residual.h"
+#include "src/scales.h"
 #include "src/step_stats.h"
 #include "src/stream_use.h"
 #include "src/sum_check.h"
@@ -39,7 +40,8 @@ class Reducer {
   Status run(const void* gradient, void* out, Stream stream);
   Status runSparse(const void* gradient, sparsecollVector_t& out, Stream stream);
   Status setDensity(double density);
-  Status giveBack(const void* out, Stream stream);
+  Status setScales(ScalePair scales);
+  Status giveBack(const void* out, double factor, Stream stream);
   Status reset(Stream stream);
   Status flush(void* dense, Stream stream);
   // The residual that the next step reads; nullptr for methods without one. Until the next step it holds what it says.
@@ -62,7 +64,7 @@ class Reducer {
 
  private:
   // How a step writes its sum.
-  using FinishStep = Status (Reducer::*)(const Delivered& delivered, void* out, Stream stream);
+  using FinishStep = Status (Reducer::*)(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
 
   Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec);
   Status allocate();
@@ -71,10 +73,11 @@ class Reducer {
 
   Status step(const void* gradient, FinishStep finish, void* out, Stream stream);
   Status stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream);
-  Status finishDense(const Delivered& delivered, void* out, Stream stream);
-  Status finishSparse(const Delivered& delivered, void* out, Stream stream);
+  Status finishDense(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
+  Status finishSparse(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   Status runDense(const void* gradient, void* out, Stream stream);
-  Finish finishScale() const;
+  Finish finishOf(const Operation& operation) const;
+  uint64_t stepPlan() const;
   uint64_t sparseNeed() const;
 
   Status checkAgainstResidual(const void* vector, uint64_t bytes) const;
@@ -91,6 +94,7 @@ class Reducer {
   uint64_t plan_ = 0;                           // hash of what the ranks agreed on
   uint64_t turn_ = 0;
   std::unique_ptr<StepStats> stats_;
+  Scales scales_;
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<Selection> selection_;  // nullptr for the dense collective, as what follows up to residual_
   std::optional<Survey> survey_;

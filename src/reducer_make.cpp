@@ -106,6 +106,7 @@ Status Reducer::allocateDense() {
 Status Reducer::allocate() {
   Kernels& kernels = comm_->kernels();
   SC_TRY(stats_, StepStats::make(*comm_, spec_, budget_));
+  SC_TRY(scales_, Scales::make({spec_.params.inputScale, spec_.params.outputScale}, *comm_, budget_));
   if (spec_.dense()) return allocateDense();
   SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
   SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
@@ -148,6 +149,8 @@ Result<Reducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm
   if (!comm->descendsFrom(*comm_)) return invalid("the communicator is not made of the reducer's");
   ReducerSpec spec = spec_;
   spec.buffer = nullptr;
+  spec.params.inputScale = scales_.now().in;
+  spec.params.outputScale = scales_.now().out;
   // What was chosen for another number of ranks may not fit this one.
   if (spec.collective->blocks && comm->ranks() % spec.params.teams != 0) spec.params.teams = 0;
   if (schedule_.ended()) {

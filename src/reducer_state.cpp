@@ -179,7 +179,7 @@ Status Reducer::takeOver(void* vector, std::span<const std::byte> saved, bool su
     const uint64_t length = std::min(kPiece, saved.size() - at);
     kernels.copy(piece.as<>(), saved.data() + at, length, stream);
     kernels.addFinite(static_cast<std::byte*>(vector) + at, spec_.accumulateType, piece.as<>(), spec_.accumulateType,
-                      length / element, 1, nullptr, stream);
+                      length / element, 1, 1, nullptr, stream);
   }
   return {};
 }

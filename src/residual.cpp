@@ -129,11 +129,11 @@ Status Residual::checkStays(Stream stream) const {
   return fail(sparsecollInvalidUsage, "the residual of a transactional reducer moves until a step of it was captured");
 }
 
-void Residual::giveBack(const void* out, sparsecollDataType_t type, double factor, const Control* decision,
+void Residual::giveBack(const void* out, sparsecollDataType_t type, double share, Scale scale, const Control* decision,
                         Stream stream) {
   if (!outLeft_ && !captured_) return;  // of replayed steps only the caller knows
   outLeft_ = false;
-  kernels_->addFinite(data(), type_, out, type, n_, factor, decision, stream);
+  kernels_->addFinite(data(), type_, out, type, n_, share, scale, decision, stream);
 }
 
 void Residual::flush(void* x, sparsecollDataType_t type, Stream stream) {

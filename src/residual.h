@@ -52,8 +52,9 @@ class Residual {
   // Whether a graph that is captured now may keep the address. Errors: InvalidUsage.
   Status checkStays(Stream stream) const;
 
-  // Adds factor * the finite entries of out, unless the last step took nothing out of the residual.
-  void giveBack(const void* out, sparsecollDataType_t type, double factor, const Control* decision, Stream stream);
+  // Adds share / scale * the finite entries of out, unless the last step took nothing out of the residual.
+  void giveBack(const void* out, sparsecollDataType_t type, double share, Scale scale, const Control* decision,
+                Stream stream);
   // x += residual, which keeps what rounding leaves over.
   void flush(void* x, sparsecollDataType_t type, Stream stream);
   void reset(Stream stream);
