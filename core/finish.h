@@ -15,6 +15,14 @@ struct FinishFactors {
   A factor = 1;
   A scale = 1;
   bool divide = false;  // the divisor is not a power of two
+  const double* scaleAt = nullptr;
+
+  // Where kernels run: with the scale that stands there.
+  SC_HD FinishFactors now() const {
+    FinishFactors factors = *this;
+    if (scaleAt != nullptr) factors.scale = static_cast<A>(*scaleAt);
+    return factors;
+  }
 };
 
 // Division by a power of two becomes a multiplication, which rounds the same.
@@ -24,7 +32,8 @@ FinishFactors<A> factorsOf(const Finish& finish) {
   FinishFactors<A> factors;
   factors.divide = static_cast<double>(whole) != finish.divisor || (whole & (whole - 1)) != 0;
   factors.factor = static_cast<A>(factors.divide ? finish.divisor : 1 / finish.divisor);
-  factors.scale = static_cast<A>(finish.scale);
+  factors.scale = static_cast<A>(finish.scale.value);
+  factors.scaleAt = finish.scale.at;
   return factors;
 }
 

@@ -135,6 +135,21 @@ struct ListPart {
   const uint64_t* highAt = nullptr;
 };
 
+// A factor that the host knows, or that stands in the kernels' memory: there replays of a captured step read it anew.
+struct Scale {
+  SC_HD constexpr Scale(double known = 1) : value(known) {}
+  static Scale standingAt(const double* place) {
+    Scale scale;
+    scale.at = place;
+    return scale;
+  }
+  SC_HD double now() const { return at != nullptr ? *at : value; }  // where kernels run
+  bool isOne() const { return at == nullptr && value == 1; }        // for sure
+
+  double value;
+  const double* at = nullptr;
+};
+
 // What else may happen between the gradient and acc. Where one of these is asked for, the pass needs in and out, and
 //   velocityOut = momentum * velocityIn + scale * gradient       a rounded product, then one fused multiply-add
 //   step        = velocityOut; Nesterov: momentum * velocityOut + scale * gradient, in the same way
@@ -163,11 +178,11 @@ struct PassArgs {
   const void* gradient = nullptr;
   sparsecollDataType_t gradientType = sparsecollFloat32;
   const void* in = nullptr;  // accumulate type; nullptr: zeros
-  uint64_t* gone = nullptr;  // not nullptr: of in (see Kernels::keepsGone), and cleared. Only without momentum
+  // Not nullptr: those of in (see Kernels::defersZeros), read and cleared. Only without momentum.
+  uint64_t* deferredZeros = nullptr;
   void* out = nullptr;       // accumulate type; may equal in; nullptr: acc is not kept (then gradient must be the
                              // accumulate type and scale 1)
-  double scale = 1;
-  const double* scaleAt = nullptr;  // not nullptr: where the scale stands instead, in the kernels' memory
+  Scale scale;
   uint64_t n = 0;
   Control* control = nullptr;
   uint32_t* candidateIndices = nullptr;
@@ -175,8 +190,6 @@ struct PassArgs {
   Momentum momentum = {};
   bool norms = false;  // no candidates, but the windows' norms of acc, to this rank's row of control->survey
   WindowFacts facts = {};
-
-  SC_HD double scaleNow() const { return scaleAt != nullptr ? *scaleAt : scale; }
 };
 
 // The candidates of windows cut to their limits (exactly, or at most): largest magnitudes, ties to the lowest index,
@@ -227,7 +240,7 @@ enum class Combine {
 // How a sum in accumulate type becomes an element of out: x / divisor * scale.
 struct Finish {
   double divisor = 1;
-  double scale = 1;
+  Scale scale;
 };
 
 struct CombineArgs {
@@ -306,7 +319,7 @@ struct SettleArgs {
   std::span<const ListView> dropped;  // then acc += value,
   uint64_t* lost = nullptr;           // or, where this is given, no more than to count them
   const Control* decision = nullptr;  // not nullptr: nothing changes unless the step takes effect
-  uint64_t* gone = nullptr;           // not nullptr: of acc, instead of writing 0 (see Kernels::keepsGone)
+  uint64_t* deferredZeros = nullptr;  // not nullptr: of acc, instead of writing 0 (see Kernels::defersZeros)
 };
 
 // The end of a step: whether it takes effect. Where kernels found something wrong it does not.
@@ -323,7 +336,7 @@ struct DenseSumArgs {
   std::span<void* const> out;       // every one gets the sum; each may equal one of in
   sparsecollDataType_t type = sparsecollFloat32;
   uint64_t count = 0;
-  double inputScale = 1;
+  Scale inputScale;
   Finish finish;
   bool accumulate = false;
   uint32_t* nonFinite = nullptr;  // set to 1 if some finished sum is NaN or Inf
@@ -456,24 +469,25 @@ class Kernels {
   // Whether a bit an element may stand for the zeros that a step leaves behind in acc: bit i of word i / 64 says that
   // acc[i] counts as 0, whatever it holds. The next pass reads all of acc anyway, and writing a zero now would fetch a
   // line of memory for it.
-  virtual bool keepsGone() const { return false; }
-  static constexpr uint64_t goneBytes(uint64_t n) { return (n / 64 + 2) * sizeof(uint64_t); }  // readers look ahead
+  virtual bool defersZeros() const { return false; }
+  // Readers look ahead.
+  static constexpr uint64_t deferredZerosBytes(uint64_t n) { return (n / 64 + 2) * sizeof(uint64_t); }
   // zeroAt as bits.
-  virtual void noteGone(uint64_t*, uint64_t, const ListView&, const Control*, Stream) {}
+  virtual void deferZeros(uint64_t*, uint64_t, const ListView&, const Control*, Stream) {}
   // acc gets its zeros, and no bit is set any more.
-  virtual void writeGone(void*, sparsecollDataType_t, uint64_t, uint64_t*, Stream) {}
+  virtual void writeDeferredZeros(void*, sparsecollDataType_t, uint64_t, uint64_t*, Stream) {}
   // acc[i] = 0 where it is NaN or Inf, if the control block says that some rank met one
   virtual void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control,
                               Stream stream) = 0;
-  // acc += scale * finite entries of x. decision: as in SettleArgs
+  // acc += factor / divisor * finite entries of x. decision: as in SettleArgs
   virtual void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
-                         double scale, const Control* decision, Stream stream) = 0;
+                         double factor, Scale divisor, const Control* decision, Stream stream) = 0;
   // x += acc, acc = what rounding left over
   virtual void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n,
                      Stream stream) = 0;
 
   // *scaleAt = scale, made smaller where scale * x would have a norm above mostNorm.
-  virtual void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm,
+  virtual void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm,
                     double* scaleAt, Stream stream) = 0;
 
   // See core/step_clock.h.

@@ -62,7 +62,7 @@ struct DenseArgs {
   void* out = nullptr;
   uint64_t n = 0;
   sparsecollDataType_t type = sparsecollFloat32;
-  double inputScale = 1;
+  Scale inputScale;
   Finish finish;
   bool accumulate = false;
   bool* nonFinite = nullptr;  // out: some element of the sum is NaN or Inf, the same on all ranks

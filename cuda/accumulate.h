@@ -12,8 +12,7 @@ struct AccSource {
   const T* gradient;
   const A* in;
   const A* velocityIn;
-  double scaleArgument;
-  const double* scaleAt;
+  Scale scaleArgument;
   A scale;  // once on the device
   A factor;
   A decay;
@@ -27,7 +26,6 @@ struct AccSource {
     source.in = static_cast<const A*>(args.in);
     source.velocityIn = static_cast<const A*>(args.momentum.velocityIn);
     source.scaleArgument = args.scale;
-    source.scaleAt = args.scaleAt;
     source.scale = 0;
     source.factor = static_cast<A>(args.momentum.factor);
     source.decay = static_cast<A>(args.momentum.decay);
@@ -40,7 +38,7 @@ struct AccSource {
 
   __device__ AccSource onDevice() const {
     AccSource source = *this;
-    source.scale = static_cast<A>(scaleAt != nullptr ? *scaleAt : scaleArgument);
+    source.scale = static_cast<A>(scaleArgument.now());
     return source;
   }
 };

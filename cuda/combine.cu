@@ -138,6 +138,7 @@ __global__ void __launch_bounds__(kThreads, kRangeBlocks<A>) combineRanges(Stret
   SC_DYNAMIC_SHARED(Room, room);
   __shared__ LineMaps<A> maps;
   if (at.turn->sound == 0) return;
+  to.factors = to.factors.now();
   for (uint32_t stretch = blockIdx.x; stretch < at.count; stretch += gridDim.x) {
     const uint64_t end = at.end(stretch);
     for (uint64_t low = at.begin(stretch); low < end; low += kRange<A>) {

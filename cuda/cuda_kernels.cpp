@@ -240,14 +240,14 @@ class CudaKernels final : public Kernels {
     cuda::clearNonFinite(acc, type, n, control, device_, stream);
   }
   void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
-                 double scale, const Control* decision, Stream stream) override {
-    cuda::addFinite(acc, accType, x, type, n, scale, decision, device_, stream);
+                 double factor, Scale divisor, const Control* decision, Stream stream) override {
+    cuda::addFinite(acc, accType, x, type, n, factor, divisor, decision, device_, stream);
   }
   void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n,
              Stream stream) override {
     cuda::flush(acc, accType, x, type, n, device_, stream);
   }
-  void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm, double* scaleAt,
+  void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm, double* scaleAt,
             Stream stream) override {
     cuda::clip(x, type, n, scale, mostNorm, scaleAt, device_, stream);
   }

@@ -21,7 +21,7 @@ __device__ void forFours(uint64_t n, Each each) {
 template <class A>
 struct DenseRule {
   uint64_t count;
-  A inputScale;
+  Scale inputScale;
   FinishFactors<A> factors;
   bool accumulate;
   bool aligned;
@@ -31,6 +31,8 @@ struct DenseRule {
 template <class T, class A, uint32_t kMost>
 __global__ void __launch_bounds__(kThreads)
     sumVectors(Table<const void*, kMost> in, Table<void*, kMost> out, DenseRule<A> rule) {
+  const auto inputScale = static_cast<A>(rule.inputScale.now());
+  const FinishFactors<A> factors = rule.factors.now();
   bool nonFinite = false;
   forFours(rule.count, [&](uint64_t i) {
     Four<A> sum = {};
@@ -38,13 +40,13 @@ __global__ void __launch_bounds__(kThreads)
     for (uint32_t r = 0; r < in.count; ++r) {
       const Four<T> x = loadFour(static_cast<const T*>(in.items[r]), i, rule.count, rule.aligned);
       for (uint32_t q = 0; q < kLanesWide; ++q) {
-        const A scaled = rule.inputScale * static_cast<A>(Element<T>::load(x.at[q]));
+        const A scaled = inputScale * static_cast<A>(Element<T>::load(x.at[q]));
         sum.at[q] = r == 0 ? scaled : sum.at[q] + scaled;
       }
     }
     Four<T> stored;
     for (uint32_t q = 0; q < kLanesWide; ++q) {
-      sum.at[q] = finishOne(rule.factors, sum.at[q]);
+      sum.at[q] = finishOne(factors, sum.at[q]);
       nonFinite = nonFinite || (i + q < rule.count && !isFinite(sum.at[q]));
       stored.at[q] = Element<T>::store(sum.at[q]);
     }
@@ -78,9 +80,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class A, class T>
-__global__ void __launch_bounds__(kThreads) addFiniteEntries(A* acc, const T* x, uint64_t n, A factor, bool aligned,
-                                                             const Control* decision, const Finding* finding) {
+__global__ void __launch_bounds__(kThreads)
+    addFiniteEntries(A* acc, const T* x, uint64_t n, double share, Scale divisor, bool aligned, const Control* decision,
+                     const Finding* finding) {
   if (!sound(finding) || !takesEffect(decision)) return;
+  const auto factor = static_cast<A>(share / divisor.now());
   forFours(n, [&](uint64_t i) {
     const Four<T> from = loadFour(x, i, n, aligned);
     Four<A> to = loadFour(acc, i, n, aligned);
@@ -128,7 +132,7 @@ void denseSum(const DenseSumArgs& args, DeviceContext& device, Stream stream) {
   withElement(args.type, [&]<class T>(T) {
     using A = typename Element<T>::Accumulate;
     const DenseRule<A> rule{args.count,
-                            static_cast<A>(args.inputScale),
+                            args.inputScale,
                             factorsOf<A>(args.finish),
                             args.accumulate,
                             allInFours<T>(args.in) && allInFours<T>(outs),
@@ -154,10 +158,10 @@ void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Cont
 }
 
 void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
-               double scale, const Control* decision, DeviceContext& device, Stream stream) {
+               double factor, Scale divisor, const Control* decision, DeviceContext& device, Stream stream) {
   withVectors(acc, accType, type, [&]<class A, class T>(A* to, T) {
     device.launch<addFiniteEntries<A, T>>("addFinite", n, gridForFours(device, n), stream, to, static_cast<const T*>(x),
-                                          n, static_cast<A>(scale), inFours<A>(acc) && inFours<T>(x), decision,
+                                          n, factor, divisor, inFours<A>(acc) && inFours<T>(x), decision,
                                           device.finding());
   });
 }

@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kThreads) squareTiles(const T* x, uint64_t n, 
 }
 
 struct ClipRule {
-  double scale;
+  Scale scale;
   double mostNorm;
 };
 
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kThreads)
   if (!lastOf(space.turn->done, gridDim.x)) return;
   for (uint32_t g = threadIdx.x; g < count; g += blockDim.x) groups[g] = __ldcg(sums + g);
   __syncthreads();
-  if (threadIdx.x == 0) *scaleAt = clippedScale(sumOf(groups, count), rule.scale, rule.mostNorm);
+  if (threadIdx.x == 0) *scaleAt = clippedScale(sumOf(groups, count), rule.scale.now(), rule.mostNorm);
 }
 
 // The first block lays out how many runs each window has.
@@ -253,7 +253,7 @@ void sample(const PassArgs& args, DeviceContext& device, Stream stream) {
   });
 }
 
-void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm, double* scaleAt,
+void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm, double* scaleAt,
           DeviceContext& device, Stream stream) {
   const SelectionSpace& space = workspaceOf(stream).selection();
   const uint64_t tiles = (n + kTile - 1) / kTile;

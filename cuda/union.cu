@@ -113,6 +113,7 @@ __global__ void __launch_bounds__(kThreads, kRangeBlocks<A>)
   using Room = RangeSum<A, Index>;
   SC_DYNAMIC_SHARED(Room, room);
   if (at.turn->sound == 0 || at.turn->dense != 0) return;
+  to.factors = to.factors.now();
   void* values = to.out.values;
   if (values == nullptr) values = static_cast<std::byte*>(to.out.indices) + alignUp(at.turn->total * sizeof(Index), 16);
   for (uint32_t stretch = blockIdx.x; stretch < at.count; stretch += gridDim.x) {

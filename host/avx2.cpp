@@ -89,9 +89,9 @@ struct Float8Lanes : Marks {
   static __m256i broadcastKey(uint32_t key) { return _mm256_set1_epi32(static_cast<int>(key - 1)); }
   static Vector load(const float* x) { return _mm256_loadu_ps(x); }
   // 0 in the lanes whose bits are set.
-  static Vector loadBut(const float* x, uint32_t gone) {
+  static Vector loadBut(const float* x, uint32_t zeros) {
     const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(gone)), lane);
+    const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(zeros)), lane);
     return _mm256_and_ps(load(x), _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, _mm256_setzero_si256())));
   }
   static Vector load(const Half* x) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))); }
@@ -135,9 +135,9 @@ struct Double4Lanes : Marks {
   static Vector broadcast(double x) { return _mm256_set1_pd(x); }
   static __m256i broadcastKey(uint64_t key) { return _mm256_set1_epi64x(static_cast<long long>(key - 1)); }
   static Vector load(const double* x) { return _mm256_loadu_pd(x); }
-  static Vector loadBut(const double* x, uint32_t gone) {
+  static Vector loadBut(const double* x, uint32_t zeros) {
     const __m256i lane = _mm256_setr_epi64x(1, 2, 4, 8);
-    const __m256i set = _mm256_and_si256(_mm256_set1_epi64x(static_cast<long long>(gone)), lane);
+    const __m256i set = _mm256_and_si256(_mm256_set1_epi64x(static_cast<long long>(zeros)), lane);
     return _mm256_and_pd(load(x), _mm256_castsi256_pd(_mm256_cmpeq_epi64(set, _mm256_setzero_si256())));
   }
   static void store(double* to, Vector x) { _mm256_storeu_pd(to, x); }

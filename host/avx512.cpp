@@ -56,8 +56,8 @@ struct Float16Lanes : Marks {
   static __m512i broadcastKey(uint32_t key) { return _mm512_set1_epi32(static_cast<int>(key)); }
   static Vector load(const float* x) { return _mm512_loadu_ps(x); }
   // 0 in the lanes whose bits are set.
-  static Vector loadBut(const float* x, uint32_t gone) {
-    return _mm512_maskz_loadu_ps(static_cast<__mmask16>(~gone), x);
+  static Vector loadBut(const float* x, uint32_t zeros) {
+    return _mm512_maskz_loadu_ps(static_cast<__mmask16>(~zeros), x);
   }
   static Vector load(const Half* x) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x))); }
   static Vector load(const Bfloat* x) {
@@ -101,8 +101,8 @@ struct Double8Lanes : Marks {
   static Vector broadcast(double x) { return _mm512_set1_pd(x); }
   static __m512i broadcastKey(uint64_t key) { return _mm512_set1_epi64(static_cast<long long>(key)); }
   static Vector load(const double* x) { return _mm512_loadu_pd(x); }
-  static Vector loadBut(const double* x, uint32_t gone) {
-    return _mm512_maskz_loadu_pd(static_cast<__mmask8>(~gone), x);
+  static Vector loadBut(const double* x, uint32_t zeros) {
+    return _mm512_maskz_loadu_pd(static_cast<__mmask8>(~zeros), x);
   }
   static void store(double* to, Vector x) { _mm512_storeu_pd(to, x); }
   static void stream(double* to, Vector x) { _mm512_stream_pd(to, x); }

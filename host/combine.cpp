@@ -25,7 +25,7 @@ class Combiner {
       : args_(args),
         isa_(isa),
         out_(static_cast<T*>(args.out)),
-        factors_(factorsOf<A>(args.finish)),
+        factors_(factorsOf<A>(args.finish).now()),
         walker_(args.lists, args.mode) {
     std::memset(tile_, 0, sizeof tile_);
     if (args.overContributors) contributors_.clear();

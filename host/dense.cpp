@@ -19,7 +19,7 @@ bool sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa&
   using A = typename Element<T>::Accumulate;
   alignas(64) A sum[kChunk];
   alignas(64) A next[kChunk];
-  const auto scale = static_cast<A>(args.inputScale);
+  const auto scale = static_cast<A>(args.inputScale.now());
   for (size_t r = 0; r < args.in.size(); ++r) {
     A* const to = r == 0 ? sum : next;
     loadElements(static_cast<const T*>(args.in[r]) + at, to, length, isa);
@@ -27,7 +27,7 @@ bool sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa&
     if (r != 0)
       for (uint64_t i = 0; i < length; ++i) sum[i] += next[i];
   }
-  finishTile(isa, factorsOf<A>(args.finish), sum, next, length);
+  finishTile(isa, factorsOf<A>(args.finish).now(), sum, next, length);
   const bool nonFinite = std::any_of(next, next + length, [](A x) { return !isFinite(x); });
   for (void* const out : args.out) {
     T* const to = static_cast<T*>(out) + at;
@@ -54,8 +54,8 @@ DenseSpan<A> spanOf(const DenseSumArgs& args) {
           args.in.size(),
           args.out.size(),
           args.count,
-          static_cast<A>(args.inputScale),
-          factorsOf<A>(args.finish),
+          static_cast<A>(args.inputScale.now()),
+          factorsOf<A>(args.finish).now(),
           allMayStream(args)};
 }
 

@@ -15,9 +15,9 @@
 #include "host/chunks.h"
 #include "host/combine.h"
 #include "host/cut.h"
+#include "host/deferred_zeros.h"
 #include "host/dense.h"
 #include "host/gather.h"
-#include "host/gone.h"
 #include "host/host_clock.h"
 #include "host/merge.h"
 #include "host/merge_cut.h"
@@ -30,8 +30,8 @@ namespace sparsecoll::host {
 
 namespace {
 
-constexpr uint32_t kSumBlock = 2048;      // entries whose sum stays in the first-level cache
-constexpr uint64_t kGonePiece = 1 << 16;  // elements whose bits do
+constexpr uint32_t kSumBlock = 2048;          // entries whose sum stays in the first-level cache
+constexpr uint64_t kDeferredPiece = 1 << 16;  // elements whose bits do
 
 // The fused pass over all windows, and between them with a key that only NaN and Inf reach.
 template <class A, class T>
@@ -40,9 +40,9 @@ class Pass {
   Pass(const PassArgs& args, const Isa& isa) : args_(args), isa_(isa) {
     span_.gradient = args.gradient;
     span_.in = static_cast<const A*>(args.in);
-    span_.gone = args.gone;
+    span_.deferredZeros = args.deferredZeros;
     span_.out = static_cast<A*>(args.out);
-    span_.scale = static_cast<A>(args.scaleNow());
+    span_.scale = static_cast<A>(args.scale.now());
   }
 
   void run() {
@@ -51,7 +51,7 @@ class Pass {
     control.overflows = control.fallbacks = control.candidates = 0;
     control.selected = 0;
     args_.norms ? measure(control) : collect(control);
-    if (args_.gone != nullptr) args_.gone[args_.n / 64] = 0;
+    if (args_.deferredZeros != nullptr) args_.deferredZeros[args_.n / 64] = 0;
   }
 
  private:
@@ -110,19 +110,19 @@ class Pass {
   // Bits are cleared while the cache still holds them. Spans come in ascending order, so the word in which one ends is
   // cleared with the next.
   uint64_t runSpan() const {
-    if (args_.gone == nullptr) return run(span_);
+    if (args_.deferredZeros == nullptr) return run(span_);
     uint64_t found = 0;
     PassSpan<A> piece = span_;
     for (uint64_t at = span_.begin; at < span_.end; at = piece.end) {
       const uint64_t stored = std::min(found, span_.room);
       piece.begin = at;
       // Squares go to lanes by their distance from the begin, in tiles that are short enough.
-      piece.end = lanes_ != nullptr ? span_.end : std::min(span_.end, (at / kGonePiece + 1) * kGonePiece);
+      piece.end = lanes_ != nullptr ? span_.end : std::min(span_.end, (at / kDeferredPiece + 1) * kDeferredPiece);
       piece.indices = span_.indices + stored;
       piece.values = span_.values + stored;
       piece.room = span_.room - stored;
       found += run(piece);
-      std::fill(args_.gone + at / 64, args_.gone + piece.end / 64, uint64_t{0});
+      std::fill(args_.deferredZeros + at / 64, args_.deferredZeros + piece.end / 64, uint64_t{0});
     }
     return found;
   }
@@ -347,19 +347,19 @@ class HostKernels final : public Kernels {
     });
   }
 
-  bool keepsGone() const override { return true; }
-  void noteGone(uint64_t* gone, uint64_t n, const ListView& list, const Control* decision, Stream) override {
+  bool defersZeros() const override { return true; }
+  void deferZeros(uint64_t* bits, uint64_t n, const ListView& list, const Control* decision, Stream) override {
     if (decision != nullptr && decision->takesEffect == 0) return;
     const auto* indices = static_cast<const uint32_t*>(list.indices);
     const uint32_t count = *list.count;
     for (uint32_t i = 0; i < count; ++i)
-      if (indices[i] < n) setGone(gone, indices[i]);
+      if (indices[i] < n) deferZero(bits, indices[i]);
   }
-  void writeGone(void* acc, sparsecollDataType_t type, uint64_t n, uint64_t* gone, Stream) override {
+  void writeDeferredZeros(void* acc, sparsecollDataType_t type, uint64_t n, uint64_t* bits, Stream) override {
     withAccumulate(type, [&]<class A>(A) {
       auto* const to = static_cast<A*>(acc);
       for (uint64_t w = 0; w * 64 < n; ++w)
-        for (; gone[w] != 0; gone[w] &= gone[w] - 1) to[w * 64 + static_cast<uint64_t>(__builtin_ctzll(gone[w]))] = 0;
+        for (; bits[w] != 0; bits[w] &= bits[w] - 1) to[w * 64 + static_cast<uint64_t>(__builtin_ctzll(bits[w]))] = 0;
     });
   }
 
@@ -373,19 +373,19 @@ class HostKernels final : public Kernels {
   }
 
   void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
-                 double scale, const Control* decision, Stream) override {
+                 double factor, Scale divisor, const Control* decision, Stream) override {
     if (decision != nullptr && decision->takesEffect == 0) return;
-    host::addFinite(acc, accType, x, type, n, scale, isa_);
+    host::addFinite(acc, accType, x, type, n, factor / divisor.now(), isa_);
   }
   void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n, Stream) override {
     host::flush(acc, accType, x, type, n, isa_);
   }
-  void clip(const void* x, sparsecollDataType_t type, uint64_t n, double scale, double mostNorm, double* scaleAt,
+  void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm, double* scaleAt,
             Stream) override {
     const uint64_t bounds[] = {0, n};
     double squares = 0;
     host::segmentSquares(x, type, bounds, &squares, isa_);
-    *scaleAt = clippedScale(squares, scale, mostNorm);
+    *scaleAt = clippedScale(squares, scale.now(), mostNorm);
   }
   Result<std::unique_ptr<StepClock>> makeClock() override { return std::unique_ptr<StepClock>(new HostClock()); }
 

@@ -22,8 +22,8 @@ struct PassSpan {
   typename Magnitude<A>::Key key = 0;
   uint32_t* indices = nullptr;
   A* values = nullptr;
-  uint64_t room = 0;               // entries beyond it are counted, not stored
-  const uint64_t* gone = nullptr;  // not nullptr: bits of in's entries that count as 0
+  uint64_t room = 0;                        // entries beyond it are counted, not stored
+  const uint64_t* deferredZeros = nullptr;  // not nullptr: bits of in's entries that count as 0
 };
 
 // The formulas of core/kernels.h's Momentum for n elements.

@@ -17,7 +17,7 @@ template <class A, class Index>
 class Merger {
  public:
   Merger(const MergeArgs& args, const Isa& isa)
-      : args_(args), isa_(isa), factors_(factorsOf<A>(args.finish)), walker_(args.lists, args.mode) {
+      : args_(args), isa_(isa), factors_(factorsOf<A>(args.finish).now()), walker_(args.lists, args.mode) {
     std::memset(tile_, 0, sizeof tile_);
     std::memset(marks_, 0, sizeof marks_);
     if (args.overContributors) contributors_.clear();

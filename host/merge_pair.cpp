@@ -65,7 +65,7 @@ template <class A>
 class PairMerger {
  public:
   PairMerger(const MergeArgs& args, const Isa& isa, ListSpan<A> a, ListSpan<A> b)
-      : args_(args), isa_(isa), factors_(factorsOf<A>(args.finish)), a_(a), b_(b) {}
+      : args_(args), isa_(isa), factors_(factorsOf<A>(args.finish).now()), a_(a), b_(b) {}
 
   void run() {
     while (atA_ != a_.count || atB_ != b_.count) {

@@ -19,7 +19,7 @@ MomentumSpan<A> momentumSpan(const PassArgs& args, uint64_t at, uint64_t length,
   if (args.momentum.velocityIn != nullptr) span.velocityIn = static_cast<const A*>(args.momentum.velocityIn) + at;
   span.velocityOut = velocityOut;
   span.n = length;
-  span.scale = static_cast<A>(args.scaleNow());
+  span.scale = static_cast<A>(args.scale.now());
   span.factor = static_cast<A>(args.momentum.factor);
   span.decay = static_cast<A>(args.momentum.decay);
   span.nesterov = args.momentum.nesterov;

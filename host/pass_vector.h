@@ -76,7 +76,7 @@ inline uint64_t writeBlock(const PassSpan<A>& span, const A* acc, uint64_t block
 }
 
 // What acc adds the gradient to.
-enum class Before { kZeros, kAll, kNotGone };
+enum class Before { kZeros, kAll, kNotDeferred };
 
 struct NoSquares {
   template <class Vector>
@@ -93,7 +93,7 @@ inline uint64_t passBlocks(const PassSpan<typename V::A>& caller, const typename
   uint64_t found = 0;
   for (uint64_t block = span.begin; block < blocksEnd; block += kBlock) {
     if (!kHasOut) prefetchBlock(gradient + block);
-    const uint64_t gone = kBefore == Before::kNotGone ? goneFrom(span.gone, block) : 0;
+    const uint64_t zeros = kBefore == Before::kNotDeferred ? deferredFrom(span.deferredZeros, block) : 0;
     uint64_t mask = 0;
 #pragma GCC unroll 16
     for (uint64_t j = 0; j < kBlock / V::kLanes; ++j) {
@@ -102,8 +102,8 @@ inline uint64_t passBlocks(const PassSpan<typename V::A>& caller, const typename
       if (kHasOut) {
         auto before = V::zero();
         if (kBefore == Before::kAll) before = V::load(span.in + at);
-        if (kBefore == Before::kNotGone)
-          before = V::loadBut(span.in + at, static_cast<uint32_t>(gone >> (j * V::kLanes)));
+        if (kBefore == Before::kNotDeferred)
+          before = V::loadBut(span.in + at, static_cast<uint32_t>(zeros >> (j * V::kLanes)));
         sum = V::fma(scale, sum, before);
         V::store(span.out + at, sum);
         squares.add(j, sum);
@@ -118,8 +118,8 @@ inline uint64_t passBlocks(const PassSpan<typename V::A>& caller, const typename
 template <class V, class T, class Squares>
 inline uint64_t accumulateBlocks(const PassSpan<typename V::A>& span, Squares& squares) {
   if (span.in == nullptr) return passBlocks<V, T, Before::kZeros, true>(span, span.out, squares);
-  if (span.gone == nullptr) return passBlocks<V, T, Before::kAll, true>(span, span.out, squares);
-  return passBlocks<V, T, Before::kNotGone, true>(span, span.out, squares);
+  if (span.deferredZeros == nullptr) return passBlocks<V, T, Before::kAll, true>(span, span.out, squares);
+  return passBlocks<V, T, Before::kNotDeferred, true>(span, span.out, squares);
 }
 
 template <class V, class T>

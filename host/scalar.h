@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "host/gone.h"
+#include "host/deferred_zeros.h"
 #include "host/isa.h"
 
 namespace sparsecoll::host {
@@ -19,7 +19,7 @@ template <class T>
   for (uint64_t i = begin; i < end; ++i) {
     A acc = Element<T>::load(gradient[i]);  // without an out the gradient as it stands
     if (span.out != nullptr) {
-      const bool none = span.in == nullptr || (span.gone != nullptr && isGone(span.gone, i));
+      const bool none = span.in == nullptr || (span.deferredZeros != nullptr && isDeferred(span.deferredZeros, i));
       acc = fusedMultiplyAdd(span.scale, acc, none ? A{0} : span.in[i]);
       span.out[i] = acc;
     }

@@ -5,7 +5,7 @@
 
 #include "core/limits.h"
 #include "core/list_span.h"
-#include "host/gone.h"
+#include "host/deferred_zeros.h"
 #include "host/marks.h"
 #include "host/prefetch.h"
 
@@ -29,7 +29,7 @@ class Settler {
       for (size_t l = 0; l < args_.sent.size(); ++l) {
         const ListSpan<A> list = spanOf<A>(args_.sent[l]);
         if (kBits)
-          forEachCommon<false>(list, sentAt[l], [&](uint64_t i) { setGone(args_.gone, list.indices[i]); });
+          forEachCommon<false>(list, sentAt[l], [&](uint64_t i) { deferZero(args_.deferredZeros, list.indices[i]); });
         else
           forEachCommon<true>(list, sentAt[l], [&](uint64_t i) { acc_[list.indices[i]] = 0; });
       }
@@ -53,8 +53,8 @@ class Settler {
 
   // acc's value, which is going to be written.
   A left(uint32_t index) const {
-    if (!kBits || !isGone(args_.gone, index)) return acc_[index];
-    unsetGone(args_.gone, index);
+    if (!kBits || !isDeferred(args_.deferredZeros, index)) return acc_[index];
+    undeferZero(args_.deferredZeros, index);
     return 0;
   }
 
@@ -116,7 +116,7 @@ Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, c
 void settle(const SettleArgs& args) {
   if (args.decision != nullptr && args.decision->takesEffect == 0) return;
   withAccumulate(args.accumulateType, [&]<class A>(A) {
-    args.gone != nullptr ? Settler<A, true>(args).run() : Settler<A, false>(args).run();
+    args.deferredZeros != nullptr ? Settler<A, true>(args).run() : Settler<A, false>(args).run();
   });
 }
 

@@ -7,7 +7,7 @@
 
 #include "core/random.h"
 #include "core/tile_sum.h"
-#include "host/gone.h"
+#include "host/deferred_zeros.h"
 #include "host/momentum.h"
 #include "host/prefetch.h"
 #include "host/store.h"
@@ -26,7 +26,7 @@ class Sampler {
         isa_(isa),
         gradient_(static_cast<const T*>(args.gradient)),
         in_(static_cast<const A*>(args.in)),
-        scale_(static_cast<A>(args.scaleNow())),
+        scale_(static_cast<A>(args.scale.now())),
         counts_(counts) {}
 
   // One run out of every `stride` of them, which one is left to chance: equal distances could fall in with a pattern of
@@ -86,9 +86,9 @@ class Sampler {
       std::copy_n(in_ + at, length, acc);
     else
       std::fill_n(acc, length, A{0});
-    if (args_.gone != nullptr)
-      for (uint64_t gone = goneFrom(args_.gone, at) & kRunMask; gone != 0; gone &= gone - 1)
-        acc[__builtin_ctzll(gone)] = 0;
+    if (args_.deferredZeros != nullptr)
+      for (uint64_t bits = deferredFrom(args_.deferredZeros, at) & kRunMask; bits != 0; bits &= bits - 1)
+        acc[__builtin_ctzll(bits)] = 0;
     // 1 * x + y rounds once either way; without fused multiply-adds in the instruction set only the sum is quick.
     if (scale_ == 1) {
       for (uint64_t i = 0; i < length; ++i) acc[i] = Element<T>::load(gradient_[at + i]) + acc[i];

@@ -168,7 +168,7 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   pass.gradient = input.gradient;
   pass.gradientType = input.gradientType;
   pass.in = input.in;
-  pass.gone = input.gone;
+  pass.deferredZeros = input.deferredZeros;
   pass.out = input.out;
   pass.scale = input.scale;
   pass.n = request_.n;
@@ -176,7 +176,6 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   pass.candidateIndices = candidateIndices_.as<uint32_t>();
   pass.candidateValues = candidateValues_.as<>();
   pass.momentum = input.momentum;
-  pass.scaleAt = input.scaleAt;
   pass.norms = plan_.survey == SurveyKind::kNorms;
   pass.facts = facts_;
   if (plan_.before != nullptr) kernels_.apply(*plan_.before, control(), stream);

@@ -99,10 +99,9 @@ struct SelectionInput {
   sparsecollDataType_t gradientType = sparsecollFloat32;
   const void* in = nullptr;  // residual before; nullptr: none
   void* out = nullptr;       // acc; nullptr: the gradient is acc
-  double scale = 1;
-  const double* scaleAt = nullptr;  // not nullptr: where the scale stands instead
+  Scale scale;
   Momentum momentum = {};
-  uint64_t* gone = nullptr;  // of in, see PassArgs
+  uint64_t* deferredZeros = nullptr;  // of in, see PassArgs
 };
 
 // Another density for a selection, worked out ahead of the step that changes to it.

@@ -61,11 +61,19 @@ sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, doub
   });
 }
 
-sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, sparsecollStream_t stream) {
+sparsecollResult_t sparsecollReducerSetScales(sparsecollReducer_t reducer, double inputScale, double outputScale) {
+  return guard("ReducerSetScales", [&]() -> Status {
+    SC_TRY(const auto live, use(reducers(), reducer));
+    return live->setScales({inputScale, outputScale});
+  });
+}
+
+sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, double factor,
+                                             sparsecollStream_t stream) {
   return guard("ReducerGiveBack", [&]() -> Status {
     SC_TRY(const auto live, use(reducers(), reducer));
     SC_TRY(const StreamUse work, live->streamOf(stream));
-    return live->giveBack(out, work);
+    return live->giveBack(out, factor, work);
   });
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "src/reducer.h"
+#include "src/pointer_checks.h"
 
 namespace sparsecoll {
 

@@ -36,7 +36,7 @@ void InputShape::prepare(SelectionInput& input, int from, int to, Stream stream)
   // Scaling twice is scaling once with the product, so clipping costs one more reading of the gradient and no writing.
   if (mostNorm_ > 0) {
     kernels_->clip(input.gradient, input.gradientType, n_, input.scale, mostNorm_, scale_.as<double>(), stream);
-    input.scaleAt = scale_.as<double>();
+    input.scale = Scale::standingAt(scale_.as<double>());
   }
   input.momentum.velocityIn = velocity(from);
   input.momentum.velocityOut = velocity(to);

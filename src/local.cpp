@@ -8,7 +8,7 @@
 #include "src/entries.h"
 #include "src/methods.h"
 #include "src/params.h"
-#include "src/reducer.h"
+#include "src/pointer_checks.h"
 #include "src/vectors.h"
 
 namespace sparsecoll {

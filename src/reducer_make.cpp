@@ -1,4 +1,4 @@
-// How a reducer comes to be, and what it tells of itself.
+// How a reducer comes to be, moves to another communicator, and what it tells of itself.
 #include <algorithm>
 #include <cstring>
 
@@ -9,9 +9,6 @@
 namespace sparsecoll {
 
 namespace {
-
-// One bit for 16 elements, in whole words a tile of the combining kernels.
-uint64_t touchedBytes(uint64_t n) { return alignUp((n + 1023) / 1024 * sizeof(uint64_t), 64); }
 
 std::vector<Agreed> agreedFieldsOf(const ReducerSpec& spec) {
   std::vector<Agreed> fields = {{"n", spec.n}, {"type", static_cast<uint64_t>(spec.type)}};
@@ -53,10 +50,7 @@ Status chooseTeams(ReducerSpec& spec, int ranks) {
 }  // namespace
 
 Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
-    : comm_(std::move(comm)),
-      spec_(std::move(spec)),
-      budget_(std::make_shared<MemoryBudget>(0, comm_->budget())),
-      total_(SPARSECOLL_INIT(sparsecollStats_t)) {}
+    : comm_(std::move(comm)), spec_(std::move(spec)), budget_(std::make_shared<MemoryBudget>(0, comm_->budget())) {}
 
 Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec) {
@@ -109,19 +103,10 @@ Status Reducer::allocateDense() {
   return kernels.findings(kernels.stream(), Deadline::in(comm_->config().opTimeoutMs));
 }
 
-// Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
-bool Reducer::mayNoteGone() const {
-  return spec_.keepsResidual() && comm_->kernels().keepsGone() && spec_.buffer == nullptr && !spec_.transactional &&
-         !shape_.changesResidual();
-}
-
 Status Reducer::allocate() {
   Kernels& kernels = comm_->kernels();
-  lastStream_ = kernels.stream();
-  SC_TRY(clock_, kernels.makeClock());
-  if (!comm_->onHost()) {
-    SC_TRY(replays_, kernels.allocate(sizeof(uint64_t), budget_));
-  }
+  SC_TRY(stats_, StepStats::make(*comm_, spec_, budget_));
+  SC_TRY(scales_, Scales::make({spec_.params.inputScale, spec_.params.outputScale}, *comm_, budget_));
   if (spec_.dense()) return allocateDense();
   SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
   SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
@@ -152,19 +137,33 @@ Status Reducer::allocate() {
   if (selection_->surveyLength() != 0) {
     SC_TRY(survey_, Survey::make(setup, selection_->surveyLength()));
   }
-  if (spec_.buffer == nullptr) {
-    SC_TRY(acc_, kernels.allocate(accBytes() * (spec_.transactional ? 2 : 1), budget_));
-  }
-  SC_TRY(shape_, InputShape::make({spec_.params, spec_.n, spec_.accumulateType, comm_->ranks(), spec_.transactional},
-                                  kernels, budget_));
-  if (mayNoteGone()) {
-    SC_TRY(gone_, kernels.allocate(Kernels::goneBytes(spec_.n), budget_));
-  }
+  SC_TRY(residual_, Residual::make(spec_, *comm_, budget_));
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
-    SC_TRY(touchedLines_, kernels.allocate(touchedBytes(spec_.n), budget_));
+    SC_TRY(preservedOut_, PreservedOut::make(spec_.n, elementBytes(spec_.type), kernels, budget_));
   }
   // What was zeroed and copied here must be there before a step on any stream.
   return kernels.findings(kernels.stream(), Deadline::in(comm_->config().opTimeoutMs));
+}
+
+Result<Reducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm) {
+  if (!comm->descendsFrom(*comm_)) return invalid("the communicator is not made of the reducer's");
+  ReducerSpec spec = spec_;
+  spec.buffer = nullptr;
+  spec.params.inputScale = scales_.now().in;
+  spec.params.outputScale = scales_.now().out;
+  // What was chosen for another number of ranks may not fit this one.
+  if (spec.collective->blocks && comm->ranks() % spec.params.teams != 0) spec.params.teams = 0;
+  if (schedule_.ended()) {
+    spec.densitySchedule.clear();
+    spec.scheduleSteps = 0;
+  }
+  Moved result;
+  SC_TRY(result.reducer, make(comm, "ReducerMove", std::move(spec)));
+  // Before a step of a transactional reducer begins, all ranks have committed the one before: so the buffer that the
+  // latest commit left behind is still what it was then.
+  result.steppedBack = residual_.isAhead(comm->parentSettled());
+  residual_.copyTo(result.reducer->residual_, result.steppedBack, comm->kernels());
+  return result;
 }
 
 sparsecollReducerInfo_t Reducer::info() const {
@@ -186,10 +185,10 @@ sparsecollReducerInfo_t Reducer::info() const {
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
   const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
   const uint64_t most = selection_->mostEntries();
-  const uint64_t elements = bound.perLength * spec_.n + (spec_.transactional ? spec_.n : 0) + shape_.elements() +
+  const uint64_t elements = bound.perLength * spec_.n + residual_.furtherElements() +
                             bound.perEntry * std::max<uint64_t>(most, 1) * ranks +
                             spec_.collective->perSlot * selection_->capacity() * ranks + spec_.n / 256;
-  info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + gone_.bytes() + kFixedBytes +
+  info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + residual_.deferredZerosBytes() + kFixedBytes +
                           ranks * kFixedBytesPerRank + spec_.segments.size() * 2 * kFixedBytesPerRank;
   return info;
 }

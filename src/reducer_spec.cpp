@@ -4,7 +4,8 @@
 
 #include "core/limits.h"
 #include "src/params.h"
-#include "src/reducer.h"
+#include "src/pointer_checks.h"
+#include "src/reducer_spec.h"
 #include "src/structs.h"
 
 namespace sparsecoll {
@@ -148,6 +149,19 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   }
   SC_TRY(readSegments(config, spec));
   return spec;
+}
+
+Status checkVectors(const ReducerSpec& spec, const void* gradient, const void* out) {
+  const uint64_t element = elementBytes(spec.type);
+  const uint64_t bytes = spec.n * element;
+  if (gradient == nullptr) return invalid("gradient is NULL");
+  if (out == nullptr) return invalid("out is NULL");
+  SC_TRY(checkPointer("gradient", gradient, element));
+  SC_TRY(checkPointer("out", out, element));
+  SC_TRY(checkPair("gradient", gradient, bytes, "out", out, bytes));
+  if (spec.has(SPARSECOLL_OUT_PRESERVED) && gradient == out)
+    return invalid("out is the gradient, so SPARSECOLL_OUT_PRESERVED cannot hold");
+  return {};
 }
 
 }  // namespace sparsecoll

@@ -99,23 +99,21 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) 
     selection_->save(writer);
   }
   uint64_t need = writer.bytes().size() + sizeof(uint32_t);
-  for (const void* const vector : stateVectors()) need += vector != nullptr ? accBytes() : 0;
+  for (const void* const vector : residual_.vectors()) need += vector != nullptr ? residual_.bytes() : 0;
   if (blob == nullptr) return need;
   if (room < need) return fail(sparsecollCapacity, "the state has {} bytes, the buffer {}", need, room);
   auto* const begin = static_cast<std::byte*>(blob);
   std::memcpy(begin, writer.bytes().data(), writer.bytes().size());
   std::byte* to = begin + writer.bytes().size();
-  for (const void* const vector : stateVectors()) {
+  for (const void* const vector : residual_.vectors()) {
     if (vector == nullptr) continue;
-    comm_->kernels().copy(to, vector, accBytes(), stream);
-    to += accBytes();
+    comm_->kernels().copy(to, vector, residual_.bytes(), stream);
+    to += residual_.bytes();
   }
   const uint32_t sum = crc32c({begin, to});
   std::memcpy(to, &sum, sizeof sum);
   return need;
 }
-
-std::array<void*, 2> Reducer::stateVectors() { return {residual(), shape_.velocity(current_)}; }
 
 Status Reducer::importState(std::span<const std::byte> blob, Stream stream) {
   return restore(blob, false, false, stream);
@@ -142,9 +140,9 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
     SC_TRY(sameField("ranks", head.ranks, here.ranks));
     SC_TRY(sameField("rank", head.rank, here.rank));
   }
-  const std::array<void*, 2> vectors = stateVectors();
+  const std::array<void*, 2> vectors = residual_.vectors();
   uint64_t vectorBytes = 0;
-  for (const void* const vector : vectors) vectorBytes += vector != nullptr ? accBytes() : 0;
+  for (const void* const vector : vectors) vectorBytes += vector != nullptr ? residual_.bytes() : 0;
   if (reader.left() < vectorBytes) return fail(sparsecollCorrupted, "the state is too short for its residual");
   const auto selectionBytes = reader.left() - vectorBytes;
   SC_TRY(const auto selectionPart, reader.take(selectionBytes));
@@ -160,10 +158,10 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   }
   for (void* const vector : vectors) {
     if (vector == nullptr) continue;
-    SC_TRY(takeOver(vector, vectorPart.first(accBytes()), sumMerge, stream));
-    vectorPart = vectorPart.subspan(accBytes());
+    SC_TRY(takeOver(vector, vectorPart.first(residual_.bytes()), sumMerge, stream));
+    vectorPart = vectorPart.subspan(residual_.bytes());
   }
-  outLeftResidual_ = false;
+  residual_.forgetStep();
   return {};
 }
 
@@ -181,7 +179,7 @@ Status Reducer::takeOver(void* vector, std::span<const std::byte> saved, bool su
     const uint64_t length = std::min(kPiece, saved.size() - at);
     kernels.copy(piece.as<>(), saved.data() + at, length, stream);
     kernels.addFinite(static_cast<std::byte*>(vector) + at, spec_.accumulateType, piece.as<>(), spec_.accumulateType,
-                      length / element, 1, nullptr, stream);
+                      length / element, 1, 1, nullptr, stream);
   }
   return {};
 }

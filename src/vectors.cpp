@@ -8,7 +8,7 @@
 #include "src/device_vectors.h"
 #include "src/entries.h"
 #include "src/params.h"
-#include "src/reducer.h"
+#include "src/pointer_checks.h"
 
 namespace sparsecoll {
 
@@ -250,7 +250,7 @@ Status allReduceVector(Communicator& comm, const sparsecollVector_t* in, sparsec
   const Finish finish{params.op == sparsecollAvg ? static_cast<double>(comm.ranks()) : 1.0,
                       params.outputScale == 0 ? 1.0 : params.outputScale};
   const std::vector<Agreed> further = {{"op", static_cast<uint64_t>(params.op)},
-                                       {"outputScale", std::bit_cast<uint64_t>(finish.scale)},
+                                       {"outputScale", std::bit_cast<uint64_t>(finish.scale.value)},
                                        {"tag", params.tag}};
   SC_TRY(Exchange exchange,
          prepare(comm, {"AllReduceVector", *in, *out, source.count, Joined::kSum, further, {}, stream}));

@@ -351,8 +351,8 @@ typedef struct {
   double density;     /* k / n, in (0, 1]; give density or k, leave the other 0 */
   uint64_t k;         /* entries; more than n means n. k = floor(density * n + 1e-9 * n), at least 1 per unit selected from */
   double threshold;   /* Threshold: keep |acc| >= threshold; 0: 1 / (2 sqrt(k)) (Dutta et al. 2021). MiCRO: first threshold */
-  double inputScale;  /* 0 means 1; 1 / lossScale keeps the residual in unscaled units */
-  double outputScale; /* 0 means 1 */
+  double inputScale;  /* of the first steps, see ReducerSetScales; 0 means 1 */
+  double outputScale; /* of the first steps; 0 means 1 */
   uint64_t seed;      /* Random: of what is drawn */
   uint64_t tag;       /* the caller's bucket id, shown in mismatch reports */
   int32_t distribution; /* sparsecollDistribution_t, for Sidco */
@@ -668,11 +668,23 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
    Unsupported. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
-/* The trainer does not apply the last step's sum: adds this rank's share of out (what Run wrote) back, its non-finite
-   entries left out; velocity is left alone. Nothing to do after a step that failed or was rolled back, nor a second time
-   (once steps were captured in a CUDA graph every call gives back). Call it on every rank. Errors: InvalidArgument,
-   Unsupported (no residual, or out was averaged over contributors). */
-SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out,
+/* Sets params.inputScale and params.outputScale for the next steps, replays of captured ones included; on every rank
+   before the same step (a step with different scales is a Mismatch; replays do not look). Both are finite and not 0.
+   A trainer that scales its loss by S passes 1 / S and S: gradients come in multiplied by S, residual and velocity stay
+   in unscaled units, whatever S is later, and out is the sum multiplied by S, which the loss scaler divides in place.
+   On devices the change is made on the stream of the latest step, and every method takes it. Export and Reset leave the
+   scales alone; Move takes them along. Errors: InvalidArgument, InvalidUsage (that stream is being captured). */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerSetScales(sparsecollReducer_t reducer, double inputScale,
+                                                             double outputScale);
+
+/* The trainer does not apply the last step's sum: adds this rank's share of out back to the residual, in unscaled units.
+   out: what Run wrote, multiplied by factor since then: 1 for an untouched out, 1 / S after a loss scaler has divided it
+   by S. The scale that is undone besides is the one of the last step, also after a SetScales since. out's non-finite
+   entries are left out; velocity is left alone. Nothing to do after a step that failed or was rolled back, nor a second
+   time (once steps were captured in a CUDA graph every call gives back; a call that is captured keeps its factor). Call
+   it on every rank. Errors: InvalidArgument (factor is 0, NaN or Inf), Unsupported (no residual, or out was averaged over
+   contributors). */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, double factor,
                                                             sparsecollStream_t stream);
 
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats);

@@ -133,11 +133,19 @@ class GradientSync {
         check(sparsecollReducerSetDensity(bucket->reducer(), density), "sparsecollReducerSetDensity");
   }
 
-  /// Collective. The optimiser will not apply the last step: the ranks take back what they sent.
-  void giveBack() {
+  /// From the next step on gradients are multiplied by inputScale, and sums by outputScale: 1 / S and S where the loss is
+  /// multiplied by S. On every rank, before the same step.
+  void setScales(double inputScale, double outputScale) {
+    for (const auto& bucket : buckets_)
+      check(sparsecollReducerSetScales(bucket->reducer(), inputScale, outputScale), "sparsecollReducerSetScales");
+  }
+
+  /// Collective. The optimiser will not apply the last step: the ranks take back what they sent. factor: what gradients
+  /// were multiplied by since then, 1 / S where a loss scaler has divided them by S.
+  void giveBack(double factor = 1) {
     for (const auto& bucket : buckets_) {
       if (bucket->isDense() || !options_.errorFeedback) continue;
-      check(sparsecollReducerGiveBack(bucket->reducer(), bucket->flat().data_ptr(), stream(*bucket)),
+      check(sparsecollReducerGiveBack(bucket->reducer(), bucket->flat().data_ptr(), factor, stream(*bucket)),
             "sparsecollReducerGiveBack");
     }
   }

@@ -87,7 +87,7 @@ TEST_CASE("what is given back and what is flushed has the host's bits") {
     ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
       A* const acc = outcome.copyOf(vectorOf<A>(off + n, fill == Fill::kHostile ? Fill::kSmooth : fill, 5)) + off;
       T* const x = outcome.copyOf(vectorOf<T>(off + n, fill, 6)) + off;
-      kernels.addFinite(acc, Element<A>::kType, x, Element<T>::kType, n, 0.3, nullptr, stream);
+      kernels.addFinite(acc, Element<A>::kType, x, Element<T>::kType, n, 0.3, 1, nullptr, stream);
       kernels.flush(acc, Element<A>::kType, x, Element<T>::kType, n, stream);
     });
   });
@@ -155,7 +155,7 @@ TEST_CASE("once something is wrong the residual stays as it is") {
   control.anyNonFinite = 1;
   REQUIRE(device.checkOrder(wrong.views()[0], 1000, stream).ok());
   device.clearNonFinite(acc.data(), sparsecollFloat32, 1000, &control, stream);
-  device.addFinite(acc.data(), sparsecollFloat32, x.data(), sparsecollFloat32, 1000, 1, nullptr, stream);
+  device.addFinite(acc.data(), sparsecollFloat32, x.data(), sparsecollFloat32, 1000, 1, 1, nullptr, stream);
   device.flush(acc.data(), sparsecollFloat32, x.data(), sparsecollFloat32, 1000, stream);
   CHECK(difference(acc, accBefore) == "");
   CHECK(difference(x, xBefore) == "");

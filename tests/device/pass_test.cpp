@@ -134,7 +134,7 @@ class PassCase {
     if (!form_.clips) return args;
     auto* const scaleAt = outcome.room<double>(1);
     kernels.clip(args.gradient, args.gradientType, n_, scale_, 20, scaleAt, stream);
-    args.scaleAt = scaleAt;
+    args.scale = Scale::standingAt(scaleAt);
     return args;
   }
 

@@ -103,7 +103,7 @@ void checkWay(const std::string& name, int ranks, const Way& way) {
   for (Group* const group : {&both.host(), &both.device()}) {
     for (Elements& out : group->outs) out.fill(1);
     (void)group->each([&](int rank, sparsecollReducer_t reducer) {
-      return sparsecollReducerGiveBack(reducer, group->outs[static_cast<size_t>(rank)].data(), nullptr);
+      return sparsecollReducerGiveBack(reducer, group->outs[static_cast<size_t>(rank)].data(), 1, nullptr);
     });
   }
   both.checkResiduals();
@@ -208,7 +208,7 @@ TEST_CASE("after a failure that CommWait has told there is nothing to give back"
   CHECK(both.wait() == all(2, sparsecollMismatch));
   const Elements before = both.device().residual(0);
   both.device().outs[0].fill(1);
-  CHECK(sparsecollReducerGiveBack(both.device().reducer(0), both.device().outs[0].data(), nullptr) ==
+  CHECK(sparsecollReducerGiveBack(both.device().reducer(0), both.device().outs[0].data(), 1, nullptr) ==
         sparsecollSuccess);
   CHECK(both.device().residual(0) == before);
 }

@@ -71,7 +71,7 @@ TEST_CASE("other calls refuse pointers between two elements too") {
     CHECK(sparsecollSelect(odd, kLength, sparsecollFloat32, &params, out.view(), comm, nullptr) ==
           sparsecollInvalidArgument);
     CHECK(sparsecollScatterAdd(in.view(), odd, kLength, 1, comm, nullptr) == sparsecollInvalidArgument);
-    CHECK(sparsecollReducerGiveBack(reducer, odd, nullptr) == sparsecollInvalidArgument);
+    CHECK(sparsecollReducerGiveBack(reducer, odd, 1, nullptr) == sparsecollInvalidArgument);
     CHECK(sparsecollReducerFlush(reducer, odd, nullptr) == sparsecollInvalidArgument);
     CHECK(sparsecollReducerRunSparse(reducer, odd, out.view(), nullptr) == sparsecollInvalidArgument);
     sparsecollVector_t values = *out.view();

@@ -136,7 +136,7 @@ TEST_CASE("steps allocate nothing on any rank") {
         if (step == 2) first = memory::allocationsHere();  // two steps warm up
         if (step == 8) group.gradients[r].set(r, std::nan(""));
         result = sparsecollReducerRun(reducer, group.gradients[r].data(), group.outs[r].data(), nullptr);
-        if (step == 5 && residual) result = sparsecollReducerGiveBack(reducer, group.outs[r].data(), nullptr);
+        if (step == 5 && residual) result = sparsecollReducerGiveBack(reducer, group.outs[r].data(), 1, nullptr);
         if (step == 6) result = sparsecollReducerFlush(reducer, group.outs[r].data(), nullptr);
         if (step == 7) result = sparsecollReducerReset(reducer, nullptr);
         if (step % 2 == 1 && sparse && (row.flags & SPARSECOLL_ACCUMULATE) == 0)

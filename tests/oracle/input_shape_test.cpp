@@ -168,7 +168,7 @@ TEST_CASE("what is given back comes to the residual, and its velocity stays clea
   group.gradients[0].set(4, 8);
   REQUIRE(group.step() == all(1, sparsecollSuccess));
   CHECK(group.outs[0][4] == 8);
-  REQUIRE(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), nullptr) == sparsecollSuccess);
+  REQUIRE(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), 1, nullptr) == sparsecollSuccess);
   CHECK(group.residual(0)[4] == 8);
   group.gradients[0].fill(0);
   REQUIRE(group.step() == all(1, sparsecollSuccess));
@@ -210,11 +210,11 @@ TEST_CASE("an average over contributors cannot be given back") {
   REQUIRE(group.step() == all(2, sparsecollSuccess));
   const double wanted[] = {4, 4, 6, 0};  // one rank's, both ranks', one rank's, nobody's
   for (size_t i = 0; i < 4; ++i) CHECK(group.outs[0][i] == wanted[i]);
-  CHECK(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), nullptr) == sparsecollUnsupported);
+  CHECK(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), 1, nullptr) == sparsecollUnsupported);
   params.collective = sparsecollCollIndexUnion;  // every rank is in every entry of the union
   Group united(2, 4, sparsecollFloat32, params);
   for (size_t r = 0; r < 2; ++r) united.gradients[r] = group.gradients[r];
   REQUIRE(united.step() == all(2, sparsecollSuccess));
   CHECK(united.outs[0][0] == 2);
-  CHECK(sparsecollReducerGiveBack(united.reducer(0), united.outs[0].data(), nullptr) == sparsecollSuccess);
+  CHECK(sparsecollReducerGiveBack(united.reducer(0), united.outs[0].data(), 1, nullptr) == sparsecollSuccess);
 }

@@ -279,7 +279,7 @@ TEST_CASE("giving a skipped step back conserves the sum over ranks") {
             before[i] += group.residual(rank)[i] + group.gradients[static_cast<size_t>(rank)][i];
         REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
         REQUIRE(group.each([&](int rank, sparsecollReducer_t reducer) {
-          return sparsecollReducerGiveBack(reducer, group.outs[static_cast<size_t>(rank)].data(), nullptr);
+          return sparsecollReducerGiveBack(reducer, group.outs[static_cast<size_t>(rank)].data(), 1, nullptr);
         }) == all(kRanks, sparsecollSuccess));
         std::vector<double> after(kLength);
         for (int rank = 0; rank < kRanks; ++rank)
@@ -317,7 +317,7 @@ TEST_CASE("transactional: giving a rolled-back step back creates nothing") {
     REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
     CHECK(total() == before);
     const Results given = group.each([&](int rank, sparsecollReducer_t reducer) {
-      return sparsecollReducerGiveBack(reducer, group.outs[static_cast<size_t>(rank)].data(), nullptr);
+      return sparsecollReducerGiveBack(reducer, group.outs[static_cast<size_t>(rank)].data(), 1, nullptr);
     });
     const std::vector<double> after = total();
     uint64_t created = 0;  // entries that are neither as they were nor with this step's gradients in addition

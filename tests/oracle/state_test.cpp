@@ -313,7 +313,7 @@ TEST_CASE("methods without a residual have nothing to save, flush or give back")
     const Elements before = dense;
     CHECK(sparsecollReducerFlush(group.reducer(0), dense.data(), nullptr) == sparsecollSuccess);
     CHECK((dense == before));
-    CHECK(sparsecollReducerGiveBack(group.reducer(0), dense.data(), nullptr) == sparsecollUnsupported);
+    CHECK(sparsecollReducerGiveBack(group.reducer(0), dense.data(), 1, nullptr) == sparsecollUnsupported);
     CHECK(exported(group.reducer(0)).size() < 200);
     sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
     config.transactional = 1;

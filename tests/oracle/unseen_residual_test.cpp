@@ -71,7 +71,7 @@ TEST_CASE("with every element type, and with what changes the residual between s
       compare(3, type, params, 4);
       compare(3, type, params, 5, [](Group& group) {
         return group.each([&](int rank, sparsecollReducer_t reducer) {
-          return sparsecollReducerGiveBack(reducer, group.outs[static_cast<size_t>(rank)].data(), nullptr);
+          return sparsecollReducerGiveBack(reducer, group.outs[static_cast<size_t>(rank)].data(), 1, nullptr);
         });
       });
       compare(3, type, params, 5, [](Group& group) {

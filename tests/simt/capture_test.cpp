@@ -142,10 +142,10 @@ TEST_CASE("other densities, resets and checkpoints between replays") {
   twins.checkReplay(graphs, 0, 1);
   for (int times = 0; times < 2; ++times) {
     CHECK(twins.host.each([&](int rank, sparsecollReducer_t reducer) {
-      return sparsecollReducerGiveBack(reducer, twins.host.outs[static_cast<size_t>(rank)].data(), nullptr);
+      return sparsecollReducerGiveBack(reducer, twins.host.outs[static_cast<size_t>(rank)].data(), 1, nullptr);
     }) == twins.good());
     CHECK(twins.device.each([&](int rank, sparsecollReducer_t reducer) {
-      return sparsecollReducerGiveBack(reducer, twins.outs[0][static_cast<size_t>(rank)].data(), nullptr);
+      return sparsecollReducerGiveBack(reducer, twins.outs[0][static_cast<size_t>(rank)].data(), 1, nullptr);
     }) == twins.good());
     twins.checkReplay(graphs, 0, 1);
   }
@@ -165,6 +165,50 @@ TEST_CASE("other densities, resets and checkpoints between replays") {
   });
   twins.checkReplay(graphs, 0, 1);
   checkEmulation();
+}
+
+TEST_CASE("other scales between replays") {
+  for (const char* const name : {"topka", "micro", "gtopk", "dense"})
+    for (const bool shaped : {false, true}) {
+      const bool dense = std::string(name) == "dense";
+      if (dense && shaped) continue;
+      CAPTURE(name, shaped);
+      sparsecollParams_t params = preset(name, dense ? 0 : 0.03);
+      params.momentum = shaped ? 0.9 : 0;
+      params.clipNorm = shaped ? 3 : 0;
+      params.op = shaped ? sparsecollAvg : sparsecollSum;
+      Twins twins(3, 501, params);
+      REQUIRE(twins.made());
+      twins.makeVectors(2);
+      RankGraphs graphs(3);
+      const auto setScales = [&](double in, double out) {
+        for (const Group* const group : {&twins.host, &twins.device})
+          CHECK(group->each([&](int, sparsecollReducer_t reducer) {
+            return sparsecollReducerSetScales(reducer, in, out);
+          }) == twins.good());
+      };
+      setScales(0.7, 1.9);
+      twins.checkStep(0);
+      REQUIRE(twins.capture(graphs, 0, 2) == twins.good());
+      twins.checkReplay(graphs, 0, 2);
+      for (const double scale : {1024.0, 0.3, 1.0}) {
+        CAPTURE(scale);
+        setScales(1 / scale, scale);
+        twins.checkReplay(graphs, 0, 2);
+        setScales(2 / scale, scale / 2);  // what is given back now left with the scale before
+        if (!dense) {
+          CHECK(twins.host.each([&](int rank, sparsecollReducer_t reducer) {
+            return sparsecollReducerGiveBack(reducer, twins.host.outs[static_cast<size_t>(rank)].data(), 0.6, nullptr);
+          }) == twins.good());
+          CHECK(twins.device.each([&](int rank, sparsecollReducer_t reducer) {
+            return sparsecollReducerGiveBack(reducer, twins.outs[1][static_cast<size_t>(rank)].data(), 0.6, nullptr);
+          }) == twins.good());
+        }
+        twins.checkStep(0);
+        twins.checkReplay(graphs, 0, 2);
+      }
+      checkEmulation();
+    }
 }
 
 TEST_CASE("sparse sums") {

@@ -59,7 +59,7 @@ void callReducer(Calls& calls, sparsecollComm_t comm, sparsecollStream_t stream)
   SparseVector sparse(sparsecollFloat32, kLength, kLength);
   calls("run", sparsecollReducerRun(reducer, gradient.data(), out.data(), stream));
   calls("wait", sparsecollCommWait(comm, stream, kWaitMs));
-  calls("give back", sparsecollReducerGiveBack(reducer, out.data(), stream));
+  calls("give back", sparsecollReducerGiveBack(reducer, out.data(), 1, stream));
   calls("run sparse", sparsecollReducerRunSparse(reducer, gradient.data(), sparse.view(), stream));
   calls("wait again", sparsecollCommWait(comm, stream, kWaitMs));
   sparsecollStats_t stats = SPARSECOLL_INIT(sparsecollStats_t);
@@ -70,6 +70,7 @@ void callReducer(Calls& calls, sparsecollComm_t comm, sparsecollStream_t stream)
   sparsecollDataType_t type = sparsecollFloat32;
   calls("residual", sparsecollReducerGetResidual(reducer, &residual, &n, &type));
   calls("density", sparsecollReducerSetDensity(reducer, 0.1));
+  calls("scales", sparsecollReducerSetScales(reducer, 0.5, 2));
   size_t bytes = 0;
   calls("size", sparsecollReducerExport(reducer, nullptr, &bytes, stream));
   std::vector<std::byte> blob(bytes);

@@ -167,7 +167,7 @@ TEST_CASE("A2: what a rank calls for the first time does not wait for the replay
     const cudaStream_t stream = stuck.twins.streams[kRanks - 1];
     Elements dense(sparsecollFloat32, 301);
     CHECK(inTime([&] {
-      CHECK(sparsecollReducerGiveBack(reducer, stuck.twins.outs[0][kRanks - 1].data(), stream) == sparsecollSuccess);
+      CHECK(sparsecollReducerGiveBack(reducer, stuck.twins.outs[0][kRanks - 1].data(), 1, stream) == sparsecollSuccess);
       CHECK(sparsecollReducerFlush(reducer, dense.data(), stream) == sparsecollSuccess);
       CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
     }));

@@ -141,7 +141,7 @@ TEST_CASE("after a capture that failed steps run, and others are captured") {
   };
   check(stepOf(group, streams));
   REQUIRE(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-  CHECK(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), streams[0]) == sparsecollInvalidUsage);
+  CHECK(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), 1, streams[0]) == sparsecollInvalidUsage);
   CHECK(sparsecollReducerFlush(group.reducer(0), group.outs[0].data(), streams[0]) == sparsecollInvalidUsage);
   CHECK(sparsecollReducerRun(group.reducer(0), group.gradients[0].data(), nullptr, streams[0]) != sparsecollSuccess);
   cudaGraph_t nothing = nullptr;

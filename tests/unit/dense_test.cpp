@@ -165,7 +165,8 @@ void checkAddFinite(Fill fill, double scale) {
   for (const host::Isa* isa : test::availableIsas()) {
     Guarded<A> acc(n);
     acc.fill(before);
-    makeHostKernels(*isa)->addFinite(acc.data(), Element<A>::kType, x.data(), Element<T>::kType, n, scale, nullptr, {});
+    makeHostKernels(*isa)->addFinite(acc.data(), Element<A>::kType, x.data(), Element<T>::kType, n, scale, 1, nullptr,
+                                     {});
     CHECK(difference(acc.values(), wanted) == "");
     CHECK(acc.intact());
   }

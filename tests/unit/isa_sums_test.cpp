@@ -22,7 +22,7 @@ constexpr uint64_t kSizes[] = {0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100,
 template <class A>
 void checkFinish(const Isa& isa, const std::vector<A>& sums, const Finish& finish, uint64_t shift, bool stream) {
   const uint64_t n = sums.size();
-  CAPTURE(isa.name, n, finish.divisor, finish.scale, shift, stream);
+  CAPTURE(isa.name, n, finish.divisor, finish.scale.value, shift, stream);
   std::vector<A> wanted;
   for (const A sum : sums) wanted.push_back(finished(sum, finish));
   Guarded<A> tile(n);

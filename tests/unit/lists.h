@@ -86,7 +86,7 @@ Lists<A, Index> someLists(size_t ranks, uint64_t n, double density, uint64_t see
 // x / divisor * scale with one rounding each, NaN in its canonical form.
 template <class A>
 A finished(A x, const Finish& finish) {
-  const A y = x / static_cast<A>(finish.divisor) * static_cast<A>(finish.scale);
+  const A y = x / static_cast<A>(finish.divisor) * static_cast<A>(finish.scale.value);
   return std::isnan(y) ? std::numeric_limits<A>::quiet_NaN() : y;
 }
 

@@ -96,7 +96,7 @@ void DenseSum::count(Operation& operation) const {
   operation.receivedBytes += bytes;
 }
 
-void DenseSum::reshape(const void* in, void* out, uint64_t n, double scale, const Finish& finish, bool accumulate,
+void DenseSum::reshape(const void* in, void* out, uint64_t n, Scale scale, const Finish& finish, bool accumulate,
                        uint32_t* nonFinite) {
   const std::array<const void*, 1> from = {in};
   const std::array<void*, 1> to = {out};
@@ -213,7 +213,7 @@ Status DenseSum::startPiece() {
   const auto* in = static_cast<const std::byte*>(args_.in) + pieceAt_ * element;
   auto* const out = static_cast<std::byte*>(args_.out) + pieceAt_ * element;
   std::byte* const to = args_.accumulate ? staging_.as<>() : out;
-  if (args_.accumulate || args_.inputScale != 1 || (!alike_ && in != out)) {
+  if (args_.accumulate || !args_.inputScale.isOne() || (!alike_ && in != out)) {
     reshape(in, to, pieceLength_, args_.inputScale, {}, false, nullptr);
     in = to;
   }
@@ -227,7 +227,7 @@ Result<bool> DenseSum::proceedPiece(bool& moved) {
   moved = true;
   auto* const out = static_cast<std::byte*>(args_.out) + pieceAt_ * elementBytes(args_.type);
   const std::byte* const sum = args_.accumulate ? staging_.as<>() : out;
-  const bool plain = args_.finish.divisor == 1 && args_.finish.scale == 1 && args_.nonFinite == nullptr;
+  const bool plain = args_.finish.divisor == 1 && args_.finish.scale.isOne() && args_.nonFinite == nullptr;
   if (args_.accumulate || !plain) reshape(sum, out, pieceLength_, 1, args_.finish, args_.accumulate, &nonFinite_);
   pieceAt_ += pieceLength_;
   if (pieceAt_ == args_.n) return true;

@@ -57,7 +57,7 @@ class DenseSum {
 
   Status startPiece();
   Result<bool> proceedPiece(bool& moved);
-  void reshape(const void* in, void* out, uint64_t n, double scale, const Finish& finish, bool accumulate,
+  void reshape(const void* in, void* out, uint64_t n, Scale scale, const Finish& finish, bool accumulate,
                uint32_t* nonFinite);
   void count(Operation& operation) const;
 

@@ -267,12 +267,12 @@ class NcclTransport final : public Transport {
   Status sumInPlace(const Operation& operation, const DenseArgs& args, Stream stream) {
     const DataType type = dataTypeOf(args.type);
     const void* source = args.in;
-    if (args.inputScale != 1) {
+    if (!args.inputScale.isOne()) {
       reshape(args.in, args.out, args, args.n, args.inputScale, {}, false, nullptr, stream);
       source = args.out;
     }
     SC_TRY(reduce(operation, source, args.out, args.n, type, true, stream));
-    if (args.finish.divisor != 1 || args.finish.scale != 1 || args.nonFiniteAt != nullptr)
+    if (args.finish.divisor != 1 || !args.finish.scale.isOne() || args.nonFiniteAt != nullptr)
       reshape(args.out, args.out, args, args.n, 1, args.finish, false, args.nonFiniteAt, stream);
     return {};
   }
@@ -292,7 +292,7 @@ class NcclTransport final : public Transport {
     return {};
   }
 
-  void reshape(const void* from, void* to, const DenseArgs& args, uint64_t n, double scale, const Finish& finish,
+  void reshape(const void* from, void* to, const DenseArgs& args, uint64_t n, Scale scale, const Finish& finish,
                bool accumulate, uint32_t* nonFiniteAt, Stream stream) {
     const std::array<const void*, 1> in = {from};
     const std::array<void*, 1> out = {to};

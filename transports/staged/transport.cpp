@@ -318,7 +318,7 @@ class StagedTransport final : public Transport {
     if (args.accumulate || args.nonFiniteAt != nullptr) reshape(to, out, args, slab.n, 1, {}, args.accumulate, stream);
   }
 
-  void reshape(const void* from, void* to, const DenseArgs& args, uint64_t n, double scale, const Finish& finish,
+  void reshape(const void* from, void* to, const DenseArgs& args, uint64_t n, Scale scale, const Finish& finish,
                bool accumulate, Stream stream) {
     const std::array<const void*, 1> in = {from};
     const std::array<void*, 1> out = {to};

@@ -3,7 +3,7 @@
 #include "tests/support/catch.h"
 
 #include "core/kernels.h"
-#include "host/gone.h"
+#include "host/deferred_zeros.h"
 #include "host/host_kernels.h"
 #include "tests/unit/data.h"
 #include "tests/unit/isas.h"
@@ -22,14 +22,14 @@ using test::Random;
 
 using Bits = std::vector<uint64_t>;
 
-Bits noBits(uint64_t n) { return Bits(Kernels::goneBytes(n) / sizeof(uint64_t)); }
+Bits noBits(uint64_t n) { return Bits(Kernels::deferredZerosBytes(n) / sizeof(uint64_t)); }
 
 // One element in `every`, and the last one.
 Bits someBits(uint64_t n, uint64_t every, uint64_t seed) {
   Random random(seed);
   Bits bits = noBits(n);
   for (uint64_t i = 0; i < n; ++i)
-    if (below(random, every) == 0 || i + 1 == n) host::setGone(bits.data(), i);
+    if (below(random, every) == 0 || i + 1 == n) host::deferZero(bits.data(), i);
   return bits;
 }
 
@@ -67,7 +67,7 @@ struct Step {
     args.gradient = gradient.data();
     args.gradientType = Element<T>::kType;
     args.in = args.out = acc.data();
-    args.gone = bits != nullptr ? bits->data() : nullptr;
+    args.deferredZeros = bits != nullptr ? bits->data() : nullptr;
     args.scale = 0.75;
     args.n = acc.size();
     args.control = &control;
@@ -121,7 +121,7 @@ void checkPass(const Isa& isa, uint64_t n, uint64_t every, bool norms) {
   CHECK(bits == noBits(n));
 }
 
-TEMPLATE_TEST_CASE("a pass takes what is gone for zeros", "", float, double, Half, Bfloat) {
+TEMPLATE_TEST_CASE("a pass takes entries with deferred zeros for zeros", "", float, double, Half, Bfloat) {
   for (const Isa* isa : test::availableIsas())
     for (const uint64_t n : {18u, 63u, 64u, 129u, 1000u, 5003u, 600001u})
       for (const uint64_t every : {1u, 3u, 100u})
@@ -138,7 +138,7 @@ TEMPLATE_TEST_CASE("bits become zeros, and nothing else changes", "", float, dou
     acc.fill(makeVector<TestType>(Fill::kHostile, n, 1));
     Bits bits = someBits(n, 5, n);
     const std::vector<TestType> wanted = withZeros(acc.values(), bits);
-    kernels->writeGone(acc.data(), Element<TestType>::kType, n, bits.data(), {});
+    kernels->writeDeferredZeros(acc.data(), Element<TestType>::kType, n, bits.data(), {});
     CHECK(difference(acc.values(), wanted) == "");
     CHECK(acc.intact());
     CHECK(bits == noBits(n));
@@ -153,12 +153,12 @@ TEST_CASE("bits are noted for what the list names, inside the vector, if the ste
   const auto kernels = host::makeHostKernels();
   Bits bits = noBits(kN);
   Control decision{};
-  kernels->noteGone(bits.data(), kN, list, &decision, {});
+  kernels->deferZeros(bits.data(), kN, list, &decision, {});
   CHECK(bits == noBits(kN));
   decision.takesEffect = 1;
-  kernels->noteGone(bits.data(), kN, list, &decision, {});
+  kernels->deferZeros(bits.data(), kN, list, &decision, {});
   Bits wanted = noBits(kN);
-  for (const uint64_t i : {0, 63, 64, 999}) host::setGone(wanted.data(), i);
+  for (const uint64_t i : {0, 63, 64, 999}) host::deferZero(wanted.data(), i);
   CHECK(bits == wanted);
 }
 
@@ -184,10 +184,10 @@ TEMPLATE_TEST_CASE("settling with bits is settling with zeros", "", float, doubl
     std::vector<A> acc = before;
     Bits bits = noBits(kN);
     args.acc = acc.data();
-    args.gone = bits.data();
+    args.deferredZeros = bits.data();
     kernels->settle(args, {});
     CHECK(bits != noBits(kN));
-    kernels->writeGone(acc.data(), Element<A>::kType, kN, bits.data(), {});
+    kernels->writeDeferredZeros(acc.data(), Element<A>::kType, kN, bits.data(), {});
     CHECK(difference(acc, wanted) == "");
   }
 }

@@ -1,0 +1,15 @@
+// What callers' pointers have to be.
+#pragma once
+
+#include <cstdint>
+
+#include "core/status.h"
+
+namespace sparsecoll {
+
+// Element-aligned. Errors: InvalidArgument.
+Status checkPointer(const char* name, const void* pointer, uint64_t alignment);
+// Equal or disjoint. Errors: InvalidArgument.
+Status checkPair(const char* aName, const void* a, uint64_t aBytes, const char* bName, const void* b, uint64_t bBytes);
+
+}  // namespace sparsecoll

@@ -1,0 +1,45 @@
+// What a reducer is made from, checked and with Auto resolved; the same on all ranks but for buffer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/status.h"
+#include "src/methods.h"
+
+namespace sparsecoll {
+
+struct ReducerSpec {
+  uint64_t n = 0;
+  sparsecollDataType_t type = sparsecollFloat32;
+  sparsecollDataType_t accumulateType = sparsecollFloat32;
+  sparsecollParams_t params{};
+  const SelectorRow* selector = nullptr;
+  const CollectiveRow* collective = nullptr;
+  std::vector<sparsecollSegment_t> segments;
+  double maxDensity = 0;
+  std::vector<double> densitySchedule;
+  uint64_t scheduleSteps = 0;
+  bool transactional = false;
+  void* buffer = nullptr;  // residual in the caller's memory
+  const char* reason = "";
+
+  bool dense() const { return collective->make == nullptr; }
+  bool has(uint32_t flag) const { return (params.flags & flag) != 0; }
+  bool countsContributors() const {
+    return has(SPARSECOLL_AVERAGE_CONTRIBUTORS) && collective->contributors == Contributors::kLists;
+  }
+  bool keepsResidual() const { return !dense() && !has(SPARSECOLL_NO_RESIDUAL); }
+};
+
+// Errors: InvalidArgument, Unsupported.
+Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollParams_t* params,
+                                    const sparsecollReducerConfig_t* config);
+
+// Whether what the spec asks for between gradient and residual can be had. Errors: InvalidArgument, Unsupported.
+Status checkInputShape(const ReducerSpec& spec);
+
+// Whether a reducer of this spec could run on the two.
+Status checkVectors(const ReducerSpec& spec, const void* gradient, const void* out);
+
+}  // namespace sparsecoll

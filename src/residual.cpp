@@ -1,0 +1,158 @@
+#include "src/residual.h"
+
+#include "src/pointer_checks.h"
+
+namespace sparsecoll {
+
+Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm,
+                                const std::shared_ptr<MemoryBudget>& budget) {
+  Residual residual;
+  Kernels& kernels = comm.kernels();
+  residual.kernels_ = &kernels;
+  residual.n_ = spec.n;
+  residual.type_ = spec.accumulateType;
+  residual.kept_ = spec.keepsResidual();
+  residual.transactional_ = spec.transactional;
+  residual.nonFiniteFails_ = comm.config().nonFinite == sparsecollNonFiniteError;
+  residual.callers_ = spec.buffer;
+  if (spec.buffer == nullptr) {
+    SC_TRY(residual.own_, kernels.allocate(residual.bytes() * (spec.transactional ? 2 : 1), budget));
+  }
+  SC_TRY(residual.shape_, InputShape::make({spec.params, spec.n, spec.accumulateType, comm.ranks(), spec.transactional},
+                                           kernels, budget));
+  // Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
+  if (spec.keepsResidual() && kernels.defersZeros() && spec.buffer == nullptr && !spec.transactional &&
+      !residual.shape_.changesResidual()) {
+    SC_TRY(residual.deferredZeros_, kernels.allocate(Kernels::deferredZerosBytes(spec.n), budget));
+  }
+  return residual;
+}
+
+void* Residual::buffer(int which) const {
+  auto* const base = callers_ != nullptr ? static_cast<std::byte*>(callers_) : own_.as<>();
+  return base + static_cast<uint64_t>(which) * bytes();
+}
+
+void* Residual::data() {
+  if (!kept_) return nullptr;
+  void* const acc = buffer(current_);
+  if (anyDeferred_) kernels_->writeDeferredZeros(acc, type_, n_, deferredZeros_.as<uint64_t>(), {});
+  anyDeferred_ = false;
+  return acc;
+}
+
+bool Residual::overlaps(const void* vector, uint64_t vectorBytes) const {
+  if (kernels_ == nullptr) return false;
+  const void* const acc = buffer(0);
+  return vector == acc || !checkPair("", vector, vectorBytes, "", acc, bytes() * (transactional_ ? 2 : 1)).ok();
+}
+
+void Residual::beginStep() {
+  outLeft_ = false;
+  snapshotTaken_ = false;
+}
+
+Status Residual::prepare(SelectionInput& input, const Operation& operation, Stream stream) {
+  const bool isCaptured = operation.sequenceAt != nullptr;
+  next_ = transactional_ && !captured_ && !isCaptured ? other() : current_;
+  if (transactional_ && next_ == current_) {
+    snapshot(other(), current_, stream);
+    SC_TRY(kernels_->enqueued());
+    snapshotTaken_ = !isCaptured;  // else the graph restores it
+  }
+  input.in = kept_ ? buffer(current_) : nullptr;
+  input.out = buffer(next_);
+  if (anyDeferred_) input.deferredZeros = deferredZeros_.as<uint64_t>();
+  anyDeferred_ = false;  // the pass reads them
+  shape_.prepare(input, current_, next_, stream);
+  return {};
+}
+
+// Whether the step takes effect is decided where its kernels run, so on a device nobody waits: there the new buffer
+// becomes the residual in any case, and gets the old one's content back where the step came to nothing.
+Status Residual::commit(const Operation& operation, const Delivered& delivered, Control* control, Stream stream) {
+  // A step that ends with NonFinite delivers nothing, so nothing leaves either.
+  const bool nonFiniteUndoes = nonFiniteFails_ || transactional_;
+  Status concluded = kernels_->conclude({control, operation.identity(), nonFiniteUndoes, nonFiniteFails_}, stream);
+  if (!kept_) return concluded;
+  if (!concluded.ok() && concluded.result() != sparsecollNonFinite) return concluded;  // nothing was decided
+  leave(delivered, control, &control->lost, stream);
+  kernels_->clearNonFinite(buffer(next_), type_, n_, control, stream);
+  shape_.clearNonFinite(next_, control, stream);
+  if (transactional_) {
+    kernels_->restore(buffer(next_), buffer(1 - next_), type_, n_, control, stream);
+    shape_.restore(next_, control, stream);
+  }
+  SC_TRY(kernels_->enqueued());
+  current_ = next_;
+  snapshotTaken_ = false;
+  committed_ = operation.sequence;
+  outLeft_ = true;
+  return concluded;
+}
+
+void Residual::leave(const Delivered& delivered, const Control* decision, uint64_t* lost, Stream stream) {
+  void* const acc = buffer(next_);
+  auto* const deferred = deferredZeros_.as<uint64_t>();
+  anyDeferred_ = deferred != nullptr;
+  if (delivered.settles) {
+    SettleArgs args{acc, type_, n_, delivered.lists[0], delivered.sent, delivered.dropped};
+    if (delivered.lossy) args.lost = lost;
+    args.decision = decision;
+    args.deferredZeros = deferred;
+    kernels_->settle(args, stream);
+    shape_.mask(next_, delivered.sent, delivered.lists[0], decision, stream);
+    return;
+  }
+  for (const ListView& list : delivered.sent) {
+    if (deferred != nullptr)
+      kernels_->deferZeros(deferred, n_, list, decision, stream);
+    else
+      kernels_->zeroAt(acc, type_, n_, list, decision, stream);
+    shape_.mask(next_, list, decision, stream);
+  }
+}
+
+void Residual::endStep(bool captured, Stream stream) {
+  if (snapshotTaken_) snapshot(current_, other(), stream);  // it failed before its commit
+  snapshotTaken_ = false;
+  captured_ = captured_ || captured;
+}
+
+void Residual::snapshot(int to, int from, Stream stream) {
+  kernels_->copy(buffer(to), buffer(from), bytes(), stream);
+  shape_.copy(to, from, stream);
+}
+
+Status Residual::checkStays(Stream stream) const {
+  if (!transactional_ || captured_ || !kernels_->captures(stream)) return {};
+  return fail(sparsecollInvalidUsage, "the residual of a transactional reducer moves until a step of it was captured");
+}
+
+void Residual::giveBack(const void* out, sparsecollDataType_t type, double share, Scale scale, const Control* decision,
+                        Stream stream) {
+  if (!outLeft_ && !captured_) return;  // of replayed steps only the caller knows
+  outLeft_ = false;
+  kernels_->addFinite(data(), type_, out, type, n_, share, scale, decision, stream);
+}
+
+void Residual::flush(void* x, sparsecollDataType_t type, Stream stream) {
+  kernels_->flush(data(), type_, x, type, n_, stream);
+}
+
+void Residual::reset(Stream stream) {
+  if (kept_) kernels_->fillZero(data(), bytes(), stream);
+  shape_.reset(stream);
+  outLeft_ = false;
+}
+
+void Residual::copyTo(Residual& to, bool stepBack, Kernels& kernels) {
+  const bool kept = data() != nullptr;  // its zeros are written now
+  const int which = stepBack ? other() : current_;
+  const std::array<const void*, 2> from = {kept ? buffer(which) : nullptr, shape_.velocity(which)};
+  const std::array<void*, 2> into = to.vectors();
+  for (size_t v = 0; v < into.size(); ++v)
+    if (into[v] != nullptr && from[v] != nullptr) kernels.copy(into[v], from[v], bytes(), kernels.stream());
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,27 @@
+#include "src/scales.h"
+
+namespace sparsecoll {
+
+Result<Scales> Scales::make(ScalePair scales, Communicator& comm, const std::shared_ptr<MemoryBudget>& budget) {
+  Scales made;
+  made.kernels_ = &comm.kernels();
+  if (!comm.onHost()) {
+    SC_TRY(made.places_, comm.kernels().allocate(kPlaces * sizeof(double), budget));
+  }
+  made.set(scales, comm.kernels().stream());
+  return made;
+}
+
+void Scales::set(ScalePair scales, Stream stream) {
+  now_ = scales;
+  if (places_.bytes() == 0) return;
+  kernels_->copy(place(kIn), &now_.in, sizeof(double), stream);
+  kernels_->copy(place(kOut), &now_.out, sizeof(double), stream);
+}
+
+void Scales::noteStep(bool inGraph, Stream stream) {
+  lastOut_ = now_.out;
+  if (inGraph) kernels_->copy(place(kLastOut), place(kOut), sizeof(double), stream);
+}
+
+}  // namespace sparsecoll

@@ -1,0 +1,128 @@
+#include "src/step_stats.h"
+
+#include <algorithm>
+
+namespace sparsecoll {
+
+StepStats::StepStats(Communicator& comm, const ReducerSpec& spec, const std::shared_ptr<MemoryBudget>& budget)
+    : comm_(comm),
+      spec_(spec),
+      budget_(budget),
+      total_(SPARSECOLL_INIT(sparsecollStats_t)),
+      lastStream_(comm.kernels().stream()) {}
+
+Result<std::unique_ptr<StepStats>> StepStats::make(Communicator& comm, const ReducerSpec& spec,
+                                                   const std::shared_ptr<MemoryBudget>& budget) {
+  std::unique_ptr<StepStats> stats(new StepStats(comm, spec, budget));
+  SC_TRY(stats->clock_, comm.kernels().makeClock());
+  if (!comm.onHost()) {
+    SC_TRY(stats->replays_, comm.kernels().allocate(sizeof(uint64_t), budget));
+  }
+  return stats;
+}
+
+void StepStats::begin(Operation& operation, Phase first, Stream stream) {
+  step_ = {};
+  operation.stream = stream;
+  operation.replays = replays_.as<uint64_t>();
+  {
+    const std::lock_guard lock(mutex_);
+    lastStream_ = stream;
+  }
+  clock_->start(first, stream);
+}
+
+void StepStats::finish(const Operation& operation, const Status& status, const Selection* selection) {
+  clock_->stop();
+  tellTimes(step_);
+  step_.opsStarted = 1;
+  step_.opsCompleted = status.ok() ? 1 : 0;
+  step_.bytesSent = step_.lastBytesSent = operation.sentBytes;
+  step_.bytesReceived = operation.receivedBytes;
+  step_.lastRounds = operation.round;
+  step_.lastMessagesSent = operation.sentMessages;
+  const auto ranks = static_cast<uint64_t>(comm_.ranks());
+  step_.bytesDense = 2 * (ranks - 1) * spec_.n * elementBytes(spec_.type) / ranks;
+  step_.lastSequence = operation.sequence;
+  step_.lastLength = spec_.n;
+  step_.lastCollective = spec_.collective->id;
+  const Control* const seen = selection != nullptr ? comm_.kernels().look(selection->control()) : nullptr;
+  // Only of a step that got as far as its selection.
+  if (seen != nullptr && step_.lastSelectNs != 0) tellControl(*seen, *selection, step_);
+  step_.workspaceBytes = budget_->inUse();
+  step_.workspacePeakBytes = budget_->peak();
+  const std::lock_guard lock(mutex_);
+  if (operation.sequenceAt != nullptr) {  // what was captured counts once it is replayed
+    if (status.ok()) replay_ = step_;
+    step_.opsStarted = step_.opsCompleted = step_.opsDense = 0;
+    step_.bytesSent = step_.bytesReceived = step_.bytesDense = 0;
+  }
+  accumulateStats(total_, step_);
+  comm_.addStats(step_);
+}
+
+sparsecollStats_t StepStats::now(const Selection* selection, const SumCheck* sumCheck) const {
+  const std::lock_guard lock(mutex_);
+  sparsecollStats_t now = total_;
+  if (!comm_.kernels().captures(lastStream_)) {
+    if (now.opsStarted != 0 || captured()) tellTimes(now);
+    addReplays(now);
+    addFromDevice(selection, sumCheck, now);
+  }
+  now.workspaceBytes = budget_->inUse();
+  now.workspacePeakBytes = budget_->peak();
+  return now;
+}
+
+void StepStats::tellControl(const Control& control, const Selection& selection, sparsecollStats_t& stats) const {
+  stats.opsNonFinite = control.anyNonFinite != 0 ? 1 : 0;
+  stats.opsOverflow = control.overflows != 0 ? 1 : 0;
+  stats.opsFallback = control.fallbacks != 0 ? 1 : 0;
+  stats.entriesLost = control.lost;
+  stats.lastRequested = selection.k();
+  stats.lastSelected = control.selected;
+  stats.lastCandidates = control.candidates;
+  stats.lastThreshold = control.threshold;
+  if (stats.lastUnion == 0) stats.lastUnion = std::min(control.delivered, spec_.n);
+  const double mean = static_cast<double>(control.delivered) / comm_.ranks();
+  stats.lastImbalance = mean > 0 ? control.largest / mean : 1;
+}
+
+void StepStats::tellTimes(sparsecollStats_t& stats) const {
+  const PhaseTimes times = clock_->latest();
+  stats.lastSelectNs = times.ns[static_cast<size_t>(Phase::kSelect)];
+  stats.lastExchangeNs = times.ns[static_cast<size_t>(Phase::kExchange)];
+  stats.lastScatterNs = times.ns[static_cast<size_t>(Phase::kScatter)];
+  stats.lastTotalNs = times.totalNs;
+}
+
+void StepStats::addReplays(sparsecollStats_t& stats) const {
+  if (!captured()) return;
+  uint64_t replays = 0;
+  comm_.kernels().copy(&replays, replays_.as<>(), sizeof replays, lastStream_);
+  stats.opsStarted += replays;
+  stats.opsCompleted += replays;
+  stats.opsDense += replays * replay_.opsDense;
+  stats.bytesSent += replays * replay_.bytesSent;
+  stats.bytesReceived += replays * replay_.bytesReceived;
+  stats.bytesDense += replays * replay_.bytesDense;
+}
+
+void StepStats::addFromDevice(const Selection* selection, const SumCheck* sumCheck, sparsecollStats_t& stats) const {
+  if (comm_.onHost() || stats.opsStarted == 0) return;
+  if (sumCheck != nullptr) {
+    stats.opsNonFinite = sumCheck->stepsMet(lastStream_);
+    stats.opsCompleted -= stats.opsNonFinite;
+  }
+  if (selection == nullptr) return;
+  Control control{};
+  comm_.kernels().copy(&control, selection->control(), sizeof control, lastStream_);
+  tellControl(control, *selection, stats);
+  stats.opsNonFinite = control.totals.nonFinite;
+  stats.opsOverflow = control.totals.overflows;
+  stats.opsFallback = control.totals.fallbacks;
+  stats.entriesLost = control.totals.lost + control.lost;
+  if (comm_.config().nonFinite == sparsecollNonFiniteError) stats.opsCompleted -= control.totals.nonFinite;
+}
+
+}  // namespace sparsecoll
