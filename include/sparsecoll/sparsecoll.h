@@ -474,10 +474,20 @@ SPARSECOLL_API_QUIET const char* sparsecollGetBuildInfo(void);
 /* A short English name of result; never NULL. Static storage. Any thread. */
 SPARSECOLL_API_QUIET const char* sparsecollGetErrorString(sparsecollResult_t result);
 
+/* The name of an enumeration's value, for logs, tables and command lines: "topk", "allgather", "f32", "host", "ucx". 0 is
+   "default" or "auto". A number that the enumeration does not have is "unknown"; never NULL. Numbers are int32_t, as in
+   the structs. Static storage. Any thread. */
+SPARSECOLL_API_QUIET const char* sparsecollSelectorName(int32_t selector);     /* sparsecollSelect_t */
+SPARSECOLL_API_QUIET const char* sparsecollCollectiveName(int32_t collective); /* sparsecollColl_t */
+SPARSECOLL_API_QUIET const char* sparsecollDataTypeName(int32_t type);         /* sparsecollDataType_t */
+SPARSECOLL_API_QUIET const char* sparsecollBackendName(int32_t backend);       /* sparsecollBackend_t */
+SPARSECOLL_API_QUIET const char* sparsecollTransportName(int32_t transport);   /* sparsecollTransport_t */
+
 /* What went wrong in this thread's latest failed call; "" if none failed. Valid until its next failed call. */
 SPARSECOLL_API_QUIET const char* sparsecollGetLastError(void);
 
-/* *available = 1 if this process can use the pair now. Errors: InvalidArgument. Any thread. */
+/* *available = 1 if this process can use the pair now. An engine of the caller's needs nothing but the backend.
+   Errors: InvalidArgument. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport, int* available);
 
 /* ---- communicators ------------------------------------------------------------------------------------------------ */
@@ -637,8 +647,10 @@ SPARSECOLL_API sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t*
    header have no room for the method's). Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params);
 
-/* The i-th preset's name, or NULL past the last. Static storage. Any thread. */
+/* The i-th preset's name, and the paper that it was published in: authors, year, and where it is found. NULL past the
+   last. Static storage. Any thread. */
 SPARSECOLL_API_QUIET const char* sparsecollPresetName(uint32_t i);
+SPARSECOLL_API_QUIET const char* sparsecollPresetPaper(uint32_t i);
 
 /* Collective: every rank of comm calls it in the same order. n: 1 to 2^32 - 2 elements of type. config: NULL for
    defaults. Errors: InvalidArgument, InvalidUsage, Unsupported, OutOfMemory, Mismatch (names field and rank), Timeout,
