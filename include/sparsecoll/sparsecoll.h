@@ -59,26 +59,28 @@ struct ncclComm;                                       /* ncclComm_t is a pointe
 
 /* ---- enumerations ------------------------------------------------------------------------------------------------- */
 
-/* 0 to 8 keep NCCL's numbers and meaning. Numbers are never reused. */
+/* Every value below works, or its comment says "Unsupported in this version". Numbers are never reused.
+
+   Results. 0 to 8 keep NCCL's numbers and meaning. The head of this file says which of them end a communicator. */
 typedef enum {
   sparsecollSuccess = 0,
   sparsecollCudaError = 1,
-  sparsecollSystemError = 2,
-  sparsecollInternalError = 3,
+  sparsecollSystemError = 2,     /* the operating system failed, or an engine of the caller's */
+  sparsecollInternalError = 3,   /* a fault of this library's */
   sparsecollInvalidArgument = 4, /* the call had no effect */
-  sparsecollInvalidUsage = 5,    /* right arguments at the wrong time, for example a dead or destroyed handle */
-  sparsecollRemoteError = 6,
-  sparsecollInProgress = 7,
-  sparsecollTimeout = 8,
+  sparsecollInvalidUsage = 5,    /* right arguments at the wrong time, for example a destroyed handle */
+  sparsecollRemoteError = 6,     /* NCCL lost a peer, or the caller's all-gather failed */
+  sparsecollInProgress = 7,      /* Unsupported in this version: no call returns it */
+  sparsecollTimeout = 8,         /* ranks or the stream did not come in time */
   sparsecollOutOfMemory = 16, /* no effect; retry after freeing memory */
   sparsecollUnsupported = 17, /* this build, device or version cannot do it */
   sparsecollMismatch = 18,    /* ranks disagree on order, length, type or parameters; raised on all of them */
   sparsecollCapacity = 19,    /* an output vector is too small; its count holds the need */
   sparsecollNonFinite = 20,   /* only under sparsecollNonFiniteError */
-  sparsecollAborted = 32,
-  sparsecollPeerFailed = 33,
-  sparsecollCorrupted = 34,
-  sparsecollAuthFailed = 35,
+  sparsecollAborted = 32,     /* CommAbort was called on this rank */
+  sparsecollPeerFailed = 33,  /* another rank aborted, failed, died, or destroyed its communicator */
+  sparsecollCorrupted = 34,   /* a message or an exported state is damaged */
+  sparsecollAuthFailed = 35,  /* a rank has another key; only calls that make a communicator return it */
   sparsecollResultMaxEnum = 0x7fffffff
 } sparsecollResult_t;
 
@@ -96,34 +98,37 @@ typedef enum { sparsecollSum = 0, sparsecollAvg = 4, sparsecollRedOpMaxEnum = 0x
 typedef enum {
   sparsecollWireDefault = 0,
   sparsecollWireSame = 1,
-  sparsecollWireF16 = 2,
-  sparsecollWireBf16 = 3,
-  sparsecollWireF8e4m3 = 4,
-  sparsecollWireF8e5m2 = 5,
+  sparsecollWireF16 = 2,    /* Unsupported in this version */
+  sparsecollWireBf16 = 3,   /* Unsupported in this version */
+  sparsecollWireF8e4m3 = 4, /* Unsupported in this version */
+  sparsecollWireF8e5m2 = 5, /* Unsupported in this version */
   sparsecollWireMaxEnum = 0x7fffffff
 } sparsecollWire_t;
 
+/* Number format of indices in a caller's sparse vector. */
 typedef enum {
   sparsecollIndexDefault = 0, /* U32 */
   sparsecollIndexU32 = 1,
-  sparsecollIndexU64 = 2,
+  sparsecollIndexU64 = 2, /* ReducerRunSparse takes U32 only */
   sparsecollIndexMaxEnum = 0x7fffffff
 } sparsecollIndexType_t;
 
+/* Where the vectors of a communicator lie. */
 typedef enum {
   sparsecollBackendAuto = 0,
   sparsecollBackendHost = 1,
-  sparsecollBackendCuda = 2,
+  sparsecollBackendCuda = 2, /* Unsupported in a build without CUDA and without a driver */
   sparsecollBackendMaxEnum = 0x7fffffff
 } sparsecollBackend_t;
 
+/* What carries the messages. A call that makes a communicator takes the ones that it can make, others are Unsupported. */
 typedef enum {
   sparsecollTransportAuto = 0,
-  sparsecollTransportThreads = 1,
-  sparsecollTransportUcx = 2,
-  sparsecollTransportNccl = 3,
-  sparsecollTransportEngine = 4,
-  sparsecollTransportSimulated = 5,
+  sparsecollTransportThreads = 1,   /* CommInitAll */
+  sparsecollTransportUcx = 2,       /* CommInitRank, CommInitOob */
+  sparsecollTransportNccl = 3,      /* CommInitRank, CommInitNccl */
+  sparsecollTransportEngine = 4,    /* CommInitEngine */
+  sparsecollTransportSimulated = 5, /* Unsupported in this version */
   sparsecollTransportMaxEnum = 0x7fffffff
 } sparsecollTransport_t;
 
@@ -137,7 +142,7 @@ typedef enum {
   sparsecollCollOkTopk = 5,
   sparsecollCollGTopk = 6,
   sparsecollCollSparCML = 7, /* recursive doubling */
-  sparsecollCollHierarchical = 8,
+  sparsecollCollHierarchical = 8, /* Unsupported in this version */
   sparsecollCollSplitGather = 9, /* SparCML's split-allgather */
   sparsecollCollTopkDSA = 10,    /* the same with another switch to dense */
   sparsecollCollMaxEnum = 0x7fffffff
@@ -190,7 +195,7 @@ typedef enum {
   sparsecollNonFiniteMaxEnum = 0x7fffffff
 } sparsecollNonFinite_t;
 
-/* How ranks that talk over sockets of this library's know each other (UCX). */
+/* How ranks know each other that meet over UCX. */
 typedef enum {
   sparsecollSecurityDefault = 0, /* Keyed */
   sparsecollSecurityKeyed = 1,   /* who connects proves that it has the unique id's secret */
@@ -198,6 +203,8 @@ typedef enum {
   sparsecollSecurityMaxEnum = 0x7fffffff
 } sparsecollSecurity_t;
 
+/* How important a line of log text is. SPARSECOLL_LOG names the least important ones that are written: error, warn, info
+   or trace. */
 typedef enum {
   sparsecollLogError = 1,
   sparsecollLogWarn = 2,
@@ -400,7 +407,8 @@ typedef struct {
   double maxDensity;      /* capacity to plan for (SetDensity); default: the largest of the method's and the schedule's */
   void* buffer;           /* residual in the caller's memory: n elements of accumulateType (2n when transactional), read at
                              create, so zero it first; survives Destroy. Default: library-owned, zeroed */
-  int32_t accumulateType; /* sparsecollDataType_t; default: Float64 for Float64 gradients, else Float32 */
+  int32_t accumulateType; /* sparsecollDataType_t; default: Float64 for Float64 gradients, else Float32; another type is
+                             Unsupported */
   int32_t transactional;  /* 1: two residual buffers; a failed or non-finite step leaves the residual exactly as it was */
   const double* densitySchedule; /* warm-up: densities in (0, 1] of the first steps after create and Reset, scheduleSteps
                                     steps each; then the method's. The same on all ranks. NULL: none (Lin et al. 2018:
