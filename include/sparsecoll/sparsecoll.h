@@ -3,7 +3,31 @@
 
    Valid C99 and C++11; includes no CUDA, NCCL or MPI header.
 
-   The formula of one step on each rank:
+   What it does. Every rank of a communicator hands in a dense gradient. A selector picks few of its entries, a collective
+   moves only those, and every rank gets the same dense sum. What a rank did not send stays in its residual and is part of
+   its next step (error feedback). A reducer does this step after step with one pair of selector and collective.
+
+   Example. The work of one rank; every rank runs it in a thread of its own, with a communicator of its own. CommInitAll
+   makes the communicators of all threads of a process, CommInitRank one in each process. examples/hello/hello.c is a
+   whole program.
+
+       sparsecollResult_t train(sparsecollComm_t comm, float* gradient, uint64_t n, int steps, void (*backward)(float*)) {
+         sparsecollReducer_t reducer = NULL;
+         sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
+         sparsecollResult_t result = sparsecollPreset("topka", &params);
+         params.density = 0.01; // send 1 % of the entries
+         params.op = sparsecollAvg;
+         if (result == sparsecollSuccess)
+           result = sparsecollReducerCreate(&reducer, n, sparsecollFloat32, &params, NULL, comm);
+         for (; result == sparsecollSuccess && steps > 0; --steps) {
+           backward(gradient);
+           result = sparsecollReducerRun(reducer, gradient, gradient, NULL); // in place: now it is the ranks' average
+         }
+         sparsecollReducerDestroy(reducer);
+         return result;
+       }
+
+   The step. On each rank:
        acc      = residual + inputScale * gradient            (one fused multiply-add per entry; with clipNorm, momentum
                                                               or residualDecay see sparsecollParams_t)
        selected = entries of acc that the selector picks
@@ -12,15 +36,73 @@
        residual = acc, with 0 where an entry was sent
    so that, entry by entry, sum(residual before + scaled input) = sum delivered + sum(residual after).
 
-   Errors. A NULL handle is InvalidArgument, a destroyed or foreign one InvalidUsage. Codes 4, 5 and 16 to 20 leave the
-   communicator alive. Codes 1, 2, 3, 6, 8 and 32 to 35 mean that it is dead: then only CommGetAsyncError, CommGetFailure,
-   CommAbort and the Destroy calls remain useful.
-   Threads. One thread at a time per communicator and the reducers on it; CommGetAsyncError, CommGetFailure, CommAbort,
-   GetStats, ReducerGetStats and GetLastError may be called from any thread at any moment.
-   Streams. On host communicators the stream must be NULL and every call has finished when it returns. On devices calls
-   of reducers only enqueue on the stream (NULL: the device's default one); every rank calls them from its own thread. What
-   goes wrong there CommWait tells: NonFinite, too, where it is an error. Vectors and stream are of the rank's device, which
-   need not be current. Calls on sparse vectors wait for the stream, and return what went wrong, also in work before them.
+   Presets. sparsecollPreset fills in a published method by its name. docs/algorithms has a page on each.
+       preset         selector     collective    paper
+       dense          -            dense         Rabenseifner 2004; ring: Patarasuk and Yuan 2009
+       topka          topk         allgather     Renggli et al. 2019 (SparCML), section 5.1; Shi et al. 2019
+       threshold      threshold    index_union   Dutta et al. 2021
+       micro          micro        index_union   Yoon and Oh 2023 (MiCRO), arXiv:2310.00967
+       exdyna         exdyna       index_union   Yoon and Oh 2024 (ExDyna), arXiv:2402.13781
+       deft           deft         index_union   Yoon and Oh 2023 (DEFT), arXiv:2307.03500
+       sage           sage         index_union   Yoon, Jeong and Oh 2023 (SAGE), doi:10.1007/s11227-023-05120-7
+       sidco-e        sidco        allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
+       sidco-gp       sidco        allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
+       sidco-p        sidco        allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
+       gaussiank      gaussian     allgather     Shi et al. 2019 (GaussianK), arXiv:1911.08772
+       redsync        redsync      allgather     Fang et al. 2019 (RedSync), arXiv:1808.04357
+       cltk           leader_topk  index_union   Chen et al. 2020 (ScaleCom), arXiv:2104.11125
+       randomk        random       allgather     Stich et al. 2018, arXiv:1809.07599
+       chunk-topk     chunk_topk   allgather     Peng et al. 2024 (DeMo), arXiv:2411.19870
+       gtopk          topk         gtopk         Shi et al. 2019 (gTop-k), arXiv:1901.04359
+       oktopk         reused_topk  ok_topk       Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598
+       sparcml-rd     topk         sparcml       Renggli et al. 2019 (SparCML), arXiv:1802.08021
+       sparcml-split  topk         split_gather  Renggli et al. 2019 (SparCML), arXiv:1802.08021
+       topkdsa        topk         topkdsa       Renggli et al. 2019 (SparCML); Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598
+       spardl         topk         spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
+       spardl-rsag    topk         spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
+       spardl-bsag    topk         spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
+       dgc            sampled      allgather     Lin et al. 2018 (DGC), arXiv:1712.01887
+
+   Selectors and collectives. Any selector goes with any collective, with these exceptions, which are Unsupported: spardl
+   cuts the blocks that it selects from, which topk alone can do; and selectors that share one density among all ranks
+   need a collective in which every rank sees the list of every other one.
+       topk
+           with dense allgather index_union spardl ok_topk gtopk sparcml split_gather topkdsa
+       threshold sampled sidco sage gaussian random chunk_topk redsync reused_topk
+           with dense allgather index_union ok_topk gtopk sparcml split_gather topkdsa
+       deft micro exdyna leader_topk
+           with dense allgather index_union
+
+   Threads. Each rank needs a thread of its own, because collective calls wait for the other ranks. There are no group
+   calls: one thread cannot drive several ranks. One thread at a time uses a communicator and the reducers on it. Any
+   thread at any moment may call CommGetAsyncError, CommGetFailure, CommAbort, GetStats, ReducerGetStats and GetLastError.
+   Streams and CommWait. On host communicators the stream must be NULL, and every call has finished when it returns:
+   CommWait is never needed. On devices the calls of reducers enqueue their work on the stream (NULL: the device's default
+   one) and return; out is ready for what is enqueued on that stream behind them. Call CommWait before the host relies on
+   a step: it tells what went wrong in enqueued work, NonFinite included, and over NCCL it alone notices that a rank is
+   missing. Vectors and stream are of the rank's device, which need not be current. Calls on sparse vectors wait for the
+   stream. They return what went wrong in it, also in work that was enqueued before them.
+   One call or a reducer. sparsecollAllReduce makes a reducer, runs one step and destroys the reducer. So every call
+   allocates and pays two more exchanges among the ranks than a step of a reducer does. It keeps no residual: what is not
+   selected is lost, for there is no error feedback. On the host the sum is there when the call returns. On devices the
+   call waits for the other ranks while it makes the reducer, and then enqueues the step as ReducerRun does. In training,
+   use a reducer.
+
+   Errors. A NULL handle is InvalidArgument. A destroyed or foreign handle is InvalidUsage.
+   These codes leave the communicator alive:
+       Success InvalidArgument InvalidUsage OutOfMemory Unsupported Mismatch Capacity NonFinite
+   These codes end it when the exchange of a collective call, or CommWait, fails with them:
+       CudaError SystemError InternalError RemoteError Timeout Aborted PeerFailed Corrupted AuthFailed
+   No call returns this code:
+       InProgress
+   There are exceptions. CommWait's own Timeout leaves the communicator alive. So does a failure outside of an exchange:
+   Corrupted of ReducerImport and ReducerImportFrom, which read the caller's bytes, and any code of CommSplit and CommShrink
+   that says why there is no new communicator. CommGetAsyncError tells whether a communicator has ended, and by which code.
+   The collective calls of a communicator that has ended, and CommWait, return the code that ended it. What remains useful:
+       CommGetInfo CommGetAsyncError CommGetFailure GetStats ReducerGetInfo ReducerGetStats to learn what happened
+       CommShrink and ReducerMove to go on with the ranks that are left
+       ReducerGetResidual ReducerExport ReducerFlush to rescue what was not sent yet
+       CommAbort CommDestroy ReducerDestroy to end
    Memory. Input and output are equal or disjoint; a partial overlap is InvalidArgument. Pointers need the alignment of
    their element type. Structs, strings and arrays passed in are copied before a call returns. */
 #ifndef SPARSECOLL_H_
@@ -555,56 +637,62 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* com
                                                            const sparsecollEngine_t* engine,
                                                            const sparsecollConfig_t* config);
 
-/* Makes communicators of the ranks with equal color, numbered by key, and by rank where keys are equal. Collective over
-   comm, which lives on. color SPARSECOLL_NO_COLOR: this rank gets none, *newComm = NULL. config: NULL for comm's; transport
-   and backend stay comm's. On host memory over threads and UCX. Errors: InvalidArgument (color < -1), Unsupported (devices,
-   engines of the caller's), and as an operation of comm's and CommInitRank; then *newComm is untouched. */
+/* Makes a communicator of all ranks with the same color, for each color. key numbers its ranks; where keys are equal, the
+   rank in comm does. Every rank of comm calls it; comm lives on. color SPARSECOLL_NO_COLOR: this rank gets no communicator,
+   *newComm = NULL. config: NULL for comm's; transport and backend stay comm's. For host memory over threads and UCX.
+   Errors: InvalidArgument (color < -1); Unsupported (devices, engines of the caller's); as a collective call on comm, which
+   may end comm; as CommInitRank, while the new ranks meet, which leaves comm as it is. Then *newComm is untouched. */
 #define SPARSECOLL_NO_COLOR (-1)
 SPARSECOLL_API sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int color, int key, sparsecollComm_t* newComm,
                                                       const sparsecollConfig_t* config);
 
-/* Makes a communicator of comm's ranks without the excluded ones (the same on all ranks that call; NULL and 0: none) and
-   without those whose process has ended or that have destroyed comm; order stays. Works when comm is dead, that is what it
-   is for: after PeerFailed or Timeout each survivor calls it. They agree on who is left among themselves, within
-   initTimeoutMs; who is named nowhere has to call, too. comm is dead then; destroy it once its reducers were moved.
-   On host memory over threads and UCX. Errors: InvalidArgument, Unsupported (as CommSplit), Timeout (names who has not
-   called), PeerFailed (this rank is excluded), InvalidUsage, SystemError; then *newComm is untouched. A rank that dies
-   during the call is left out as well, or shows as PeerFailed or Timeout, after which all survivors may call again. */
+/* Makes a communicator of the ranks of comm that are left, in the same order. comm may be dead: after PeerFailed or Timeout
+   each survivor calls this. Left out are the excluded ranks (all callers name the same; NULL and 0: none), ranks whose
+   process has ended, and ranks that have destroyed comm; every other rank has to call. The callers agree among themselves
+   on who is left, within initTimeoutMs. Afterwards comm has ended: destroy it once its reducers have moved.
+   For host memory over threads and UCX. Errors: InvalidArgument, Unsupported (as CommSplit), Timeout (names who has not
+   called), PeerFailed (this rank is excluded), InvalidUsage, SystemError; then *newComm is untouched, and comm is as dead
+   or alive as it was. A rank that dies during the call is left out as well, or shows as PeerFailed or Timeout, after which
+   all survivors may call again. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommShrink(sparsecollComm_t comm, const int* excludedRanks, int count,
                                                        sparsecollComm_t* newComm, const sparsecollConfig_t* config);
 
 /* Any of the three pointers may be NULL. device is -1 on host. Errors: InvalidUsage (not a live communicator). */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetInfo(sparsecollComm_t comm, int* rank, int* nRanks, int* device);
 
-/* *state = the communicator's fatal error, or Success. Never blocks. Any thread. */
+/* *state = the code that ended the communicator, or Success while it lives. Never blocks. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t comm, sparsecollResult_t* state);
 
-/* Copies the latest failure, fatal or not. Any thread. */
+/* Copies the latest failure, whether it ended the communicator or not. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
 
-/* Waits until the stream is done, for an error, or for timeoutMs (0: the configured default); returns the first thing
-   that kernels found wrong since the last call. A Timeout leaves the communicator alive; but over NCCL, where this call
-   waits for the other ranks, it is dead if its latest operation has not ended opTimeoutMs after it began. On host
-   communicators there is nothing to wait for: returns the fatal error or Success. */
+/* Waits until the stream is done, an error is found, or timeoutMs (0: opTimeoutMs) have passed. Returns the first thing
+   that kernels found wrong since the last call. A Timeout of this wait leaves the communicator alive: you may wait again.
+   But an operation that takes longer than opTimeoutMs ends it, over NCCL inside this call, over UCX and other engines on
+   the thread that serves them; then CommGetAsyncError says Timeout. On host communicators there is nothing to wait for:
+   the call returns the code that ended the communicator, or Success. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs);
 
-/* Ends every wait of this rank with Aborted and of its peers with PeerFailed. Frees nothing, needs no peer, may be
-   repeated. Any thread, any moment. Returns within abortTimeoutMs, whatever peers and devices do. */
+/* Ends the communicator: every wait of this rank returns Aborted, every wait of its peers PeerFailed. Frees nothing, needs
+   no peer, may be repeated. Any thread, any moment. Returns within abortTimeoutMs, whatever peers and devices do. */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm);
 
 /* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed; peers that have
    all they need from it do not notice. Returns within abortTimeoutMs, whatever peers do: device memory that work still
    uses then stays where it is, and an error is logged (a reducer's shows as bytesAbandoned). Over NCCL, as long as it has
-   not failed, it waits up to opTimeoutMs for what is under way, then aborts. Destroy(NULL) succeeds. Errors: InvalidUsage (already destroyed). */
+   not failed, it waits up to opTimeoutMs for what is under way, then aborts. Destroy(NULL) succeeds.
+   Errors: InvalidUsage (already destroyed). */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm);
 
 /* ---- one-shot collectives ------------------------------------------------------------------------------------------
    The k-th collective call on a communicator must be the same on all ranks. Ranks first agree on n, type and
    parameters; where they differ all of them get Mismatch and the communicator lives on. */
 
-/* out = sum over ranks of the selected entries of in, dense, n elements of type. Keeps no residual: what is not selected
-   is dropped (use a reducer in training). in may equal out. n = 0 allows NULL.
-   Errors: InvalidArgument, InvalidUsage, Unsupported, Mismatch, OutOfMemory, NonFinite, Timeout, PeerFailed, Aborted. */
+/* out = sum over ranks of the selected entries of in, dense, n elements of type. Makes a reducer for this one step, so
+   what is not selected is dropped, and every call pays for the making: the head of this file says what it costs. On
+   devices out is ready in stream order. in may equal out. n = 0 allows NULL.
+   Errors: InvalidArgument, InvalidUsage, Unsupported, Mismatch, OutOfMemory, NonFinite, Timeout, PeerFailed, Aborted,
+   Corrupted. */
 SPARSECOLL_API sparsecollResult_t sparsecollAllReduce(const void* in, void* out, uint64_t n, sparsecollDataType_t type,
                                                       const sparsecollParams_t* params, sparsecollComm_t comm,
                                                       sparsecollStream_t stream);
@@ -716,8 +804,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t re
                                                           sparsecollStream_t stream);
 
 /* Restores what Export of a reducer with the same method, n, accumulate type, rank and number of ranks wrote. With
-   another number of ranks see ImportFrom. Errors: InvalidArgument (another reducer's blob), Corrupted (damaged; this
-   code does not kill the communicator here); then nothing has changed. */
+   another number of ranks see ImportFrom. Errors: InvalidArgument (another reducer's blob), Corrupted (a damaged blob;
+   from this call the code leaves the communicator alive); then nothing has changed. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                           sparsecollStream_t stream);
 
@@ -726,13 +814,13 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t re
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int sumMerge, sparsecollStream_t stream);
 
-/* Makes a reducer like this one on comm, which CommShrink or CommSplit has made of its communicator; *moved has this
-   rank's residual and velocity, thresholds and iteration as after create, the density of create (a schedule that has not
-   ended begins anew), and memory of the library's. Collective over comm. The old reducer stays as it is.
+/* Makes a reducer like this one on comm, which CommShrink or CommSplit has made of its communicator. Every rank of comm
+   calls it. *moved has this rank's residual and velocity. Thresholds and iteration are as after create, and so is the
+   density; a schedule that has not ended begins anew. The memory is the library's. The old reducer stays as it is.
    After CommShrink a transactional reducer's residual is the one after the last step that all ranks of comm have
-   completed. *steppedBack (may be NULL) = 1: this rank had completed one more, which is undone here, and which its trainer
-   has to undo in the model; else 0. Errors: as ReducerCreate; InvalidArgument (comm is not made of the reducer's); then
-   *moved is untouched. */
+   completed. *steppedBack (may be NULL) = 1: this rank had completed one step more, which is undone here and which its
+   trainer has to undo in the model; else 0. Errors: as ReducerCreate; InvalidArgument (comm is not made of the reducer's
+   communicator); then *moved is untouched. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerMove(sparsecollReducer_t reducer, sparsecollComm_t comm,
                                                         sparsecollReducer_t* moved, int* steppedBack);
 
