@@ -99,6 +99,29 @@ TEST_CASE("the pairs of selector and collective in the header are those that a r
   CHECK(works == pairsOfHead());
 }
 
+TEST_CASE("AllReduce costs two exchanges more than a step of a reducer") {
+  const Ranks one(1);
+  const Reducers reducers(one, kLength, sparsecollFloat32, preset("topka", 0.1));
+  const auto sequence = [&] {
+    auto stats = SPARSECOLL_INIT(sparsecollStats_t);
+    CHECK(sparsecollGetStats(one[0], &stats) == sparsecollSuccess);
+    return stats.lastSequence;
+  };
+  const sparsecollParams_t params = preset("topka", 0.1);
+  std::vector<float> gradient(kLength), out(kLength);
+  std::vector<uint64_t> sequences;
+  for (const bool once : {false, false, true, true}) {
+    gradient[7] = 1000;
+    CHECK((once ? sparsecollAllReduce(gradient.data(), out.data(), kLength, sparsecollFloat32, &params, one[0], nullptr)
+                : sparsecollReducerRun(reducers[0], gradient.data(), out.data(), nullptr)) == sparsecollSuccess);
+    sequences.push_back(sequence());
+    CHECK((out[7] == 1000));
+  }
+  const uint64_t step = sequences[1] - sequences[0];
+  CHECK(step == 1);
+  CHECK(sequences[3] - sequences[2] == step + 2);
+}
+
 TEST_CASE("every value of the enumerations that have names has one of its own") {
   const auto enumerations = enumerationsOfHeader();
   const std::pair<const char*, const char* (*)(int32_t)> named[] = {{"sparsecollSelect_t", sparsecollSelectorName},
