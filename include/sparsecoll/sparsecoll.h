@@ -330,14 +330,14 @@ typedef struct {
 
 #define SPARSECOLL_ALLOCATOR_ALIGNMENT 256
 
-/* Where a communicator and its reducers take their memory from, a framework's caching allocator for example. The struct
-   is copied; what it points to has to stay until all communicators of the call and their reducers are destroyed. Both
-   functions may be called on any thread, but by no step of a reducer, and must not call the library.
-   allocate: bytes of memory where the communicator's vectors are: of the host, or of its device, which is the calling
-   thread's current one then; aligned to SPARSECOLL_ALLOCATOR_ALIGNMENT, which bytes is a multiple of; NULL if there is
-   none, and the call ends with OutOfMemory. stream: NULL on the host, else a stream of the library's own, in whose order
-   it uses the memory first.
-   release: with what allocate got; nothing uses the memory any more. */
+/* Where a communicator and its reducers take their memory from, for example a framework's caching allocator. The struct is
+   copied; what it points to has to stay until all communicators of the call and their reducers are destroyed. The library
+   may call both functions on any thread, but never in a step of a reducer. They must not call the library.
+   allocate returns memory where the communicator's vectors are, on the host or on its device, which is the thread's
+   current one during the call. The memory is aligned to SPARSECOLL_ALLOCATOR_ALIGNMENT, and bytes is a multiple of it.
+   NULL means that there is none: the call of the library ends with OutOfMemory. stream is NULL on the host, else a stream
+   of the library's own, in whose order it uses the memory first.
+   release gets what allocate got. Nothing uses the memory any more. */
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   void* user;
@@ -378,41 +378,43 @@ typedef struct {
 /* A message engine that the caller brings, MPI for example (sparsecoll/mpi.h fills it in): requests between ranks, in
    host memory. Functions return 0 when all is well. NULL is allowed where it says so.
 
-   Threads. Functions are called inside calls of this library on the communicator, on the thread that makes them, and
-   never two at once. A trainer that has one thread for them needs an engine for one thread; CommAbort on another thread
-   calls isend there, unless an operation is under way, whose thread does it then. Nothing is called between calls of the
-   library, so an engine without a thread of its own moves nothing then: the library waits for its sends before an
-   operation returns. None of the functions may wait for another rank, except release. For vectors on a device steps call
-   them on a thread that the communicator has for that, also between calls of the library; still never two at once.
+   Threads. The library calls the functions inside its own calls on the communicator, on the thread that makes them, and
+   never two at once. A trainer with one thread for those calls needs an engine for one thread. CommAbort on another thread
+   calls isend there, unless an operation is under way; then the operation's thread does it. Between calls of the library
+   no function is called, so an engine without a thread of its own moves nothing then: the library waits for its sends
+   before an operation returns. No function but release may wait for another rank. For vectors on a device a thread of the
+   communicator's calls the functions, also between calls of the library; still never two at once.
    Messages. peer is 0 to nRanks - 1, never the own rank. Tags are 0 to SPARSECOLL_ENGINE_TAGS - 1. Messages from one rank
-   to another with one tag arrive in the order of isend, in the receives in the order of irecv; with other tags they are
-   independent. They have 0 to SPARSECOLL_ENGINE_MESSAGE_BYTES bytes; what is longer the library cuts. isend may be
-   called long before the peer's irecv, and irecv long before the peer's isend; any number of both may be under way.
+   to another with the same tag arrive in the order of isend, in the receives in the order of irecv. Messages with
+   different tags are independent. A message has 0 to SPARSECOLL_ENGINE_MESSAGE_BYTES bytes; the library cuts longer ones.
+   isend may be called long before the peer's irecv, and irecv long before the peer's isend. Any number of both may be
+   under way.
    Requests. *request is the engine's, from isend, irecv or iallreduce until test has said that it is done. */
 #define SPARSECOLL_ENGINE_TAGS 8
 #define SPARSECOLL_ENGINE_MESSAGE_BYTES ((size_t)1 << 30)
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   void* user; /* first argument of every function */
-  /* data stays as it is until the request is done. */
+  /* Sends. data stays as it is until the request is done. */
   int (*isend)(void* user, int peer, int tag, const void* data, size_t bytes, void** request);
-  /* A message of less than capacity is good; one of more is an error of the request: never cut, never written past. */
+  /* Receives. A shorter message than capacity is good. A longer one is an error of the request: it is not cut, and nothing
+     is written past capacity. */
   int (*irecv)(void* user, int peer, int tag, void* data, size_t capacity, void** request);
-  /* *done = 1: the request is done and freed, and its memory not in use any more; *receivedBytes: of a receive. */
+  /* *done = 1: the request is done and freed, and its memory is not in use any more. *receivedBytes: of a receive. */
   int (*test)(void* user, void** request, int* done, size_t* receivedBytes);
-  /* The library has no use for the request any more; it goes on to test until it is done, whichever way. What is not done
-     abortTimeoutMs later is left to the engine for ever, with its memory, which then is never freed. */
+  /* The library has no use for the request any more. It goes on to test until the request is done in one way or another.
+     A request that is not done after abortTimeoutMs stays the engine's for ever; its memory is then never freed. */
   int (*cancel)(void* user, void** request);
-  /* NULL: the library sums on its own. out = the sum (op: sparsecollSum) of all ranks' in, of count elements of dataType;
-     in equals out on all ranks or on none. Every rank calls it at the same place in the order of its calls. Returning sparsecollUnsupported
-     (on all ranks) leaves this sum to the library. It is not cancelled where the engine cannot: then in and out, which
-     are the caller's of ReducerRun or AllReduce, must live on after an error until CommDestroy has returned; on devices
-     they are the library's. */
+  /* NULL: the library sums on its own. Else out = the sum (op: sparsecollSum) of all ranks' in, of count elements of
+     dataType; in equals out on all ranks or on none. Every rank calls it at the same place in the order of its calls. To
+     return sparsecollUnsupported, on all ranks, leaves this sum to the library. Where the engine cannot cancel it, in and
+     out must live on after an error until CommDestroy has returned. They are the vectors of ReducerRun or AllReduce; on
+     devices they are the library's. */
   int (*iallreduce)(void* user, const void* in, void* out, uint64_t count, int32_t dataType, int32_t op, void** request);
   /* NULL: test is enough. Moves what is under way. */
   int (*progress)(void* user);
-  /* NULL: nothing to free. The last call, inside CommDestroy. Messages that this rank never received may be under way to
-     it. */
+  /* NULL: nothing to free. The last call, inside CommDestroy. Messages to this rank that it never received may still be
+     under way. */
   void (*release)(void* user);
 } sparsecollEngine_t;
 
