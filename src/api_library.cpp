@@ -6,43 +6,13 @@
 #include "src/build_info.h"
 #include "src/guard.h"
 #include "src/methods.h"
-#include "src/params.h"
+#include "src/names.h"
 #include "src/structs.h"
 #include "src/tables.h"
 #include "transports/nccl.h"
 #include "transports/ucx.h"
 
 namespace sparsecoll {
-
-namespace {
-
-struct ResultName {
-  sparsecollResult_t result;
-  const char* name;
-};
-
-constexpr ResultName kResultNames[] = {
-    {sparsecollSuccess, "success"},
-    {sparsecollCudaError, "CUDA error"},
-    {sparsecollSystemError, "system error"},
-    {sparsecollInternalError, "internal error"},
-    {sparsecollInvalidArgument, "invalid argument"},
-    {sparsecollInvalidUsage, "invalid usage"},
-    {sparsecollRemoteError, "remote error"},
-    {sparsecollInProgress, "in progress"},
-    {sparsecollTimeout, "timeout"},
-    {sparsecollOutOfMemory, "out of memory"},
-    {sparsecollUnsupported, "unsupported"},
-    {sparsecollMismatch, "ranks disagree"},
-    {sparsecollCapacity, "output vector too small"},
-    {sparsecollNonFinite, "non-finite gradient"},
-    {sparsecollAborted, "aborted"},
-    {sparsecollPeerFailed, "peer failed"},
-    {sparsecollCorrupted, "corrupted data"},
-    {sparsecollAuthFailed, "authentication failed"},
-};
-
-}  // namespace
 
 ErrorText& lastError() {
   thread_local ErrorText text;
@@ -71,19 +41,17 @@ using namespace sparsecoll;
 int sparsecollGetVersion(void) { return SPARSECOLL_VERSION_CODE; }
 
 const char* sparsecollGetBuildInfo(void) {
+  const auto ifFound = [](int found, const char* name) {
+    return found != 0 ? fmt::format(R"(, "{}")", name) : std::string();
+  };
   static const std::string info = fmt::format(
-      R"({{"version": "0.1.0", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["host"{}], )"
-      R"("transports": ["threads"{}{}]}})",
-      SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name,
-      SPARSECOLL_CUDA_FOUND != 0 ? R"(, "cuda")" : "", SPARSECOLL_UCX_FOUND != 0 ? R"(, "ucx")" : "",
-      SPARSECOLL_CUDA_FOUND != 0 ? R"(, "nccl")" : "");
+      R"({{"version": "0.1.0", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["{}"{}], )"
+      R"("transports": ["{}"{}{}]}})",
+      SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name, backendName(sparsecollBackendHost),
+      ifFound(SPARSECOLL_CUDA_FOUND, backendName(sparsecollBackendCuda)), transportName(sparsecollTransportThreads),
+      ifFound(SPARSECOLL_UCX_FOUND, transportName(sparsecollTransportUcx)),
+      ifFound(SPARSECOLL_CUDA_FOUND, transportName(sparsecollTransportNccl)));
   return info.c_str();
-}
-
-const char* sparsecollGetErrorString(sparsecollResult_t result) {
-  for (const ResultName& row : kResultNames)
-    if (row.result == result) return row.name;
-  return "unknown result";
 }
 
 const char* sparsecollGetLastError(void) { return lastError().c_str(); }
@@ -91,14 +59,15 @@ const char* sparsecollGetLastError(void) { return lastError().c_str(); }
 sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport, int* available) {
   return guard("BackendAvailable", [&]() -> Status {
     if (available == nullptr) return invalid("available is NULL");
-    if (backend < sparsecollBackendAuto || backend > sparsecollBackendCuda) return invalid("backend is {}", backend);
-    if (transport < sparsecollTransportAuto || transport > sparsecollTransportSimulated)
-      return invalid("transport is {}", transport);
+    SC_TRY(checkEnum("backend", backend, backendName));
+    SC_TRY(checkEnum("transport", transport, transportName));
     const bool memory = backend != sparsecollBackendCuda || cuda::deviceCount() > 0;
     const bool nccl = transport == sparsecollTransportNccl && backend != sparsecollBackendHost &&
                       cuda::deviceCount() > 0 && nccl::available();
     const bool ucx = transport == sparsecollTransportUcx && ucx::available();
-    *available = memory && (transport <= sparsecollTransportThreads || nccl || ucx) ? 1 : 0;
+    const bool always = transport == sparsecollTransportAuto || transport == sparsecollTransportThreads ||
+                        transport == sparsecollTransportEngine;
+    *available = memory && (always || nccl || ucx) ? 1 : 0;
     return {};
   });
 }
@@ -119,9 +88,4 @@ sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params
     filled.momentum = preset->momentum;
     return writeStruct(params, filled, "params");
   });
-}
-
-const char* sparsecollPresetName(uint32_t i) {
-  const auto rows = presetRows();
-  return i < rows.size() ? rows[i].name : nullptr;
 }

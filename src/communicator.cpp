@@ -6,6 +6,7 @@
 #include "core/limits.h"
 #include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
+#include "src/names.h"
 #include "src/params.h"
 #include "src/structs.h"
 #include "transports/threads.h"
@@ -61,14 +62,10 @@ std::shared_ptr<MemorySource> hostMemory(const CommunicatorConfig& config) {
 
 Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices, sparsecollTransport_t engine) {
   SC_TRY(const sparsecollConfig_t given, readStructOr(user, "config"));
-  if (given.backend < sparsecollBackendAuto || given.backend > sparsecollBackendCuda)
-    return invalid("config.backend is {}", given.backend);
-  if (given.transport < sparsecollTransportAuto || given.transport > sparsecollTransportSimulated)
-    return invalid("config.transport is {}", given.transport);
-  if (given.nonFinite < sparsecollNonFiniteDefault || given.nonFinite > sparsecollNonFiniteError)
-    return invalid("config.nonFinite is {}", given.nonFinite);
-  if (given.security < sparsecollSecurityDefault || given.security > sparsecollSecurityNone)
-    return invalid("config.security is {}", given.security);
+  SC_TRY(checkEnum("config.backend", given.backend, backendName));
+  SC_TRY(checkEnum("config.transport", given.transport, transportName));
+  SC_TRY(checkEnum("config.nonFinite", given.nonFinite, nonFiniteName));
+  SC_TRY(checkEnum("config.security", given.security, securityName));
   if (given.interfaceName != nullptr && !isInterfaceName(given.interfaceName))
     return invalid("config.interfaceName is no name of a network interface");
   if (given.reserved0 != 0) return unsupported("config.reserved0 is not 0");
@@ -77,8 +74,8 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   if (given.backend == sparsecollBackendHost && onDevices) return invalid("config.backend is the host, with devices");
   if (given.transport != sparsecollTransportAuto && given.transport != engine)
     return engine == sparsecollTransportThreads
-               ? unsupported("transport {} does not run ranks inside one process", given.transport)
-               : unsupported("transport {} is not one for this call", given.transport);
+               ? unsupported("transport {} does not run ranks inside one process", transportName(given.transport))
+               : unsupported("transport {} is not one for this call", transportName(given.transport));
   CommunicatorConfig config;
   if (given.nonFinite == sparsecollNonFiniteError) config.nonFinite = sparsecollNonFiniteError;
   config.opTimeoutMs = given.opTimeoutMs != 0 ? given.opTimeoutMs : kDefaultOpTimeoutMs;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "src/names.h"
 #include "src/pointer_checks.h"
 
 namespace sparsecoll {
@@ -53,8 +54,7 @@ struct Span {
 Status checkVector(const char* name, const sparsecollVector_t* vector) {
   if (vector == nullptr) return invalid("{} is NULL", name);
   if (!isElementType(vector->dataType)) return invalid("{}.dataType is {}", name, vector->dataType);
-  if (vector->indexType < sparsecollIndexDefault || vector->indexType > sparsecollIndexU64)
-    return invalid("{}.indexType is {}", name, vector->indexType);
+  if (indexTypeName(vector->indexType) == nullptr) return invalid("{}.indexType is {}", name, vector->indexType);
   if ((vector->flags & ~SPARSECOLL_SORTED) != 0 || vector->reserved0 != 0)
     return invalid("{}.flags or reserved0 has unknown bits", name);
   if (vector->count == nullptr) return invalid("{}.count is NULL", name);

@@ -7,6 +7,7 @@
 #include "src/device_vectors.h"
 #include "src/entries.h"
 #include "src/methods.h"
+#include "src/names.h"
 #include "src/params.h"
 #include "src/pointer_checks.h"
 #include "src/vectors.h"
@@ -95,7 +96,7 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
   SC_TRY(const sparsecollParams_t params, readParams(userParams));
   SC_TRY(checkDensity(params));
   if (params.selector != sparsecollSelectTopK && params.selector != sparsecollSelectThreshold)
-    return unsupported("selector {} needs the other ranks", params.selector);
+    return unsupported("selector {} needs the other ranks", selectorName(params.selector));
   if (shapesInput(params)) return unsupported("momentum, clipNorm or residualDecay outside of a reducer");
   SC_TRY(const SelectorRow* const selector, findSelector(params.selector));
   SelectionRequest request;

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "src/names.h"
+
 namespace sparsecoll {
 
 namespace {
@@ -132,10 +134,11 @@ constexpr PresetRow kPresets[] = {
 };
 
 template <class Row>
-Result<const Row*> findRow(std::span<const Row> rows, int32_t id, const char* what) {
+Result<const Row*> findRow(std::span<const Row> rows, int32_t id, const char* what, const char* (*nameOf)(int32_t)) {
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.id == id; });
-  if (found == rows.end()) return unsupported("{} {} is not in this version of the library", what, id);
-  return &*found;
+  if (found != rows.end()) return &*found;
+  const char* const name = nameOf(id);
+  return unsupported("{} {} is not in this version of the library", what, name != nullptr ? name : "unknown");
 }
 
 }  // namespace
@@ -144,8 +147,10 @@ std::span<const SelectorRow> selectorRows() { return kSelectors; }
 std::span<const CollectiveRow> collectiveRows() { return kCollectives; }
 std::span<const PresetRow> presetRows() { return kPresets; }
 
-Result<const SelectorRow*> findSelector(int32_t id) { return findRow(selectorRows(), id, "selector"); }
-Result<const CollectiveRow*> findCollective(int32_t id) { return findRow(collectiveRows(), id, "collective"); }
+Result<const SelectorRow*> findSelector(int32_t id) { return findRow(selectorRows(), id, "selector", selectorName); }
+Result<const CollectiveRow*> findCollective(int32_t id) {
+  return findRow(collectiveRows(), id, "collective", collectiveName);
+}
 
 Result<const PresetRow*> findPreset(const char* name) {
   if (name == nullptr) return invalid("the preset's name is NULL");

@@ -8,41 +8,43 @@
 #include <limits>
 
 #include "core/limits.h"
+#include "src/names.h"
 #include "src/structs.h"
 
 namespace sparsecoll {
 
 namespace {
 
-enum class Kind { kEnum, kFlags, kUnsigned, kReal };
+enum class Kind { kEnum, kRange, kFlags, kUnsigned, kReal };
 
 struct Field {
   const char* name;
   Kind kind;
   size_t offset;
-  int32_t lowest;    // enums
-  int32_t highest;   // enums
-  double realLeast;  // reals
-  double realMost;
+  const char* (*nameOf)(int32_t) = nullptr;  // enumerations
+  double least = 0;                          // ranges and reals
+  double most = 0;
 };
 
 constexpr double kHuge = std::numeric_limits<double>::max();
 constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon() / 2;
 
-#define SC_ENUM(field, low, high) \
-  Field { #field, Kind::kEnum, offsetof(sparsecollParams_t, field), low, high, 0, 0 }
+#define SC_ENUM(field, nameOf) \
+  Field { #field, Kind::kEnum, offsetof(sparsecollParams_t, field), nameOf }
+#define SC_RANGE(field, low, high) \
+  Field { #field, Kind::kRange, offsetof(sparsecollParams_t, field), nullptr, low, high }
 #define SC_REAL(field, low, high) \
-  Field { #field, Kind::kReal, offsetof(sparsecollParams_t, field), 0, 0, low, high }
+  Field { #field, Kind::kReal, offsetof(sparsecollParams_t, field), nullptr, low, high }
 #define SC_UNSIGNED(field) \
-  Field { #field, Kind::kUnsigned, offsetof(sparsecollParams_t, field), 0, 0, 0, 0 }
+  Field { #field, Kind::kUnsigned, offsetof(sparsecollParams_t, field) }
 
 constexpr Field kFields[] = {
-    SC_ENUM(selector, sparsecollSelectDefault, sparsecollSelectReusedTopK),
-    SC_ENUM(collective, sparsecollCollAuto, sparsecollCollTopkDSA),
-    SC_ENUM(faithful, 0, 1),
-    SC_ENUM(op, sparsecollSum, sparsecollAvg),
-    SC_ENUM(wire, sparsecollWireDefault, sparsecollWireF8e5m2),
-    Field{"flags", Kind::kFlags, offsetof(sparsecollParams_t, flags), 0, 0, 0, 0},
+    SC_ENUM(selector, selectorName),
+    SC_ENUM(collective, collectiveName),
+    SC_RANGE(faithful, 0, 1),
+    SC_ENUM(op, opName),
+    SC_ENUM(wire, wireName),
+    Field{"flags", Kind::kFlags, offsetof(sparsecollParams_t, flags)},
     SC_REAL(density, 0, 1),
     SC_UNSIGNED(k),
     SC_REAL(threshold, 0, kHuge),
@@ -50,10 +52,10 @@ constexpr Field kFields[] = {
     SC_REAL(outputScale, -kHuge, kHuge),
     SC_UNSIGNED(seed),
     SC_UNSIGNED(tag),
-    SC_ENUM(distribution, sparsecollDistributionDefault, sparsecollDistributionPareto),
-    SC_ENUM(teams, 0, kMaxRanks),
-    SC_ENUM(teamGather, sparsecollTeamGatherDefault, sparsecollTeamGatherBruck),
-    SC_ENUM(chunk, 0, 65536),
+    SC_ENUM(distribution, distributionName),
+    SC_RANGE(teams, 0, kMaxRanks),
+    SC_ENUM(teamGather, teamGatherName),
+    SC_RANGE(chunk, 0, 65536),
     SC_REAL(momentum, 0, kBelowOne),
     SC_REAL(clipNorm, 0, kHuge),
     SC_REAL(residualDecay, 0, 1),
@@ -70,7 +72,12 @@ Status checkField(const sparsecollParams_t& params, const Field& field) {
   switch (field.kind) {
     case Kind::kEnum: {
       const auto value = valueAt<int32_t>(params, field);
-      if (value < field.lowest || value > field.highest) return invalid("params.{} is {}", field.name, value);
+      if (field.nameOf(value) == nullptr) return invalid("params.{} is {}", field.name, value);
+      return {};
+    }
+    case Kind::kRange: {
+      const auto value = valueAt<int32_t>(params, field);
+      if (value < field.least || value > field.most) return invalid("params.{} is {}", field.name, value);
       return {};
     }
     case Kind::kFlags: {
@@ -80,8 +87,8 @@ Status checkField(const sparsecollParams_t& params, const Field& field) {
     }
     case Kind::kReal: {
       const auto value = valueAt<double>(params, field);
-      if (!(value >= field.realLeast && value <= field.realMost))
-        return invalid("params.{} is {}, allowed are {} to {}", field.name, value, field.realLeast, field.realMost);
+      if (!(value >= field.least && value <= field.most))
+        return invalid("params.{} is {}, allowed are {} to {}", field.name, value, field.least, field.most);
       return {};
     }
     case Kind::kUnsigned:
@@ -91,24 +98,20 @@ Status checkField(const sparsecollParams_t& params, const Field& field) {
 }
 
 uint64_t bitsOf(const sparsecollParams_t& params, const Field& field) {
-  if (field.kind == Kind::kEnum || field.kind == Kind::kFlags) return valueAt<uint32_t>(params, field);
-  return valueAt<uint64_t>(params, field);
+  if (field.kind == Kind::kUnsigned || field.kind == Kind::kReal) return valueAt<uint64_t>(params, field);
+  return valueAt<uint32_t>(params, field);
 }
 
 bool has(const sparsecollParams_t& params, uint32_t flag) { return (params.flags & flag) != 0; }
 
 }  // namespace
 
-Status checkEnum(const char* name, int32_t value, std::initializer_list<int32_t> allowed) {
-  if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) return invalid("{} is {}", name, value);
-  return {};
-}
-
 Result<sparsecollParams_t> readParams(const sparsecollParams_t* user) {
   SC_TRY(sparsecollParams_t params, readStruct(user, "params"));
   for (const Field& field : kFields) SC_TRY(checkField(params, field));
-  SC_TRY(checkEnum("params.op", params.op, {sparsecollSum, sparsecollAvg}));
-  if (params.wire > sparsecollWireSame) return unsupported("wire formats other than the accumulate type");
+  if (params.wire != sparsecollWireDefault && params.wire != sparsecollWireSame)
+    return unsupported("params.wire {} is not in this version: values travel in the accumulate type",
+                       wireName(params.wire));
   if (has(params, SPARSECOLL_ACCUMULATE) && has(params, SPARSECOLL_OUT_PRESERVED))
     return invalid("SPARSECOLL_ACCUMULATE and SPARSECOLL_OUT_PRESERVED exclude each other");
   if (params.momentum == 0 && (has(params, SPARSECOLL_MOMENTUM_KEPT) || has(params, SPARSECOLL_NESTEROV)))

@@ -33,6 +33,4 @@ bool shapesResidual(const sparsecollParams_t& params);
 
 std::vector<Agreed> agreedFields(const sparsecollParams_t& params);
 
-Status checkEnum(const char* name, int32_t value, std::initializer_list<int32_t> allowed);
-
 }  // namespace sparsecoll

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/limits.h"
+#include "src/names.h"
 #include "src/params.h"
 #include "src/pointer_checks.h"
 #include "src/reducer_spec.h"
@@ -125,7 +126,8 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   if (config.accumulateType != 0 && !isElementType(config.accumulateType))
     return invalid("config.accumulateType is {}", config.accumulateType);
   if (config.accumulateType != 0 && config.accumulateType != spec.accumulateType)
-    return unsupported("accumulate type {} for gradients of type {}", config.accumulateType, type);
+    return unsupported("accumulate type {} for gradients of type {}", dataTypeName(config.accumulateType),
+                       dataTypeName(type));
   if (config.transactional != 0 && config.transactional != 1)
     return invalid("config.transactional is {}", config.transactional);
   if (!(config.maxDensity >= 0 && config.maxDensity <= 1)) return invalid("config.maxDensity is {}", config.maxDensity);

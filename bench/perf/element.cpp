@@ -9,20 +9,24 @@ namespace bench {
 namespace {
 
 constexpr ElementType kElementTypes[] = {
-    {"f32", sparsecollFloat32, 4, 4, 0x1p24},
-    {"f16", sparsecollFloat16, 2, 4, 0x1p11},
-    {"bf16", sparsecollBfloat16, 2, 4, 0x1p8},
-    {"f64", sparsecollFloat64, 8, 8, 0x1p53},
+    {sparsecollFloat32, 4, 4, 0x1p24},
+    {sparsecollFloat16, 2, 4, 0x1p11},
+    {sparsecollBfloat16, 2, 4, 0x1p8},
+    {sparsecollFloat64, 8, 8, 0x1p53},
 };
 
 }  // namespace
 
-std::span<const ElementType> elementTypes() { return kElementTypes; }
+std::string elementTypeNames() {
+  std::string names;
+  for (const ElementType& type : kElementTypes) names += (names.empty() ? "" : ", ") + std::string(type.name());
+  return names;
+}
 
 const ElementType& elementType(const std::string& name) {
   for (const ElementType& type : kElementTypes)
-    if (name == type.name) return type;
-  throw UsageError("no type \"" + name + "\"; there are f32, f16, bf16, f64");
+    if (name == type.name()) return type;
+  throw UsageError("no type \"" + name + "\"; there are " + elementTypeNames());
 }
 
 // x = units * 2^(exponent - 11) with 1024 <= units < 2048, or fewer below 2^-14; a carry of units moves into the

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "sparsecoll/sparsecoll.h"
@@ -19,14 +18,15 @@ struct Bfloat {
 };
 
 struct ElementType {
-  const char* name;
   sparsecollDataType_t type;
   uint64_t bytes;
   uint64_t accumulateBytes;  // of an entry of the residual
   double exactIntegers;      // all integers up to it have a representation
+
+  const char* name() const { return sparsecollDataTypeName(type); }
 };
 
-std::span<const ElementType> elementTypes();
+std::string elementTypeNames();  // for a line of text
 const ElementType& elementType(const std::string& name);
 
 // Round to nearest, ties to even.

@@ -4,27 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "bench/common/errors.h"
 
 namespace bench {
-
-namespace {
-
-// In the order of sparsecollSelect_t and sparsecollColl_t.
-constexpr const char* kSelectors[] = {"topk",  "topk",   "threshold",   "sampled",  "sidco",  "sage",      "deft",
-                                      "micro", "exdyna", "leader_topk", "gaussian", "random", "chunk_topk"};
-constexpr const char* kCollectives[] = {"auto",   "dense", "allgather", "index_union", "spardl",
-                                        "oktopk", "gtopk", "sparcml",   "hierarchical"};
-
-template <size_t kCount>
-std::string nameIn(const char* const (&names)[kCount], int32_t id) {
-  const auto at = static_cast<size_t>(id);
-  return id >= 0 && at < kCount ? names[at] : fmt::format("{}", id);
-}
-
-}  // namespace
 
 void check(sparsecollResult_t result, const char* call) {
   if (result == sparsecollSuccess) return;
@@ -44,9 +27,6 @@ bool isDense(const sparsecollParams_t& params) { return params.collective == spa
 bool isExactTopK(const sparsecollParams_t& params) {
   return !isDense(params) && (params.selector == sparsecollSelectDefault || params.selector == sparsecollSelectTopK);
 }
-
-std::string selectorName(int32_t selector) { return nameIn(kSelectors, selector); }
-std::string collectiveName(int32_t collective) { return nameIn(kCollectives, collective); }
 
 sparsecollParams_t Method::params() const {
   auto params = SPARSECOLL_INIT(sparsecollParams_t);

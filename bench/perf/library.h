@@ -22,8 +22,6 @@ void check(sparsecollResult_t result, const char* call);
 std::vector<std::string> presetNames();
 bool isDense(const sparsecollParams_t& params);
 bool isExactTopK(const sparsecollParams_t& params);
-std::string selectorName(int32_t selector);
-std::string collectiveName(int32_t collective);
 
 struct Method {
   std::string preset;

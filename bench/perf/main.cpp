@@ -20,17 +20,18 @@ namespace bench {
 namespace {
 
 void listPresets() {
-  for (const std::string& name : presetNames()) {
+  for (uint32_t i = 0; const char* name = sparsecollPresetName(i); ++i) {
     const sparsecollParams_t params = Method{name, 1, sparsecollSum, 0, 0}.params();
-    const std::string selector = isDense(params) ? "-" : selectorName(params.selector);
-    fmt::print("{:<12} selector {:<12} collective {}\n", name, selector, collectiveName(params.collective));
+    const char* const selector = isDense(params) ? "-" : sparsecollSelectorName(params.selector);
+    fmt::print("{:<14} selector {:<12} collective {:<13} {}\n", name, selector,
+               sparsecollCollectiveName(params.collective), sparsecollPresetPaper(i));
   }
 }
 
 void listCases(const Options& options) {
   for (const Shape& shape : shapesOf(options))
     for (const Case& each : casesOf(options, shape))
-      fmt::print("{:>12} {:<4} {:<12} density {:<8} {}\n", shape.n, shape.type->name, shape.ranksText(),
+      fmt::print("{:>12} {:<4} {:<12} density {:<8} {}\n", shape.n, shape.type->name(), shape.ranksText(),
                  each.dense ? "-" : fmt::format("{}", each.method.density), each.method.preset);
 }
 
@@ -85,7 +86,7 @@ class Benchmark {
     const Shape& shape = what.shape;
     Row row;
     row.n = shape.n;
-    row.type = shape.type->name;
+    row.type = shape.type->name();
     row.density = what.method.density;
     row.preset = what.method.preset;
     row.ranks = shape.ranksText();

@@ -33,7 +33,7 @@ void addShapes(CLI::App& app, Options& options) {
       ->delimiter(',');
   app.add_option("--density", options.densities, "entries to send / n, a list")->delimiter(',');
   app.add_option("--preset", options.presets, "methods, a list, or all (see --list)")->delimiter(',');
-  app.add_option("--dtype", options.types, "f32, f16, bf16, f64, a list")->delimiter(',');
+  app.add_option("--dtype", options.types, elementTypeNames() + ", a list")->delimiter(',');
   app.add_option("--ranks", options.ranks, "engine:RANKS, a list, for example threads:4,threads:7")->delimiter(',');
   app.add_option("--transport", options.transport,
                  "threads, or how processes that were started together meet: mpi (mpirun -np P sparsecoll-perf ...)");

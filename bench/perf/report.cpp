@@ -170,10 +170,10 @@ void Report::addRoofline(const Shape& shape, const Roofline& roofline, uint32_t 
   note(fmt::format(
       "n {}, {}, {}: local roofline {} us per step ({} B/element at {:.2f} GB/s a rank: {}); "
       "dense {} us ({} B/element)",
-      shape.n, shape.type->name, shape.ranksText(), microseconds(time(false)), localBytes(*shape.type, false, flags),
+      shape.n, shape.type->name(), shape.ranksText(), microseconds(time(false)), localBytes(*shape.type, false, flags),
       rate, roofline.loop(), microseconds(time(true)), localBytes(*shape.type, true, flags)));
   json_["context"]["rooflines"].push_back({{"n", shape.n},
-                                           {"dtype", shape.type->name},
+                                           {"dtype", shape.type->name()},
                                            {"ranks", shape.ranksText()},
                                            {"gbps_per_rank", rate},
                                            {"loop", roofline.loop()},

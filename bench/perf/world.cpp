@@ -16,11 +16,11 @@ uint64_t World::total(uint64_t own) {
 
 std::vector<Launcher> launchers() {
   return {
-      {"threads", "--ranks threads:P", nullptr},
+      {sparsecollTransportName(sparsecollTransportThreads), "--ranks threads:P", nullptr},
 #ifdef SPARSECOLL_PERF_MPI
       {"mpi", "mpirun -np P sparsecoll-perf --transport mpi", joinMpi},
 #endif
-      {"ucx", "sparsecoll-run -n P sparsecoll-perf --transport ucx", joinUcx},
+      {sparsecollTransportName(sparsecollTransportUcx), "sparsecoll-run -n P sparsecoll-perf --transport ucx", joinUcx},
   };
 }
 

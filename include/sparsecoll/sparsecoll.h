@@ -3,7 +3,31 @@
 
    Valid C99 and C++11; includes no CUDA, NCCL or MPI header.
 
-   The formula of one step on each rank:
+   What it does. Every rank of a communicator hands in a dense gradient. A selector picks few of its entries, a collective
+   moves only those, and every rank gets the same dense sum. What a rank did not send stays in its residual and is part of
+   its next step (error feedback). A reducer does this step after step with one pair of selector and collective.
+
+   Example. The work of one rank; every rank runs it in a thread of its own, with a communicator of its own. CommInitAll
+   makes the communicators of all threads of a process, CommInitRank one in each process. examples/hello/hello.c is a
+   whole program.
+
+       sparsecollResult_t train(sparsecollComm_t comm, float* gradient, uint64_t n, int steps, void (*backward)(float*)) {
+         sparsecollReducer_t reducer = NULL;
+         sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
+         sparsecollResult_t result = sparsecollPreset("topka", &params);
+         params.density = 0.01; // send 1 % of the entries
+         params.op = sparsecollAvg;
+         if (result == sparsecollSuccess)
+           result = sparsecollReducerCreate(&reducer, n, sparsecollFloat32, &params, NULL, comm);
+         for (; result == sparsecollSuccess && steps > 0; --steps) {
+           backward(gradient);
+           result = sparsecollReducerRun(reducer, gradient, gradient, NULL); // in place: now it is the ranks' average
+         }
+         sparsecollReducerDestroy(reducer);
+         return result;
+       }
+
+   The step. On each rank:
        acc      = residual + inputScale * gradient            (one fused multiply-add per entry; with clipNorm, momentum
                                                               or residualDecay see sparsecollParams_t)
        selected = entries of acc that the selector picks
@@ -12,15 +36,73 @@
        residual = acc, with 0 where an entry was sent
    so that, entry by entry, sum(residual before + scaled input) = sum delivered + sum(residual after).
 
-   Errors. A NULL handle is InvalidArgument, a destroyed or foreign one InvalidUsage. Codes 4, 5 and 16 to 20 leave the
-   communicator alive. Codes 1, 2, 3, 6, 8 and 32 to 35 mean that it is dead: then only CommGetAsyncError, CommGetFailure,
-   CommAbort and the Destroy calls remain useful.
-   Threads. One thread at a time per communicator and the reducers on it; CommGetAsyncError, CommGetFailure, CommAbort,
-   GetStats, ReducerGetStats and GetLastError may be called from any thread at any moment.
-   Streams. On host communicators the stream must be NULL and every call has finished when it returns. On devices calls
-   of reducers only enqueue on the stream (NULL: the device's default one); every rank calls them from its own thread. What
-   goes wrong there CommWait tells: NonFinite, too, where it is an error. Vectors and stream are of the rank's device, which
-   need not be current. Calls on sparse vectors wait for the stream, and return what went wrong, also in work before them.
+   Presets. sparsecollPreset fills in a published method by its name. docs/algorithms has a page on each.
+       preset         selector     collective    paper
+       dense          -            dense         Rabenseifner 2004; ring: Patarasuk and Yuan 2009
+       topka          topk         allgather     Renggli et al. 2019 (SparCML), section 5.1; Shi et al. 2019
+       threshold      threshold    index_union   Dutta et al. 2021
+       micro          micro        index_union   Yoon and Oh 2023 (MiCRO), arXiv:2310.00967
+       exdyna         exdyna       index_union   Yoon and Oh 2024 (ExDyna), arXiv:2402.13781
+       deft           deft         index_union   Yoon and Oh 2023 (DEFT), arXiv:2307.03500
+       sage           sage         index_union   Yoon, Jeong and Oh 2023 (SAGE), doi:10.1007/s11227-023-05120-7
+       sidco-e        sidco        allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
+       sidco-gp       sidco        allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
+       sidco-p        sidco        allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
+       gaussiank      gaussian     allgather     Shi et al. 2019 (GaussianK), arXiv:1911.08772
+       redsync        redsync      allgather     Fang et al. 2019 (RedSync), arXiv:1808.04357
+       cltk           leader_topk  index_union   Chen et al. 2020 (ScaleCom), arXiv:2104.11125
+       randomk        random       allgather     Stich et al. 2018, arXiv:1809.07599
+       chunk-topk     chunk_topk   allgather     Peng et al. 2024 (DeMo), arXiv:2411.19870
+       gtopk          topk         gtopk         Shi et al. 2019 (gTop-k), arXiv:1901.04359
+       oktopk         reused_topk  ok_topk       Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598
+       sparcml-rd     topk         sparcml       Renggli et al. 2019 (SparCML), arXiv:1802.08021
+       sparcml-split  topk         split_gather  Renggli et al. 2019 (SparCML), arXiv:1802.08021
+       topkdsa        topk         topkdsa       Renggli et al. 2019 (SparCML); Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598
+       spardl         topk         spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
+       spardl-rsag    topk         spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
+       spardl-bsag    topk         spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
+       dgc            sampled      allgather     Lin et al. 2018 (DGC), arXiv:1712.01887
+
+   Selectors and collectives. Any selector goes with any collective, with these exceptions, which are Unsupported: spardl
+   cuts the blocks that it selects from, which topk alone can do; and selectors that share one density among all ranks
+   need a collective in which every rank sees the list of every other one.
+       topk
+           with dense allgather index_union spardl ok_topk gtopk sparcml split_gather topkdsa
+       threshold sampled sidco sage gaussian random chunk_topk redsync reused_topk
+           with dense allgather index_union ok_topk gtopk sparcml split_gather topkdsa
+       deft micro exdyna leader_topk
+           with dense allgather index_union
+
+   Threads. Each rank needs a thread of its own, because collective calls wait for the other ranks. There are no group
+   calls: one thread cannot drive several ranks. One thread at a time uses a communicator and the reducers on it. Any
+   thread at any moment may call CommGetAsyncError, CommGetFailure, CommAbort, GetStats, ReducerGetStats and GetLastError.
+   Streams and CommWait. On host communicators the stream must be NULL, and every call has finished when it returns:
+   CommWait is never needed. On devices the calls of reducers enqueue their work on the stream (NULL: the device's default
+   one) and return; out is ready for what is enqueued on that stream behind them. Call CommWait before the host relies on
+   a step: it tells what went wrong in enqueued work, NonFinite included, and over NCCL it alone notices that a rank is
+   missing. Vectors and stream are of the rank's device, which need not be current. Calls on sparse vectors wait for the
+   stream. They return what went wrong in it, also in work that was enqueued before them.
+   One call or a reducer. sparsecollAllReduce makes a reducer, runs one step and destroys the reducer. So every call
+   allocates and pays two more exchanges among the ranks than a step of a reducer does. It keeps no residual: what is not
+   selected is lost, for there is no error feedback. On the host the sum is there when the call returns. On devices the
+   call waits for the other ranks while it makes the reducer, and then enqueues the step as ReducerRun does. In training,
+   use a reducer.
+
+   Errors. A NULL handle is InvalidArgument. A destroyed or foreign handle is InvalidUsage.
+   These codes leave the communicator alive:
+       Success InvalidArgument InvalidUsage OutOfMemory Unsupported Mismatch Capacity NonFinite
+   These codes end it when the exchange of a collective call, or CommWait, fails with them:
+       CudaError SystemError InternalError RemoteError Timeout Aborted PeerFailed Corrupted AuthFailed
+   No call returns this code:
+       InProgress
+   There are exceptions. CommWait's own Timeout leaves the communicator alive. So does a failure outside of an exchange:
+   Corrupted of ReducerImport and ReducerImportFrom, which read the caller's bytes, and any code of CommSplit and CommShrink
+   that says why there is no new communicator. CommGetAsyncError tells whether a communicator has ended, and by which code.
+   The collective calls of a communicator that has ended, and CommWait, return the code that ended it. What remains useful:
+       CommGetInfo CommGetAsyncError CommGetFailure GetStats ReducerGetInfo ReducerGetStats to learn what happened
+       CommShrink and ReducerMove to go on with the ranks that are left
+       ReducerGetResidual ReducerExport ReducerFlush to rescue what was not sent yet
+       CommAbort CommDestroy ReducerDestroy to end
    Memory. Input and output are equal or disjoint; a partial overlap is InvalidArgument. Pointers need the alignment of
    their element type. Structs, strings and arrays passed in are copied before a call returns. */
 #ifndef SPARSECOLL_H_
@@ -59,26 +141,28 @@ struct ncclComm;                                       /* ncclComm_t is a pointe
 
 /* ---- enumerations ------------------------------------------------------------------------------------------------- */
 
-/* 0 to 8 keep NCCL's numbers and meaning. Numbers are never reused. */
+/* Every value below works, or its comment says "Unsupported in this version". Numbers are never reused.
+
+   Results. 0 to 8 keep NCCL's numbers and meaning. The head of this file says which of them end a communicator. */
 typedef enum {
   sparsecollSuccess = 0,
   sparsecollCudaError = 1,
-  sparsecollSystemError = 2,
-  sparsecollInternalError = 3,
+  sparsecollSystemError = 2,     /* the operating system failed, or an engine of the caller's */
+  sparsecollInternalError = 3,   /* a fault of this library's */
   sparsecollInvalidArgument = 4, /* the call had no effect */
-  sparsecollInvalidUsage = 5,    /* right arguments at the wrong time, for example a dead or destroyed handle */
-  sparsecollRemoteError = 6,
-  sparsecollInProgress = 7,
-  sparsecollTimeout = 8,
+  sparsecollInvalidUsage = 5,    /* right arguments at the wrong time, for example a destroyed handle */
+  sparsecollRemoteError = 6,     /* NCCL lost a peer, or the caller's all-gather failed */
+  sparsecollInProgress = 7,      /* Unsupported in this version: no call returns it */
+  sparsecollTimeout = 8,         /* ranks or the stream did not come in time */
   sparsecollOutOfMemory = 16, /* no effect; retry after freeing memory */
   sparsecollUnsupported = 17, /* this build, device or version cannot do it */
   sparsecollMismatch = 18,    /* ranks disagree on order, length, type or parameters; raised on all of them */
   sparsecollCapacity = 19,    /* an output vector is too small; its count holds the need */
   sparsecollNonFinite = 20,   /* only under sparsecollNonFiniteError */
-  sparsecollAborted = 32,
-  sparsecollPeerFailed = 33,
-  sparsecollCorrupted = 34,
-  sparsecollAuthFailed = 35,
+  sparsecollAborted = 32,     /* CommAbort was called on this rank */
+  sparsecollPeerFailed = 33,  /* another rank aborted, failed, died, or destroyed its communicator */
+  sparsecollCorrupted = 34,   /* a message or an exported state is damaged */
+  sparsecollAuthFailed = 35,  /* a rank has another key; only calls that make a communicator return it */
   sparsecollResultMaxEnum = 0x7fffffff
 } sparsecollResult_t;
 
@@ -96,34 +180,37 @@ typedef enum { sparsecollSum = 0, sparsecollAvg = 4, sparsecollRedOpMaxEnum = 0x
 typedef enum {
   sparsecollWireDefault = 0,
   sparsecollWireSame = 1,
-  sparsecollWireF16 = 2,
-  sparsecollWireBf16 = 3,
-  sparsecollWireF8e4m3 = 4,
-  sparsecollWireF8e5m2 = 5,
+  sparsecollWireF16 = 2,    /* Unsupported in this version */
+  sparsecollWireBf16 = 3,   /* Unsupported in this version */
+  sparsecollWireF8e4m3 = 4, /* Unsupported in this version */
+  sparsecollWireF8e5m2 = 5, /* Unsupported in this version */
   sparsecollWireMaxEnum = 0x7fffffff
 } sparsecollWire_t;
 
+/* Number format of indices in a caller's sparse vector. */
 typedef enum {
   sparsecollIndexDefault = 0, /* U32 */
   sparsecollIndexU32 = 1,
-  sparsecollIndexU64 = 2,
+  sparsecollIndexU64 = 2, /* ReducerRunSparse takes U32 only */
   sparsecollIndexMaxEnum = 0x7fffffff
 } sparsecollIndexType_t;
 
+/* Where the vectors of a communicator lie. */
 typedef enum {
   sparsecollBackendAuto = 0,
   sparsecollBackendHost = 1,
-  sparsecollBackendCuda = 2,
+  sparsecollBackendCuda = 2, /* Unsupported in a build without CUDA and without a driver */
   sparsecollBackendMaxEnum = 0x7fffffff
 } sparsecollBackend_t;
 
+/* What carries the messages. A call that makes a communicator takes the ones that it can make, others are Unsupported. */
 typedef enum {
   sparsecollTransportAuto = 0,
-  sparsecollTransportThreads = 1,
-  sparsecollTransportUcx = 2,
-  sparsecollTransportNccl = 3,
-  sparsecollTransportEngine = 4,
-  sparsecollTransportSimulated = 5,
+  sparsecollTransportThreads = 1,   /* CommInitAll */
+  sparsecollTransportUcx = 2,       /* CommInitRank, CommInitOob */
+  sparsecollTransportNccl = 3,      /* CommInitRank, CommInitNccl */
+  sparsecollTransportEngine = 4,    /* CommInitEngine */
+  sparsecollTransportSimulated = 5, /* Unsupported in this version */
   sparsecollTransportMaxEnum = 0x7fffffff
 } sparsecollTransport_t;
 
@@ -137,7 +224,7 @@ typedef enum {
   sparsecollCollOkTopk = 5,
   sparsecollCollGTopk = 6,
   sparsecollCollSparCML = 7, /* recursive doubling */
-  sparsecollCollHierarchical = 8,
+  sparsecollCollHierarchical = 8, /* Unsupported in this version */
   sparsecollCollSplitGather = 9, /* SparCML's split-allgather */
   sparsecollCollTopkDSA = 10,    /* the same with another switch to dense */
   sparsecollCollMaxEnum = 0x7fffffff
@@ -190,7 +277,7 @@ typedef enum {
   sparsecollNonFiniteMaxEnum = 0x7fffffff
 } sparsecollNonFinite_t;
 
-/* How ranks that talk over sockets of this library's know each other (UCX). */
+/* How ranks know each other that meet over UCX. */
 typedef enum {
   sparsecollSecurityDefault = 0, /* Keyed */
   sparsecollSecurityKeyed = 1,   /* who connects proves that it has the unique id's secret */
@@ -198,6 +285,8 @@ typedef enum {
   sparsecollSecurityMaxEnum = 0x7fffffff
 } sparsecollSecurity_t;
 
+/* How important a line of log text is. SPARSECOLL_LOG names the least important ones that are written: error, warn, info
+   or trace. */
 typedef enum {
   sparsecollLogError = 1,
   sparsecollLogWarn = 2,
@@ -241,14 +330,14 @@ typedef struct {
 
 #define SPARSECOLL_ALLOCATOR_ALIGNMENT 256
 
-/* Where a communicator and its reducers take their memory from, a framework's caching allocator for example. The struct
-   is copied; what it points to has to stay until all communicators of the call and their reducers are destroyed. Both
-   functions may be called on any thread, but by no step of a reducer, and must not call the library.
-   allocate: bytes of memory where the communicator's vectors are: of the host, or of its device, which is the calling
-   thread's current one then; aligned to SPARSECOLL_ALLOCATOR_ALIGNMENT, which bytes is a multiple of; NULL if there is
-   none, and the call ends with OutOfMemory. stream: NULL on the host, else a stream of the library's own, in whose order
-   it uses the memory first.
-   release: with what allocate got; nothing uses the memory any more. */
+/* Where a communicator and its reducers take their memory from, for example a framework's caching allocator. The struct is
+   copied; what it points to has to stay until all communicators of the call and their reducers are destroyed. The library
+   may call both functions on any thread, but never in a step of a reducer. They must not call the library.
+   allocate returns memory where the communicator's vectors are, on the host or on its device, which is the thread's
+   current one during the call. The memory is aligned to SPARSECOLL_ALLOCATOR_ALIGNMENT, and bytes is a multiple of it.
+   NULL means that there is none: the call of the library ends with OutOfMemory. stream is NULL on the host, else a stream
+   of the library's own, in whose order it uses the memory first.
+   release gets what allocate got. Nothing uses the memory any more. */
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   void* user;
@@ -289,41 +378,43 @@ typedef struct {
 /* A message engine that the caller brings, MPI for example (sparsecoll/mpi.h fills it in): requests between ranks, in
    host memory. Functions return 0 when all is well. NULL is allowed where it says so.
 
-   Threads. Functions are called inside calls of this library on the communicator, on the thread that makes them, and
-   never two at once. A trainer that has one thread for them needs an engine for one thread; CommAbort on another thread
-   calls isend there, unless an operation is under way, whose thread does it then. Nothing is called between calls of the
-   library, so an engine without a thread of its own moves nothing then: the library waits for its sends before an
-   operation returns. None of the functions may wait for another rank, except release. For vectors on a device steps call
-   them on a thread that the communicator has for that, also between calls of the library; still never two at once.
+   Threads. The library calls the functions inside its own calls on the communicator, on the thread that makes them, and
+   never two at once. A trainer with one thread for those calls needs an engine for one thread. CommAbort on another thread
+   calls isend there, unless an operation is under way; then the operation's thread does it. Between calls of the library
+   no function is called, so an engine without a thread of its own moves nothing then: the library waits for its sends
+   before an operation returns. No function but release may wait for another rank. For vectors on a device a thread of the
+   communicator's calls the functions, also between calls of the library; still never two at once.
    Messages. peer is 0 to nRanks - 1, never the own rank. Tags are 0 to SPARSECOLL_ENGINE_TAGS - 1. Messages from one rank
-   to another with one tag arrive in the order of isend, in the receives in the order of irecv; with other tags they are
-   independent. They have 0 to SPARSECOLL_ENGINE_MESSAGE_BYTES bytes; what is longer the library cuts. isend may be
-   called long before the peer's irecv, and irecv long before the peer's isend; any number of both may be under way.
+   to another with the same tag arrive in the order of isend, in the receives in the order of irecv. Messages with
+   different tags are independent. A message has 0 to SPARSECOLL_ENGINE_MESSAGE_BYTES bytes; the library cuts longer ones.
+   isend may be called long before the peer's irecv, and irecv long before the peer's isend. Any number of both may be
+   under way.
    Requests. *request is the engine's, from isend, irecv or iallreduce until test has said that it is done. */
 #define SPARSECOLL_ENGINE_TAGS 8
 #define SPARSECOLL_ENGINE_MESSAGE_BYTES ((size_t)1 << 30)
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   void* user; /* first argument of every function */
-  /* data stays as it is until the request is done. */
+  /* Sends. data stays as it is until the request is done. */
   int (*isend)(void* user, int peer, int tag, const void* data, size_t bytes, void** request);
-  /* A message of less than capacity is good; one of more is an error of the request: never cut, never written past. */
+  /* Receives. A shorter message than capacity is good. A longer one is an error of the request: it is not cut, and nothing
+     is written past capacity. */
   int (*irecv)(void* user, int peer, int tag, void* data, size_t capacity, void** request);
-  /* *done = 1: the request is done and freed, and its memory not in use any more; *receivedBytes: of a receive. */
+  /* *done = 1: the request is done and freed, and its memory is not in use any more. *receivedBytes: of a receive. */
   int (*test)(void* user, void** request, int* done, size_t* receivedBytes);
-  /* The library has no use for the request any more; it goes on to test until it is done, whichever way. What is not done
-     abortTimeoutMs later is left to the engine for ever, with its memory, which then is never freed. */
+  /* The library has no use for the request any more. It goes on to test until the request is done in one way or another.
+     A request that is not done after abortTimeoutMs stays the engine's for ever; its memory is then never freed. */
   int (*cancel)(void* user, void** request);
-  /* NULL: the library sums on its own. out = the sum (op: sparsecollSum) of all ranks' in, of count elements of dataType;
-     in equals out on all ranks or on none. Every rank calls it at the same place in the order of its calls. Returning sparsecollUnsupported
-     (on all ranks) leaves this sum to the library. It is not cancelled where the engine cannot: then in and out, which
-     are the caller's of ReducerRun or AllReduce, must live on after an error until CommDestroy has returned; on devices
-     they are the library's. */
+  /* NULL: the library sums on its own. Else out = the sum (op: sparsecollSum) of all ranks' in, of count elements of
+     dataType; in equals out on all ranks or on none. Every rank calls it at the same place in the order of its calls. To
+     return sparsecollUnsupported, on all ranks, leaves this sum to the library. Where the engine cannot cancel it, in and
+     out must live on after an error until CommDestroy has returned. They are the vectors of ReducerRun or AllReduce; on
+     devices they are the library's. */
   int (*iallreduce)(void* user, const void* in, void* out, uint64_t count, int32_t dataType, int32_t op, void** request);
   /* NULL: test is enough. Moves what is under way. */
   int (*progress)(void* user);
-  /* NULL: nothing to free. The last call, inside CommDestroy. Messages that this rank never received may be under way to
-     it. */
+  /* NULL: nothing to free. The last call, inside CommDestroy. Messages to this rank that it never received may still be
+     under way. */
   void (*release)(void* user);
 } sparsecollEngine_t;
 
@@ -400,7 +491,8 @@ typedef struct {
   double maxDensity;      /* capacity to plan for (SetDensity); default: the largest of the method's and the schedule's */
   void* buffer;           /* residual in the caller's memory: n elements of accumulateType (2n when transactional), read at
                              create, so zero it first; survives Destroy. Default: library-owned, zeroed */
-  int32_t accumulateType; /* sparsecollDataType_t; default: Float64 for Float64 gradients, else Float32 */
+  int32_t accumulateType; /* sparsecollDataType_t; default: Float64 for Float64 gradients, else Float32; another type is
+                             Unsupported */
   int32_t transactional;  /* 1: two residual buffers; a failed or non-finite step leaves the residual exactly as it was */
   const double* densitySchedule; /* warm-up: densities in (0, 1] of the first steps after create and Reset, scheduleSteps
                                     steps each; then the method's. The same on all ranks. NULL: none (Lin et al. 2018:
@@ -474,10 +566,20 @@ SPARSECOLL_API_QUIET const char* sparsecollGetBuildInfo(void);
 /* A short English name of result; never NULL. Static storage. Any thread. */
 SPARSECOLL_API_QUIET const char* sparsecollGetErrorString(sparsecollResult_t result);
 
+/* The name of an enumeration's value, for logs, tables and command lines: "topk", "allgather", "f32", "host", "ucx". 0 is
+   "default" or "auto". A number that the enumeration does not have is "unknown"; never NULL. Numbers are int32_t, as in
+   the structs. Static storage. Any thread. */
+SPARSECOLL_API_QUIET const char* sparsecollSelectorName(int32_t selector);     /* sparsecollSelect_t */
+SPARSECOLL_API_QUIET const char* sparsecollCollectiveName(int32_t collective); /* sparsecollColl_t */
+SPARSECOLL_API_QUIET const char* sparsecollDataTypeName(int32_t type);         /* sparsecollDataType_t */
+SPARSECOLL_API_QUIET const char* sparsecollBackendName(int32_t backend);       /* sparsecollBackend_t */
+SPARSECOLL_API_QUIET const char* sparsecollTransportName(int32_t transport);   /* sparsecollTransport_t */
+
 /* What went wrong in this thread's latest failed call; "" if none failed. Valid until its next failed call. */
 SPARSECOLL_API_QUIET const char* sparsecollGetLastError(void);
 
-/* *available = 1 if this process can use the pair now. Errors: InvalidArgument. Any thread. */
+/* *available = 1 if this process can use the pair now. An engine of the caller's needs nothing but the backend.
+   Errors: InvalidArgument. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport, int* available);
 
 /* ---- communicators ------------------------------------------------------------------------------------------------ */
@@ -537,56 +639,62 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* com
                                                            const sparsecollEngine_t* engine,
                                                            const sparsecollConfig_t* config);
 
-/* Makes communicators of the ranks with equal color, numbered by key, and by rank where keys are equal. Collective over
-   comm, which lives on. color SPARSECOLL_NO_COLOR: this rank gets none, *newComm = NULL. config: NULL for comm's; transport
-   and backend stay comm's. On host memory over threads and UCX. Errors: InvalidArgument (color < -1), Unsupported (devices,
-   engines of the caller's), and as an operation of comm's and CommInitRank; then *newComm is untouched. */
+/* Makes a communicator of all ranks with the same color, for each color. key numbers its ranks; where keys are equal, the
+   rank in comm does. Every rank of comm calls it; comm lives on. color SPARSECOLL_NO_COLOR: this rank gets no communicator,
+   *newComm = NULL. config: NULL for comm's; transport and backend stay comm's. For host memory over threads and UCX.
+   Errors: InvalidArgument (color < -1); Unsupported (devices, engines of the caller's); as a collective call on comm, which
+   may end comm; as CommInitRank, while the new ranks meet, which leaves comm as it is. Then *newComm is untouched. */
 #define SPARSECOLL_NO_COLOR (-1)
 SPARSECOLL_API sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int color, int key, sparsecollComm_t* newComm,
                                                       const sparsecollConfig_t* config);
 
-/* Makes a communicator of comm's ranks without the excluded ones (the same on all ranks that call; NULL and 0: none) and
-   without those whose process has ended or that have destroyed comm; order stays. Works when comm is dead, that is what it
-   is for: after PeerFailed or Timeout each survivor calls it. They agree on who is left among themselves, within
-   initTimeoutMs; who is named nowhere has to call, too. comm is dead then; destroy it once its reducers were moved.
-   On host memory over threads and UCX. Errors: InvalidArgument, Unsupported (as CommSplit), Timeout (names who has not
-   called), PeerFailed (this rank is excluded), InvalidUsage, SystemError; then *newComm is untouched. A rank that dies
-   during the call is left out as well, or shows as PeerFailed or Timeout, after which all survivors may call again. */
+/* Makes a communicator of the ranks of comm that are left, in the same order. comm may be dead: after PeerFailed or Timeout
+   each survivor calls this. Left out are the excluded ranks (all callers name the same; NULL and 0: none), ranks whose
+   process has ended, and ranks that have destroyed comm; every other rank has to call. The callers agree among themselves
+   on who is left, within initTimeoutMs. Afterwards comm has ended: destroy it once its reducers have moved.
+   For host memory over threads and UCX. Errors: InvalidArgument, Unsupported (as CommSplit), Timeout (names who has not
+   called), PeerFailed (this rank is excluded), InvalidUsage, SystemError; then *newComm is untouched, and comm is as dead
+   or alive as it was. A rank that dies during the call is left out as well, or shows as PeerFailed or Timeout, after which
+   all survivors may call again. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommShrink(sparsecollComm_t comm, const int* excludedRanks, int count,
                                                        sparsecollComm_t* newComm, const sparsecollConfig_t* config);
 
 /* Any of the three pointers may be NULL. device is -1 on host. Errors: InvalidUsage (not a live communicator). */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetInfo(sparsecollComm_t comm, int* rank, int* nRanks, int* device);
 
-/* *state = the communicator's fatal error, or Success. Never blocks. Any thread. */
+/* *state = the code that ended the communicator, or Success while it lives. Never blocks. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t comm, sparsecollResult_t* state);
 
-/* Copies the latest failure, fatal or not. Any thread. */
+/* Copies the latest failure, whether it ended the communicator or not. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
 
-/* Waits until the stream is done, for an error, or for timeoutMs (0: the configured default); returns the first thing
-   that kernels found wrong since the last call. A Timeout leaves the communicator alive; but over NCCL, where this call
-   waits for the other ranks, it is dead if its latest operation has not ended opTimeoutMs after it began. On host
-   communicators there is nothing to wait for: returns the fatal error or Success. */
+/* Waits until the stream is done, an error is found, or timeoutMs (0: opTimeoutMs) have passed. Returns the first thing
+   that kernels found wrong since the last call. A Timeout of this wait leaves the communicator alive: you may wait again.
+   But an operation that takes longer than opTimeoutMs ends it, over NCCL inside this call, over UCX and other engines on
+   the thread that serves them; then CommGetAsyncError says Timeout. On host communicators there is nothing to wait for:
+   the call returns the code that ended the communicator, or Success. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs);
 
-/* Ends every wait of this rank with Aborted and of its peers with PeerFailed. Frees nothing, needs no peer, may be
-   repeated. Any thread, any moment. Returns within abortTimeoutMs, whatever peers and devices do. */
+/* Ends the communicator: every wait of this rank returns Aborted, every wait of its peers PeerFailed. Frees nothing, needs
+   no peer, may be repeated. Any thread, any moment. Returns within abortTimeoutMs, whatever peers and devices do. */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm);
 
 /* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed; peers that have
    all they need from it do not notice. Returns within abortTimeoutMs, whatever peers do: device memory that work still
    uses then stays where it is, and an error is logged (a reducer's shows as bytesAbandoned). Over NCCL, as long as it has
-   not failed, it waits up to opTimeoutMs for what is under way, then aborts. Destroy(NULL) succeeds. Errors: InvalidUsage (already destroyed). */
+   not failed, it waits up to opTimeoutMs for what is under way, then aborts. Destroy(NULL) succeeds.
+   Errors: InvalidUsage (already destroyed). */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm);
 
 /* ---- one-shot collectives ------------------------------------------------------------------------------------------
    The k-th collective call on a communicator must be the same on all ranks. Ranks first agree on n, type and
    parameters; where they differ all of them get Mismatch and the communicator lives on. */
 
-/* out = sum over ranks of the selected entries of in, dense, n elements of type. Keeps no residual: what is not selected
-   is dropped (use a reducer in training). in may equal out. n = 0 allows NULL.
-   Errors: InvalidArgument, InvalidUsage, Unsupported, Mismatch, OutOfMemory, NonFinite, Timeout, PeerFailed, Aborted. */
+/* out = sum over ranks of the selected entries of in, dense, n elements of type. Makes a reducer for this one step, so
+   what is not selected is dropped, and every call pays for the making: the head of this file says what it costs. On
+   devices out is ready in stream order. in may equal out. n = 0 allows NULL.
+   Errors: InvalidArgument, InvalidUsage, Unsupported, Mismatch, OutOfMemory, NonFinite, Timeout, PeerFailed, Aborted,
+   Corrupted. */
 SPARSECOLL_API sparsecollResult_t sparsecollAllReduce(const void* in, void* out, uint64_t n, sparsecollDataType_t type,
                                                       const sparsecollParams_t* params, sparsecollComm_t comm,
                                                       sparsecollStream_t stream);
@@ -637,8 +745,10 @@ SPARSECOLL_API sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t*
    header have no room for the method's). Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params);
 
-/* The i-th preset's name, or NULL past the last. Static storage. Any thread. */
+/* The i-th preset's name, and the paper that it was published in: authors, year, and where it is found. NULL past the
+   last. Static storage. Any thread. */
 SPARSECOLL_API_QUIET const char* sparsecollPresetName(uint32_t i);
+SPARSECOLL_API_QUIET const char* sparsecollPresetPaper(uint32_t i);
 
 /* Collective: every rank of comm calls it in the same order. n: 1 to 2^32 - 2 elements of type. config: NULL for
    defaults. Errors: InvalidArgument, InvalidUsage, Unsupported, OutOfMemory, Mismatch (names field and rank), Timeout,
@@ -708,8 +818,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t re
                                                           sparsecollStream_t stream);
 
 /* Restores what Export of a reducer with the same method, n, accumulate type, rank and number of ranks wrote. With
-   another number of ranks see ImportFrom. Errors: InvalidArgument (another reducer's blob), Corrupted (damaged; this
-   code does not kill the communicator here); then nothing has changed. */
+   another number of ranks see ImportFrom. Errors: InvalidArgument (another reducer's blob), Corrupted (a damaged blob;
+   from this call the code leaves the communicator alive); then nothing has changed. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                           sparsecollStream_t stream);
 
@@ -718,13 +828,13 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t re
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int sumMerge, sparsecollStream_t stream);
 
-/* Makes a reducer like this one on comm, which CommShrink or CommSplit has made of its communicator; *moved has this
-   rank's residual and velocity, thresholds and iteration as after create, the density of create (a schedule that has not
-   ended begins anew), and memory of the library's. Collective over comm. The old reducer stays as it is.
+/* Makes a reducer like this one on comm, which CommShrink or CommSplit has made of its communicator. Every rank of comm
+   calls it. *moved has this rank's residual and velocity. Thresholds and iteration are as after create, and so is the
+   density; a schedule that has not ended begins anew. The memory is the library's. The old reducer stays as it is.
    After CommShrink a transactional reducer's residual is the one after the last step that all ranks of comm have
-   completed. *steppedBack (may be NULL) = 1: this rank had completed one more, which is undone here, and which its trainer
-   has to undo in the model; else 0. Errors: as ReducerCreate; InvalidArgument (comm is not made of the reducer's); then
-   *moved is untouched. */
+   completed. *steppedBack (may be NULL) = 1: this rank had completed one step more, which is undone here and which its
+   trainer has to undo in the model; else 0. Errors: as ReducerCreate; InvalidArgument (comm is not made of the reducer's
+   communicator); then *moved is untouched. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerMove(sparsecollReducer_t reducer, sparsecollComm_t comm,
                                                         sparsecollReducer_t* moved, int* steppedBack);
 

@@ -135,12 +135,12 @@ std::string RandomCase::text() const {
   constexpr const char* kNames[] = {"integers", "bell", "spikes", "wide"};
   std::ostringstream to;
   to << "SPARSECOLL_CASE=" << seed << ": " << preset << (faithful ? " faithful" : "") << " collective "
-     << params.collective << ", P " << ranks << ", n " << n << " " << nameOf(type) << ", density " << params.density
-     << ", k " << params.k << ", maxDensity " << maxDensity << ", threshold " << params.threshold << ", op "
-     << params.op << ", flags " << params.flags << ", scales " << params.inputScale << " " << params.outputScale
-     << ", momentum " << params.momentum << ", clipNorm " << params.clipNorm << ", decay " << params.residualDecay
-     << (inPlace ? ", in place" : "") << (transactional ? ", transactional" : "") << (sparseOut ? ", sparse out" : "")
-     << ", " << steps << " steps of " << kNames[static_cast<int>(numbers)];
+     << sparsecollCollectiveName(params.collective) << ", P " << ranks << ", n " << n << " " << nameOf(type)
+     << ", density " << params.density << ", k " << params.k << ", maxDensity " << maxDensity << ", threshold "
+     << params.threshold << ", op " << params.op << ", flags " << params.flags << ", scales " << params.inputScale
+     << " " << params.outputScale << ", momentum " << params.momentum << ", clipNorm " << params.clipNorm << ", decay "
+     << params.residualDecay << (inPlace ? ", in place" : "") << (transactional ? ", transactional" : "")
+     << (sparseOut ? ", sparse out" : "") << ", " << steps << " steps of " << kNames[static_cast<int>(numbers)];
   return to.str();
 }
 

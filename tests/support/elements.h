@@ -17,18 +17,7 @@ namespace sparsecoll::test {
 inline constexpr sparsecollDataType_t kAllTypes[] = {sparsecollFloat16, sparsecollBfloat16, sparsecollFloat32,
                                                      sparsecollFloat64};
 
-inline const char* nameOf(sparsecollDataType_t type) {
-  switch (type) {
-    case sparsecollFloat16:
-      return "f16";
-    case sparsecollBfloat16:
-      return "bf16";
-    case sparsecollFloat32:
-      return "f32";
-    default:
-      return "f64";
-  }
-}
+inline const char* nameOf(sparsecollDataType_t type) { return sparsecollDataTypeName(type); }
 
 inline size_t bytesOf(sparsecollDataType_t type) {
   return type == sparsecollFloat64 ? 8 : type == sparsecollFloat32 ? 4 : 2;
