@@ -122,6 +122,6 @@ sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params
 }
 
 const char* sparsecollPresetName(uint32_t i) {
-  const auto rows = presetRows();
-  return i < rows.size() ? rows[i].name : nullptr;
+  const PresetRow* const row = presetRow(i);
+  return row != nullptr ? row->name : nullptr;
 }

@@ -26,6 +26,7 @@ struct Field {
   double realMost;
 };
 
+constexpr int32_t kAnyMethod = std::numeric_limits<int32_t>::max();  // rows tell which there are (src/methods.h)
 constexpr double kHuge = std::numeric_limits<double>::max();
 constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon() / 2;
 
@@ -37,8 +38,8 @@ constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon() / 2;
   Field { #field, Kind::kUnsigned, offsetof(sparsecollParams_t, field), 0, 0, 0, 0 }
 
 constexpr Field kFields[] = {
-    SC_ENUM(selector, sparsecollSelectDefault, sparsecollSelectReusedTopK),
-    SC_ENUM(collective, sparsecollCollAuto, sparsecollCollTopkDSA),
+    SC_ENUM(selector, sparsecollSelectDefault, kAnyMethod),
+    SC_ENUM(collective, sparsecollCollAuto, kAnyMethod),
     SC_ENUM(faithful, 0, 1),
     SC_ENUM(op, sparsecollSum, sparsecollAvg),
     SC_ENUM(wire, sparsecollWireDefault, sparsecollWireF8e5m2),
