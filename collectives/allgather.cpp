@@ -55,8 +55,6 @@ class AllGather final : public Collective {
   std::vector<ListView> lists_;
 };
 
-}  // namespace
-
 Result<std::unique_ptr<Collective>> makeAllGather(const CollectiveSetup& setup) {
   if (setup.chunk != 0) return makeChunkGather(setup);
   const FrameLayout layout{setup.capacity, 4, static_cast<uint32_t>(elementBytes(setup.accumulateType))};
@@ -64,5 +62,27 @@ Result<std::unique_ptr<Collective>> makeAllGather(const CollectiveSetup& setup) 
   SC_TRY(auto round, FullRound::make(*setup.transport, *setup.kernels, layout, setup.budget));
   return std::unique_ptr<Collective>(new AllGather(setup, std::move(window), std::move(round)));
 }
+
+constexpr const char* kPaper = "Renggli et al. 2019 (SparCML), section 5.1; Shi et al. 2019";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "topka",
+     .summary = "exact top-k on every rank, pairs gathered by all",
+     .paper = kPaper,
+     .selector = sparsecollSelectTopK,
+     .collective = sparsecollCollAllGather},
+};
+
+}  // namespace
+
+constinit extern const CollectiveRow kAllGatherRow = {
+    .id = sparsecollCollAllGather,
+    .name = "allgather",
+    .paper = kPaper,
+    .make = makeAllGather,
+    .contributors = Contributors::kLists,
+    .facts = true,
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

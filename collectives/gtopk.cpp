@@ -114,12 +114,31 @@ class GTopK final : public Collective {
   ListView sum_, sent_;
 };
 
-}  // namespace
-
 Result<std::unique_ptr<Collective>> makeGTopK(const CollectiveSetup& setup) {
   auto gtopk = std::make_unique<GTopK>(setup);
   SC_TRY(gtopk->make(setup));
   return std::unique_ptr<Collective>(std::move(gtopk));
 }
+
+constexpr const char* kPaper = "Shi et al. 2019 (gTop-k), arXiv:1901.04359";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "gtopk",
+     .summary = "lists merged on a tree, cut to k at every step",
+     .paper = kPaper,
+     .selector = sparsecollSelectTopK,
+     .collective = sparsecollCollGTopk},
+};
+
+}  // namespace
+
+constinit extern const CollectiveRow kGTopKRow = {
+    .id = sparsecollCollGTopk,
+    .name = "gtopk",
+    .paper = kPaper,
+    .make = makeGTopK,
+    .perSlot = 24,
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

@@ -146,8 +146,6 @@ class IndexUnion final : public Collective {
   std::vector<const void*> contributions_;
 };
 
-}  // namespace
-
 Result<std::unique_ptr<Collective>> makeIndexUnion(const CollectiveSetup& setup) {
   const FrameLayout indices{setup.capacity, 4, 0};
   const FrameLayout values{setup.capacity, 0, static_cast<uint32_t>(elementBytes(setup.accumulateType))};
@@ -159,5 +157,17 @@ Result<std::unique_ptr<Collective>> makeIndexUnion(const CollectiveSetup& setup)
   return std::unique_ptr<Collective>(
       new IndexUnion(setup, std::move(window), std::move(indexRound), std::move(valueRound), std::move(sumRound)));
 }
+
+}  // namespace
+
+constinit extern const CollectiveRow kIndexUnionRow = {
+    .id = sparsecollCollIndexUnion,
+    .name = "index_union",
+    .paper = "Yoon and Oh 2023 (MiCRO), arXiv:2310.00967",
+    .make = makeIndexUnion,
+    .contributors = Contributors::kAll,
+    .facts = true,
+    .perSlot = 8,
+};
 
 }  // namespace sparsecoll

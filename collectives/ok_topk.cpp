@@ -125,12 +125,32 @@ class OkTopk final : public Collective {
   ListView sent_, final_;
 };
 
-}  // namespace
-
 Result<std::unique_ptr<Collective>> makeOkTopk(const CollectiveSetup& setup) {
   auto topk = std::make_unique<OkTopk>(setup);
   SC_TRY(topk->make(setup));
   return std::unique_ptr<Collective>(std::move(topk));
 }
+
+constexpr const char* kPaper = "Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "oktopk",
+     .summary = "regions reduced by their owners, their largest entries gathered",
+     .paper = kPaper,
+     .selector = sparsecollSelectReusedTopK,
+     .collective = sparsecollCollOkTopk},
+};
+
+}  // namespace
+
+constinit extern const CollectiveRow kOkTopkRow = {
+    .id = sparsecollCollOkTopk,
+    .name = "ok_topk",
+    .paper = kPaper,
+    .make = makeOkTopk,
+    .perSlot = 64,
+    .regions = true,
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

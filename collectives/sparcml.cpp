@@ -114,12 +114,31 @@ class RecursiveDoubling final : public Collective {
   ListView own_, sum_;
 };
 
-}  // namespace
-
 Result<std::unique_ptr<Collective>> makeRecursiveDoubling(const CollectiveSetup& setup) {
   auto doubling = std::make_unique<RecursiveDoubling>(setup);
   SC_TRY(doubling->make(setup));
   return std::unique_ptr<Collective>(std::move(doubling));
 }
+
+constexpr const char* kPaper = "Renggli et al. 2019 (SparCML), arXiv:1802.08021";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "sparcml-rd",
+     .summary = "streams by recursive doubling, dense once shorter",
+     .paper = kPaper,
+     .selector = sparsecollSelectTopK,
+     .collective = sparsecollCollSparCML},
+};
+
+}  // namespace
+
+constinit extern const CollectiveRow kSparCMLRow = {
+    .id = sparsecollCollSparCML,
+    .name = "sparcml",
+    .paper = kPaper,
+    .make = makeRecursiveDoubling,
+    .perSlot = 24,
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

@@ -293,12 +293,45 @@ class SparDL final : public Collective {
   ListView final_;
 };
 
-}  // namespace
-
 Result<std::unique_ptr<Collective>> makeSparDL(const CollectiveSetup& setup) {
   auto spardl = std::make_unique<SparDL>(setup);
   SC_TRY(spardl->make(setup));
   return std::unique_ptr<Collective>(std::move(spardl));
 }
+
+constexpr const char* kPaper = "Zhao et al. 2024 (SparDL), arXiv:2304.00737";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "spardl",
+     .summary = "blocks scattered and reduced, cut before every send",
+     .paper = kPaper,
+     .selector = sparsecollSelectTopK,
+     .collective = sparsecollCollSparDL,
+     .teams = 1},
+    {.name = "spardl-rsag",
+     .summary = "in teams, which meet by recursive doubling",
+     .paper = kPaper,
+     .selector = sparsecollSelectTopK,
+     .collective = sparsecollCollSparDL,
+     .teamGather = sparsecollTeamGatherRecursive},
+    {.name = "spardl-bsag",
+     .summary = "in teams, which meet with adaptive shares",
+     .paper = kPaper,
+     .selector = sparsecollSelectTopK,
+     .collective = sparsecollCollSparDL,
+     .teamGather = sparsecollTeamGatherBruck},
+};
+
+}  // namespace
+
+constinit extern const CollectiveRow kSparDLRow = {
+    .id = sparsecollCollSparDL,
+    .name = "spardl",
+    .paper = kPaper,
+    .make = makeSparDL,
+    .perSlot = 24,
+    .blocks = true,
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

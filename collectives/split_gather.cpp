@@ -249,8 +249,6 @@ Result<std::unique_ptr<Collective>> makeWith(const CollectiveSetup& setup, const
   return std::unique_ptr<Collective>(std::move(gather));
 }
 
-}  // namespace
-
 Result<std::unique_ptr<Collective>> makeSplitGather(const CollectiveSetup& setup) {
   return makeWith(setup, kSparCMLSwitch);
 }
@@ -258,5 +256,44 @@ Result<std::unique_ptr<Collective>> makeSplitGather(const CollectiveSetup& setup
 Result<std::unique_ptr<Collective>> makeTopkDSA(const CollectiveSetup& setup) {
   return makeWith(setup, kTopkDSASwitch);
 }
+
+constexpr const char* kPaper = "Renggli et al. 2019 (SparCML), arXiv:1802.08021";
+constexpr const char* kTopkDSAPaper = "Renggli et al. 2019 (SparCML); Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "sparcml-split",
+     .summary = "regions reduced by their owners, then gathered, dense once shorter",
+     .paper = kPaper,
+     .selector = sparsecollSelectTopK,
+     .collective = sparsecollCollSplitGather},
+};
+
+constexpr PresetRow kTopkDSAPresets[] = {
+    {.name = "topkdsa",
+     .summary = "the same with the switch at a third of the length",
+     .paper = kTopkDSAPaper,
+     .selector = sparsecollSelectTopK,
+     .collective = sparsecollCollTopkDSA},
+};
+
+}  // namespace
+
+constinit extern const CollectiveRow kSplitGatherRow = {
+    .id = sparsecollCollSplitGather,
+    .name = "split_gather",
+    .paper = kPaper,
+    .make = makeSplitGather,
+    .perSlot = 64,
+    .presets = kPresets,
+};
+
+constinit extern const CollectiveRow kTopkDSARow = {
+    .id = sparsecollCollTopkDSA,
+    .name = "topkdsa",
+    .paper = kTopkDSAPaper,
+    .make = makeTopkDSA,
+    .perSlot = 64,
+    .presets = kTopkDSAPresets,
+};
 
 }  // namespace sparsecoll

@@ -29,6 +29,8 @@ std::vector<uint64_t> fragmentEnds(std::span<const uint64_t> lengths, uint64_t r
   return ends;
 }
 
+namespace {
+
 Result<SelectionPlan> planDeft(const SelectionRequest& request) {
   const Wanted wanted = wantedOf(request);
   std::vector<uint64_t> lengths;
@@ -57,5 +59,29 @@ Result<SelectionPlan> planDeft(const SelectionRequest& request) {
   plan.afterSurvey = request.faithful ? &kDeftShareAsPublished : &kDeftShare;
   return plan;
 }
+
+constexpr const char* kPaper = "Yoon and Oh 2023 (DEFT), arXiv:2307.03500";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "deft",
+     .summary = "top-k in fragments, as many as their norms call for",
+     .paper = kPaper,
+     .selector = sparsecollSelectDeft,
+     .collective = sparsecollCollIndexUnion},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kDeftRow = {
+    .id = sparsecollSelectDeft,
+    .name = "deft",
+    .paper = kPaper,
+    .plan = planDeft,
+    .collective = sparsecollCollIndexUnion,
+    .densityIsGlobal = true,
+    .bound = {1, 40},
+    .faithfulBound = {1, 40},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

@@ -27,6 +27,8 @@ Blocks blocksFor(uint64_t n) {
   return {length, static_cast<uint32_t>(std::min(kBlocks, n / length))};
 }
 
+namespace {
+
 Result<SelectionPlan> planExDyna(const SelectionRequest& request) {
   SelectionPlan plan;
   const Blocks blocks = blocksFor(request.n);
@@ -40,5 +42,29 @@ Result<SelectionPlan> planExDyna(const SelectionRequest& request) {
   plan.afterExchange = request.faithful ? &kExDynaAfterFaithful : &kExDynaAfter;
   return plan;
 }
+
+constexpr const char* kPaper = "Yoon and Oh 2024 (ExDyna), arXiv:2402.13781";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "exdyna",
+     .summary = "exclusive partitions of blocks, cut so that all find as much",
+     .paper = kPaper,
+     .selector = sparsecollSelectExDyna,
+     .collective = sparsecollCollIndexUnion},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kExDynaRow = {
+    .id = sparsecollSelectExDyna,
+    .name = "exdyna",
+    .paper = kPaper,
+    .plan = planExDyna,
+    .collective = sparsecollCollIndexUnion,
+    .densityIsGlobal = true,
+    .bound = {1, 40},
+    .faithfulBound = {12, 40},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

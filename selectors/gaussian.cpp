@@ -9,8 +9,33 @@
 
 namespace sparsecoll {
 
+namespace {
+
 Result<SelectionPlan> planGaussian(const SelectionRequest& request) {
   return planSampledThreshold(request, kGaussianFaithful, kGaussianDefault);
 }
+
+constexpr const char* kPaper = "Shi et al. 2019 (GaussianK), arXiv:1911.08772";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "gaussiank",
+     .summary = "threshold from a normal fit and a few trials",
+     .paper = kPaper,
+     .selector = sparsecollSelectGaussian,
+     .collective = sparsecollCollAllGather},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kGaussianRow = {
+    .id = sparsecollSelectGaussian,
+    .name = "gaussian",
+    .paper = kPaper,
+    .plan = planGaussian,
+    .collective = sparsecollCollAllGather,
+    .bound = {1, 16},
+    .faithfulBound = {1, 200},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

@@ -12,8 +12,6 @@ namespace {
 
 constexpr double kFirstSpread = 0.1;
 
-}  // namespace
-
 Result<SelectionPlan> planLeaderTopK(const SelectionRequest& request) {
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
@@ -29,5 +27,29 @@ Result<SelectionPlan> planLeaderTopK(const SelectionRequest& request) {
   plan.windows.push_back(window);
   return plan;
 }
+
+constexpr const char* kPaper = "Chen et al. 2020 (ScaleCom), arXiv:2104.11125";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "cltk",
+     .summary = "one rank's top k in rotation, all ranks' values there",
+     .paper = kPaper,
+     .selector = sparsecollSelectLeaderTopK,
+     .collective = sparsecollCollIndexUnion},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kLeaderTopKRow = {
+    .id = sparsecollSelectLeaderTopK,
+    .name = "leader_topk",
+    .paper = kPaper,
+    .plan = planLeaderTopK,
+    .collective = sparsecollCollIndexUnion,
+    .densityIsGlobal = true,
+    .bound = {1, 40},
+    .faithfulBound = {1, 40},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

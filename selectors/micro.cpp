@@ -13,8 +13,6 @@ namespace {
 
 constexpr double kRoom = 2.5;  // messages hold this many times k / P
 
-}  // namespace
-
 Result<SelectionPlan> planMicro(const SelectionRequest& request) {
   const auto ranks = static_cast<uint64_t>(request.ranks);
   SelectionPlan plan;
@@ -23,5 +21,29 @@ Result<SelectionPlan> planMicro(const SelectionRequest& request) {
   plan.afterExchange = request.faithful ? &kMicroAfterFaithful : &kMicroAfter;
   return plan;
 }
+
+constexpr const char* kPaper = "Yoon and Oh 2023 (MiCRO), arXiv:2310.00967";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "micro",
+     .summary = "exclusive partitions in rotation, one threshold steered to k",
+     .paper = kPaper,
+     .selector = sparsecollSelectMicro,
+     .collective = sparsecollCollIndexUnion},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kMicroRow = {
+    .id = sparsecollSelectMicro,
+    .name = "micro",
+    .paper = kPaper,
+    .plan = planMicro,
+    .collective = sparsecollCollIndexUnion,
+    .densityIsGlobal = true,
+    .bound = {1, 40},
+    .faithfulBound = {9, 40},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

@@ -6,6 +6,8 @@
 
 namespace sparsecoll {
 
+namespace {
+
 Result<SelectionPlan> planRandom(const SelectionRequest& request) {
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
@@ -15,5 +17,28 @@ Result<SelectionPlan> planRandom(const SelectionRequest& request) {
   plan.windows.push_back({});  // nothing is compared with a threshold
   return plan;
 }
+
+constexpr const char* kPaper = "Stich et al. 2018, arXiv:1809.07599";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "randomk",
+     .summary = "k entries drawn without regard to their size",
+     .paper = kPaper,
+     .selector = sparsecollSelectRandom,
+     .collective = sparsecollCollAllGather},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kRandomRow = {
+    .id = sparsecollSelectRandom,
+    .name = "random",
+    .paper = kPaper,
+    .plan = planRandom,
+    .collective = sparsecollCollAllGather,
+    .bound = {1, 16},
+    .faithfulBound = {1, 16},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

@@ -8,8 +8,33 @@
 
 namespace sparsecoll {
 
+namespace {
+
 Result<SelectionPlan> planRedSync(const SelectionRequest& request) {
   return planSampledThreshold(request, kRedSyncFaithful, kRedSyncDefault);
 }
+
+constexpr const char* kPaper = "Fang et al. 2019 (RedSync), arXiv:1808.04357";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "redsync",
+     .summary = "threshold searched between mean and maximum",
+     .paper = kPaper,
+     .selector = sparsecollSelectRedSync,
+     .collective = sparsecollCollAllGather},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kRedSyncRow = {
+    .id = sparsecollSelectRedSync,
+    .name = "redsync",
+    .paper = kPaper,
+    .plan = planRedSync,
+    .collective = sparsecollCollAllGather,
+    .bound = {1, 16},
+    .faithfulBound = {1, 200},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

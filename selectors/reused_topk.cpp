@@ -18,8 +18,6 @@ namespace {
 
 constexpr double kRoom = 4.0 / 3;
 
-}  // namespace
-
 Result<SelectionPlan> planReusedTopK(const SelectionRequest& request) {
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
@@ -42,5 +40,19 @@ Result<SelectionPlan> planReusedTopK(const SelectionRequest& request) {
   plan.windows.push_back(window);
   return plan;
 }
+
+constexpr const char* kPaper = "Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598";
+
+}  // namespace
+
+constinit extern const SelectorRow kReusedTopKRow = {
+    .id = sparsecollSelectReusedTopK,
+    .name = "reused_topk",
+    .paper = kPaper,
+    .plan = planReusedTopK,
+    .collective = sparsecollCollAllGather,
+    .bound = {1, 20},
+    .faithfulBound = {1, 20},
+};
 
 }  // namespace sparsecoll

@@ -12,10 +12,35 @@
 
 namespace sparsecoll {
 
+namespace {
+
 Result<SelectionPlan> planSage(const SelectionRequest& request) {
   SelectionPlan plan = planSampledThreshold(request, kSageFaithful, kSageDefault);
   if (request.faithful) plan.threshold = firstThreshold(request.threshold, plan.k);
   return plan;
 }
+
+constexpr const char* kPaper = "Yoon, Jeong and Oh 2023 (SAGE), doi:10.1007/s11227-023-05120-7";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "sage",
+     .summary = "a threshold that follows the mean magnitude",
+     .paper = kPaper,
+     .selector = sparsecollSelectSage,
+     .collective = sparsecollCollIndexUnion},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kSageRow = {
+    .id = sparsecollSelectSage,
+    .name = "sage",
+    .paper = kPaper,
+    .plan = planSage,
+    .collective = sparsecollCollIndexUnion,
+    .bound = {1, 40},
+    .faithfulBound = {1, 400},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

@@ -13,6 +13,8 @@
 
 namespace sparsecoll {
 
+namespace {
+
 Result<SelectionPlan> planSampled(const SelectionRequest& request) {
   SelectionPlan plan = planSampledThreshold(request, kSampledFaithful, kSampledDefault);
   plan.afterPass = &kSelectAgain;
@@ -23,5 +25,29 @@ Result<SelectionPlan> planSampled(const SelectionRequest& request) {
   window.slots = std::min(request.n, 3 * plan.capacity + 16384);
   return plan;
 }
+
+constexpr const char* kPaper = "Lin et al. 2018 (DGC), arXiv:1712.01887";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "dgc",
+     .summary = "threshold from a sample's quantile, momentum in front of the residual",
+     .paper = kPaper,
+     .selector = sparsecollSelectSampled,
+     .collective = sparsecollCollAllGather,
+     .momentum = 0.9},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kSampledRow = {
+    .id = sparsecollSelectSampled,
+    .name = "sampled",
+    .paper = kPaper,
+    .plan = planSampled,
+    .collective = sparsecollCollAllGather,
+    .bound = {1, 16},
+    .faithfulBound = {1, 16},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

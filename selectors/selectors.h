@@ -1,23 +1,37 @@
-// The selectors, one plan function each. A new method adds its file and a line here.
+// The selectors: one row each, which stands in the file of its method.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
+#include "core/preset.h"
 #include "selectors/selection.h"
 
 namespace sparsecoll {
 
-Result<SelectionPlan> planTopK(const SelectionRequest& request);
-Result<SelectionPlan> planThreshold(const SelectionRequest& request);
-Result<SelectionPlan> planMicro(const SelectionRequest& request);
-Result<SelectionPlan> planExDyna(const SelectionRequest& request);
-Result<SelectionPlan> planDeft(const SelectionRequest& request);
-Result<SelectionPlan> planRandom(const SelectionRequest& request);
-Result<SelectionPlan> planChunkTopK(const SelectionRequest& request);
-Result<SelectionPlan> planReusedTopK(const SelectionRequest& request);
-Result<SelectionPlan> planSidco(const SelectionRequest& request);
-Result<SelectionPlan> planSage(const SelectionRequest& request);
-Result<SelectionPlan> planGaussian(const SelectionRequest& request);
-Result<SelectionPlan> planRedSync(const SelectionRequest& request);
-Result<SelectionPlan> planSampled(const SelectionRequest& request);
-Result<SelectionPlan> planLeaderTopK(const SelectionRequest& request);
+// Declared memory of a method in accumulate elements: perLength * n + perEntry * k * P + n / 256.
+struct MemoryBound {
+  uint32_t perLength;
+  uint32_t perEntry;
+};
+
+// All that the library knows of a selector. Dispatch, the C API, the command line tools and the tests read it.
+struct SelectorRow {
+  sparsecollSelect_t id;
+  const char* name;
+  const char* paper;
+  PlanFunction plan;
+  sparsecollColl_t collective;   // what Auto means where dense is not better
+  bool densityIsGlobal = false;  // k counts the union over ranks
+  bool segmentRules = false;     // honours per-tensor densities
+  bool blocks = false;           // selects from the blocks of a collective
+  MemoryBound bound;
+  MemoryBound faithfulBound;
+  std::span<const PresetRow> presets = {};
+};
+
+std::span<const SelectorRow* const> selectorRows();
+// nullptr: none has this id.
+const SelectorRow* selectorRow(int32_t id);
 
 }  // namespace sparsecoll

@@ -12,11 +12,49 @@
 
 namespace sparsecoll {
 
+namespace {
+
 Result<SelectionPlan> planSidco(const SelectionRequest& request) {
   const SidcoRules& rules = sidcoRulesOf(request.distribution);
   SelectionPlan plan = planSampledThreshold(request, rules.fitFaithful, rules.fitDefault);
   if (request.faithful) plan.afterCut = &kSidcoAdaptStages;
   return plan;
 }
+
+constexpr const char* kPaper = "Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "sidco-e",
+     .summary = "threshold from fitted exponential tails",
+     .paper = kPaper,
+     .selector = sparsecollSelectSidco,
+     .collective = sparsecollCollAllGather,
+     .distribution = sparsecollDistributionExponential},
+    {.name = "sidco-gp",
+     .summary = "threshold from a gamma fit, then Pareto tails",
+     .paper = kPaper,
+     .selector = sparsecollSelectSidco,
+     .collective = sparsecollCollAllGather,
+     .distribution = sparsecollDistributionGammaPareto},
+    {.name = "sidco-p",
+     .summary = "threshold from fitted generalised Pareto tails",
+     .paper = kPaper,
+     .selector = sparsecollSelectSidco,
+     .collective = sparsecollCollAllGather,
+     .distribution = sparsecollDistributionPareto},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kSidcoRow = {
+    .id = sparsecollSelectSidco,
+    .name = "sidco",
+    .paper = kPaper,
+    .plan = planSidco,
+    .collective = sparsecollCollAllGather,
+    .bound = {1, 16},
+    .faithfulBound = {1, 200},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

@@ -11,8 +11,6 @@ namespace {
 
 constexpr uint64_t kRoom = 4;
 
-}  // namespace
-
 Result<SelectionPlan> planThreshold(const SelectionRequest& request) {
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
@@ -30,5 +28,28 @@ Result<SelectionPlan> planThreshold(const SelectionRequest& request) {
   plan.windows.push_back(window);
   return plan;
 }
+
+constexpr const char* kPaper = "Dutta et al. 2021";
+
+constexpr PresetRow kPresets[] = {
+    {.name = "threshold",
+     .summary = "a fixed threshold, values summed at the union",
+     .paper = kPaper,
+     .selector = sparsecollSelectThreshold,
+     .collective = sparsecollCollIndexUnion},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kThresholdRow = {
+    .id = sparsecollSelectThreshold,
+    .name = "threshold",
+    .paper = kPaper,
+    .plan = planThreshold,
+    .collective = sparsecollCollIndexUnion,
+    .bound = {1, 40},
+    .faithfulBound = {1, 40},
+    .presets = kPresets,
+};
 
 }  // namespace sparsecoll

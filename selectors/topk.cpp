@@ -97,8 +97,6 @@ SelectionPlan planUnits(const SelectionRequest& request, const std::vector<Unit>
   return plan;
 }
 
-}  // namespace
-
 Result<SelectionPlan> planTopK(const SelectionRequest& request) {
   if (request.blocks != 0) return planUnits(request, blockUnits(request), kSpare, request.arrivals);
   if (hasRules(request.segments)) return planUnits(request, segmentUnits(request), kSpare);
@@ -120,5 +118,38 @@ Result<SelectionPlan> planChunkTopK(const SelectionRequest& request) {
   plan.chunk = request.chunk;
   return plan;
 }
+
+constexpr PresetRow kChunkPresets[] = {
+    {.name = "chunk-topk",
+     .summary = "exact top-k of every chunk, 16-bit indices inside them",
+     .paper = "Peng et al. 2024 (DeMo), arXiv:2411.19870",
+     .selector = sparsecollSelectChunkTopK,
+     .collective = sparsecollCollAllGather},
+};
+
+}  // namespace
+
+constinit extern const SelectorRow kTopKRow = {
+    .id = sparsecollSelectTopK,
+    .name = "topk",
+    .paper = "Shi et al. 2019, arXiv:1911.08772",
+    .plan = planTopK,
+    .collective = sparsecollCollAllGather,
+    .segmentRules = true,
+    .blocks = true,
+    .bound = {1, 16},
+    .faithfulBound = {1, 16},
+};
+
+constinit extern const SelectorRow kChunkTopKRow = {
+    .id = sparsecollSelectChunkTopK,
+    .name = "chunk_topk",
+    .paper = "Peng et al. 2024 (DeMo), arXiv:2411.19870",
+    .plan = planChunkTopK,
+    .collective = sparsecollCollAllGather,
+    .bound = {2, 20},
+    .faithfulBound = {2, 20},
+    .presets = kChunkPresets,
+};
 
 }  // namespace sparsecoll

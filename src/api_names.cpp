@@ -22,11 +22,11 @@ const char* sparsecollBackendName(int32_t backend) { return orUnknown(backendNam
 const char* sparsecollTransportName(int32_t transport) { return orUnknown(transportName(transport)); }
 
 const char* sparsecollPresetName(uint32_t i) {
-  const auto rows = presetRows();
-  return i < rows.size() ? rows[i].name : nullptr;
+  const PresetRow* const row = presetRow(i);
+  return row != nullptr ? row->name : nullptr;
 }
 
 const char* sparsecollPresetPaper(uint32_t i) {
-  const auto rows = presetRows();
-  return i < rows.size() ? rows[i].source : nullptr;
+  const PresetRow* const row = presetRow(i);
+  return row != nullptr ? row->paper : nullptr;
 }

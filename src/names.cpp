@@ -100,10 +100,8 @@ const char* nameIn(std::span<const Name> names, int32_t value) {
 }
 
 template <class Row>
-const char* nameOf(std::span<const Row> rows, std::span<const Name> others, int32_t value) {
-  for (const Row& row : rows)
-    if (row.id == value) return row.name;
-  return nameIn(others, value);
+const char* nameOf(const Row* row, std::span<const Name> others, int32_t value) {
+  return row != nullptr ? row->name : nameIn(others, value);
 }
 
 }  // namespace
@@ -115,8 +113,8 @@ const char* wireName(int32_t wire) { return nameIn(kWires, wire); }
 const char* indexTypeName(int32_t type) { return nameIn(kIndexTypes, type); }
 const char* backendName(int32_t backend) { return nameIn(kBackends, backend); }
 const char* transportName(int32_t transport) { return nameIn(kTransports, transport); }
-const char* collectiveName(int32_t collective) { return nameOf(collectiveRows(), kOtherCollectives, collective); }
-const char* selectorName(int32_t selector) { return nameOf(selectorRows(), kOtherSelectors, selector); }
+const char* collectiveName(int32_t collective) { return nameOf(collectiveRow(collective), kOtherCollectives, collective); }
+const char* selectorName(int32_t selector) { return nameOf(selectorRow(selector), kOtherSelectors, selector); }
 const char* distributionName(int32_t distribution) { return nameIn(kDistributions, distribution); }
 const char* teamGatherName(int32_t gather) { return nameIn(kTeamGathers, gather); }
 const char* nonFiniteName(int32_t nonFinite) { return nameIn(kNonFinites, nonFinite); }

@@ -15,7 +15,7 @@ namespace {
 enum class Units { kWhole, kSegments, kHugeAmongSegments, kFragments };
 
 struct Method {
-  sparsecoll::PlanFunction plan;
+  sparsecollSelect_t selector = sparsecollSelectTopK;
   sparsecollDataType_t type = sparsecollFloat32;
   sparsecollDistribution_t distribution = sparsecollDistributionDefault;
   Units units = Units::kWhole;
@@ -33,7 +33,7 @@ class FeedbackLoop {
       : vectors_(vectors),
         method_(method),
         gradients_(vectors, method.type),
-        selection_(vectors.device().select(method.plan, request)),
+        selection_(vectors.device().select(sparsecoll::selectorRow(method.selector)->plan, request)),
         residual_(vectors.n()),
         selected_(selection_->capacity()) {}
 
@@ -146,23 +146,30 @@ Outcome feedback(const Vectors& vectors, double density) {
   return FeedbackLoop(vectors, kMethod, request).run();
 }
 
-constexpr Method kTopK{.plan = sparsecoll::planTopK, .advances = false};
-constexpr Method kTopKOfBfloats{.plan = sparsecoll::planTopK, .type = sparsecollBfloat16, .advances = false};
-constexpr Method kTopKOfHalves{.plan = sparsecoll::planTopK, .type = sparsecollFloat16, .advances = false};
-constexpr Method kSegmentedTopK{.plan = sparsecoll::planTopK, .units = Units::kSegments, .advances = false};
-constexpr Method kHugeTopK{.plan = sparsecoll::planTopK, .units = Units::kHugeAmongSegments, .advances = false};
+constexpr Method kTopK{.selector = sparsecollSelectTopK, .advances = false};
+constexpr Method kTopKOfBfloats{
+    .selector = sparsecollSelectTopK, .type = sparsecollBfloat16, .advances = false};
+constexpr Method kTopKOfHalves{
+    .selector = sparsecollSelectTopK, .type = sparsecollFloat16, .advances = false};
+constexpr Method kSegmentedTopK{
+    .selector = sparsecollSelectTopK, .units = Units::kSegments, .advances = false};
+constexpr Method kHugeTopK{
+    .selector = sparsecollSelectTopK, .units = Units::kHugeAmongSegments, .advances = false};
 // One of several ranks: it learns the norms, shares out the fragments, and reads those of its own share once more.
-constexpr Method kDeft{
-    .plan = sparsecoll::planDeft, .units = Units::kFragments, .ranks = kSelectionRanks, .again = 4.0 / kSelectionRanks};
+constexpr Method kDeft{.selector = sparsecollSelectDeft,
+                       .units = Units::kFragments,
+                       .ranks = kSelectionRanks,
+                       .again = 4.0 / kSelectionRanks};
 // The only rank of its group: its partition is the whole vector, where one of P ranks finds the P-th part of k.
-constexpr Method kMicro{.plan = sparsecoll::planMicro, .tells = true};
-constexpr Method kExDyna{.plan = sparsecoll::planExDyna, .tells = true};
-constexpr Method kSidcoE{.plan = sparsecoll::planSidco, .distribution = sparsecollDistributionExponential};
-constexpr Method kSage{.plan = sparsecoll::planSage};
-constexpr Method kGaussianK{.plan = sparsecoll::planGaussian};
-constexpr Method kRedSync{.plan = sparsecoll::planRedSync};
-constexpr Method kDgc{.plan = sparsecoll::planSampled};
-constexpr Method kOkTopk{.plan = sparsecoll::planReusedTopK};
+constexpr Method kMicro{.selector = sparsecollSelectMicro, .tells = true};
+constexpr Method kExDyna{.selector = sparsecollSelectExDyna, .tells = true};
+constexpr Method kSidcoE{.selector = sparsecollSelectSidco,
+                         .distribution = sparsecollDistributionExponential};
+constexpr Method kSage{.selector = sparsecollSelectSage};
+constexpr Method kGaussianK{.selector = sparsecollSelectGaussian};
+constexpr Method kRedSync{.selector = sparsecollSelectRedSync};
+constexpr Method kDgc{.selector = sparsecollSelectSampled};
+constexpr Method kOkTopk{.selector = sparsecollSelectReusedTopK};
 
 constexpr CaseKind kFeedback[] = {
     {"exact_topk", "top-k with error feedback in its steady state, end to end; 12 bytes an element", true,

@@ -25,7 +25,7 @@ Outcome onHistogram(const Vectors& vectors, double density) {
   sparsecoll::SelectionRequest request;
   request.n = vectors.n();
   request.density = density;
-  const auto selection = vectors.device().select(sparsecoll::planSidco, request);
+  const auto selection = vectors.device().select(sparsecoll::selectorRow(sparsecollSelectSidco)->plan, request);
   sparsecoll::SelectionInput input;
   input.gradient = vectors.gradient(0);
   selection->pass(input, selection.stream());
@@ -45,7 +45,7 @@ Outcome deftShare(const Vectors& vectors, double density) {
   request.density = density;
   request.segments = segments;
   request.ranks = kSelectionRanks;
-  const auto selection = vectors.device().select(sparsecoll::planDeft, request);
+  const auto selection = vectors.device().select(sparsecoll::selectorRow(sparsecollSelectDeft)->plan, request);
   std::vector<double> norms(kSelectionRanks * selection->surveyLength());
   for (uint64_t i = 0; i < norms.size(); ++i) norms[i] = unit(mixBits(i));
   checkCuda(cudaMemcpy(selection->tables().survey, norms.data(), norms.size() * sizeof(double), cudaMemcpyDefault),

@@ -95,7 +95,7 @@ uint32_t Vectors::keyOf(double density) const {
   sparsecoll::SelectionRequest request;
   request.n = n_;
   request.density = density;
-  const auto selection = device_.select(sparsecoll::planTopK, request);
+  const auto selection = device_.select(sparsecoll::selectorRow(sparsecollSelectTopK)->plan, request);
   const DeviceList kept(selection->capacity());
   sparsecoll::SelectionInput input;
   input.gradient = gradient(0);

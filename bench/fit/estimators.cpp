@@ -44,21 +44,21 @@ double staged(const Sample& sample, uint64_t k) {
   auto request = requestFor(sample, k);
   request.distribution = kDistribution;
   request.faithful = true;
-  return thresholdOf(sparsecoll::planSidco, request, sample, kStages);
+  return thresholdOf(sparsecoll::selectorRow(sparsecollSelectSidco)->plan, request, sample, kStages);
 }
 
 template <sparsecollDistribution_t kDistribution>
 double preset(const Sample& sample, uint64_t k) {
   auto request = requestFor(sample, k);
   request.distribution = kDistribution;
-  return thresholdOf(sparsecoll::planSidco, request, sample);
+  return thresholdOf(sparsecoll::selectorRow(sparsecollSelectSidco)->plan, request, sample);
 }
 
-template <PlanFunction kPlan, bool kFaithful>
+template <sparsecollSelect_t kSelector, bool kFaithful>
 double searched(const Sample& sample, uint64_t k) {
   auto request = requestFor(sample, k);
   request.faithful = kFaithful;
-  return thresholdOf(kPlan, request, sample);
+  return thresholdOf(sparsecoll::selectorRow(kSelector)->plan, request, sample);
 }
 
 constexpr auto kExponential = sparsecollDistributionExponential;
@@ -76,10 +76,10 @@ constexpr Estimator kEstimators[] = {
     {"sidco-gp", "#2ca02c", false, preset<kGammaPareto>},
     {"sidco-p, 2 stages", nullptr, false, staged<kPareto, 2>},
     {"sidco-p", "#d62728", false, preset<kPareto>},
-    {"gaussiank, faithful", nullptr, false, searched<sparsecoll::planGaussian, true>},
-    {"gaussiank", nullptr, false, searched<sparsecoll::planGaussian, false>},
-    {"redsync, faithful", nullptr, false, searched<sparsecoll::planRedSync, true>},
-    {"redsync", nullptr, false, searched<sparsecoll::planRedSync, false>},
+    {"gaussiank, faithful", nullptr, false, searched<sparsecollSelectGaussian, true>},
+    {"gaussiank", nullptr, false, searched<sparsecollSelectGaussian, false>},
+    {"redsync, faithful", nullptr, false, searched<sparsecollSelectRedSync, true>},
+    {"redsync", nullptr, false, searched<sparsecollSelectRedSync, false>},
 };
 
 }  // namespace

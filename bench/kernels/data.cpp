@@ -146,7 +146,8 @@ TopKLoop::TopKLoop(const Data& data, double density) : data_(data), density_(den
   sparsecoll::SelectionRequest request;
   request.n = data.n();
   request.density = density;
-  auto made = sparsecoll::Selection::make(sparsecoll::planTopK, request, hostKernels(), nullptr);
+  auto made =
+      sparsecoll::Selection::make(sparsecoll::selectorRow(sparsecollSelectTopK)->plan, request, hostKernels(), nullptr);
   if (!made.ok()) throw std::runtime_error(made.takeStatus().failure().text.c_str());
   selection_ = std::move(*made);
   indices_ = Memory(selection_->capacity() * sizeof(uint32_t));

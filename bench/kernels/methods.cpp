@@ -17,18 +17,18 @@ namespace {
 
 struct Method {
   const char* name;
-  sparsecoll::PlanFunction plan;
+  sparsecollSelect_t selector;
   sparsecollDistribution_t distribution;
   bool clearsUnion;  // what any rank sends leaves every rank's residual
 };
 
 constexpr Method kMethods[] = {
-    {"topka", sparsecoll::planTopK, sparsecollDistributionDefault, false},
-    {"deft", sparsecoll::planDeft, sparsecollDistributionDefault, true},
-    {"micro", sparsecoll::planMicro, sparsecollDistributionDefault, true},
-    {"sidco-e", sparsecoll::planSidco, sparsecollDistributionExponential, false},
-    {"sidco-gp", sparsecoll::planSidco, sparsecollDistributionGammaPareto, false},
-    {"sidco-p", sparsecoll::planSidco, sparsecollDistributionPareto, false},
+    {"topka", sparsecollSelectTopK, sparsecollDistributionDefault, false},
+    {"deft", sparsecollSelectDeft, sparsecollDistributionDefault, true},
+    {"micro", sparsecollSelectMicro, sparsecollDistributionDefault, true},
+    {"sidco-e", sparsecollSelectSidco, sparsecollDistributionExponential, false},
+    {"sidco-gp", sparsecollSelectSidco, sparsecollDistributionGammaPareto, false},
+    {"sidco-p", sparsecollSelectSidco, sparsecollDistributionPareto, false},
 };
 
 constexpr int kWarmup = 12;  // steps
@@ -53,7 +53,7 @@ class MethodLoop {
     request.distribution = method.distribution;
     for (int rank = 0; rank < ranks; ++rank) {
       request.rank = rank;
-      auto made = sparsecoll::Selection::make(method.plan, request, hostKernels(), nullptr);
+      auto made = sparsecoll::Selection::make(sparsecoll::selectorRow(method.selector)->plan, request, hostKernels(), nullptr);
       if (!made.ok()) throw std::runtime_error("a selection could not be made");
       selections_.push_back(std::move(*made));
       residuals_.emplace_back(data.n() * sizeof(float), Memory::Pages::kHuge);

@@ -130,7 +130,7 @@ TEST_CASE("the ranks select disjoint lists of k entries together, the largest of
   for (const uint64_t length : kTensors) segments.push_back({length, 0, 0, 0});
   const uint64_t n = 17306;
   for (const int ranks : {1, 2, 4, 7}) {
-    SelectionRun<float> run(planDeft, requestOf(n, ranks, 0.01, segments), true);
+    SelectionRun<float> run(selectorRow(sparsecollSelectDeft)->plan, requestOf(n, ranks, 0.01, segments), true);
     const std::vector<uint64_t> ends = fragmentEnds(kTensors, static_cast<uint64_t>(ranks));
     for (uint64_t step = 0; step < 6; ++step) {
       CAPTURE(ranks, step);
@@ -160,7 +160,7 @@ TEST_CASE("the ranks select disjoint lists of k entries together, the largest of
 TEST_CASE("the norms are those of acc, with the bits of segmentSquares") {
   const uint64_t n = 40000;
   const sparsecollSegment_t segments[] = {{100, 0, 0, 0}, {29901, 0, 0, 0}, {9999, 0, 0, 0}};
-  SelectionRun<float> run(planDeft, requestOf(n, 1, 0.01, segments), true);
+  SelectionRun<float> run(selectorRow(sparsecollSelectDeft)->plan, requestOf(n, 1, 0.01, segments), true);
   run.step(gradientsOf<float>(1, n, 3));
   double squares[3];
   const uint64_t bounds[] = {0, 100, 30001, 40000};
@@ -171,7 +171,7 @@ TEST_CASE("the norms are those of acc, with the bits of segmentSquares") {
 
 TEST_CASE("faithful: the leader's norms make the bins, the own ones the entries") {
   const sparsecollSegment_t segments[] = {{500, 0, 0, 0}, {500, 0, 0, 0}, {500, 0, 0, 0}, {500, 0, 0, 0}};
-  SelectionRun<float> run(planDeft, requestOf(2000, 2, 0.05, segments, true), true);
+  SelectionRun<float> run(selectorRow(sparsecollSelectDeft)->plan, requestOf(2000, 2, 0.05, segments, true), true);
   std::vector<std::vector<float>> gradients(2, std::vector<float>(2000));
   for (size_t i = 0; i < 2000; ++i) {
     const auto wave = static_cast<float>(1 + i % 7);

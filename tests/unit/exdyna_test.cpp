@@ -105,8 +105,8 @@ double imbalanceOf(PlanFunction plan, bool faithful, uint64_t steps) {
 }
 
 TEST_CASE("partitions follow the counts, MiCRO's do not") {
-  const double fixed = imbalanceOf(planMicro, false, 40);
-  const double cut = imbalanceOf(planExDyna, false, 40);
+  const double fixed = imbalanceOf(selectorRow(sparsecollSelectMicro)->plan, false, 40);
+  const double cut = imbalanceOf(selectorRow(sparsecollSelectExDyna)->plan, false, 40);
   CHECK(fixed > 1.5);
   CHECK(cut < 1.2);
 }
@@ -120,7 +120,7 @@ TEST_CASE("partitions are disjoint and cover the vector in every step, in both m
         request.ranks = ranks;
         request.density = request.maxDensity = 0.05;
         request.faithful = faithful;
-        SelectionRun<float> run(planExDyna, request, true);
+        SelectionRun<float> run(selectorRow(sparsecollSelectExDyna)->plan, request, true);
         for (uint64_t step = 0; step < 8; ++step) {
           run.step(gradientsOf<float>(run.ranks(), n, step));
           std::vector<std::pair<uint64_t, uint64_t>> parts;

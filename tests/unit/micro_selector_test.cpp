@@ -41,7 +41,7 @@ Window windowOf(const SelectionPlan& plan, uint64_t n, uint32_t ranks, uint32_t 
 TEST_CASE("partitions are the published ones") {
   const uint64_t begins[] = {0, 3, 6, 8, 10};
   for (const bool faithful : {false, true}) {
-    auto plan = planMicro(requestOf(10, 4, 0.5, faithful));
+    auto plan = selectorRow(sparsecollSelectMicro)->plan(requestOf(10, 4, 0.5, faithful));
     for (uint64_t t = 0; t < 9; ++t)
       for (uint32_t rank = 0; rank < 4; ++rank) {
         CAPTURE(faithful, t, rank);
@@ -56,7 +56,7 @@ TEST_CASE("partitions are disjoint and cover the vector in every iteration") {
   for (const uint64_t n : {1, 5, 16, 17, 1000, 1003})
     for (uint32_t ranks = 1; ranks <= 17; ++ranks) {
       CAPTURE(n, ranks);
-      auto plan = planMicro(requestOf(n, static_cast<int>(ranks), 0.5));
+      auto plan = selectorRow(sparsecollSelectMicro)->plan(requestOf(n, static_cast<int>(ranks), 0.5));
       std::vector<std::vector<uint64_t>> owned(ranks);  // where the partitions of a rank began
       for (uint64_t t = 0; t < ranks; ++t) {
         std::vector<Window> windows;
@@ -92,7 +92,7 @@ TEST_CASE("the published first threshold") {
                       {28949319, 28949, 2.93869e-3},
                       {31832577, 31832, 2.80245e-3}};
   for (const Row& row : rows) {
-    auto plan = planMicro(requestOf(row.n, 4, 0.001, true));
+    auto plan = selectorRow(sparsecollSelectMicro)->plan(requestOf(row.n, 4, 0.001, true));
     CAPTURE(row.n);
     CHECK(plan->k == row.k);
     CHECK(plan->threshold == Approx(row.threshold).epsilon(1e-5));
@@ -100,7 +100,7 @@ TEST_CASE("the published first threshold") {
   }
   SelectionRequest given = requestOf(1000, 4, 0.01, true);
   given.threshold = 0.25;
-  CHECK(planMicro(given)->threshold == 0.25);
+  CHECK(selectorRow(sparsecollSelectMicro)->plan(given)->threshold == 0.25);
 }
 
 TEST_CASE("the published factors as coded") {
@@ -110,7 +110,7 @@ TEST_CASE("the published factors as coded") {
   };
   const Row rows[] = {{1200, 1.005},  {1101, 1.005},  {1100, 1.00125}, {1050, 1.00125}, {1000, 1.00125},
                       {950, 1.00125}, {910, 1.00125}, {909, 0.995},    {500, 0.995},    {0, 0.995}};
-  auto plan = planMicro(requestOf(100000, 4, 0.01, true));
+  auto plan = selectorRow(sparsecollSelectMicro)->plan(requestOf(100000, 4, 0.01, true));
   for (const Row& row : rows) {
     CAPTURE(row.delivered);
     Control control{};
@@ -126,7 +126,7 @@ TEST_CASE("a faithful rank that selects nothing sends one index of its partition
   const uint64_t n = 100;
   SelectionRequest request = requestOf(n, 4, 0.05, true);
   request.threshold = 1e6;
-  SelectionRun<float> run(planMicro, request, true);
+  SelectionRun<float> run(selectorRow(sparsecollSelectMicro)->plan, request, true);
   for (uint64_t t = 0; t < 60; ++t) {
     CAPTURE(t);
     CHECK(run.step(gradientsOf<float>(4, n, t)) == 4);
@@ -143,17 +143,17 @@ TEST_CASE("nothing is forced where nothing is wanted or no element is owned") {
   SelectionRequest nothing = requestOf(100, 4, 0, true);
   nothing.maxDensity = 0.1;
   nothing.selectNothing = true;
-  SelectionRun<float> silent(planMicro, nothing, true);
+  SelectionRun<float> silent(selectorRow(sparsecollSelectMicro)->plan, nothing, true);
   CHECK(silent.step(gradientsOf<float>(4, 100, 1)) == 0);
   SelectionRequest shorter = requestOf(3, 8, 1, true);
   shorter.threshold = 1e6;
-  SelectionRun<float> few(planMicro, shorter, true);
+  SelectionRun<float> few(selectorRow(sparsecollSelectMicro)->plan, shorter, true);
   for (uint64_t t = 0; t < 16; ++t) CHECK(few.step(gradientsOf<float>(8, 3, t)) == 3);
 }
 
 TEST_CASE("the first default step selects exactly its share in each partition") {
   const uint64_t n = 10007;
-  SelectionRun<float> run(planMicro, requestOf(n, 4, 0.01), true);
+  SelectionRun<float> run(selectorRow(sparsecollSelectMicro)->plan, requestOf(n, 4, 0.01), true);
   CHECK(run.step(gradientsOf<float>(4, n, 1)) == 100);
   for (size_t r = 0; r < 4; ++r) {
     const uint64_t first = r * 2502;  // three partitions of 2502 elements, one of 2501
@@ -168,7 +168,7 @@ TEST_CASE("the first default step selects exactly its share in each partition") 
 }
 
 TEST_CASE("a share that does not divide goes to the first partitions") {
-  SelectionRun<float> run(planMicro, requestOf(1000, 4, 0.01), true);
+  SelectionRun<float> run(selectorRow(sparsecollSelectMicro)->plan, requestOf(1000, 4, 0.01), true);
   CHECK(run.step(gradientsOf<float>(4, 1000, 1)) == 10);
   const size_t counts[] = {3, 3, 2, 2};
   for (size_t r = 0; r < 4; ++r) CHECK(run.lists[r].size() == counts[r]);
@@ -186,7 +186,7 @@ struct Course {
 // Runs the default controller; scaleOf(step) is the gradients'.
 template <class A, class Scale>
 Course courseOf(uint64_t n, int ranks, double density, uint64_t steps, Scale scaleOf) {
-  SelectionRun<A> run(planMicro, requestOf(n, ranks, density), true);
+  SelectionRun<A> run(selectorRow(sparsecollSelectMicro)->plan, requestOf(n, ranks, density), true);
   Course course;
   for (uint64_t step = 0; step < steps; ++step) {
     const uint64_t delivered = run.step(gradientsOf<A>(run.ranks(), n, step, scaleOf(step)));
@@ -231,7 +231,7 @@ TEST_CASE("a tenfold change of scale, up and down, is followed within five steps
 
 TEST_CASE("a message too short keeps the largest and the rest stays") {
   const uint64_t n = 4000;
-  SelectionRun<float> run(planMicro, requestOf(n, 4, 0.01), true);
+  SelectionRun<float> run(selectorRow(sparsecollSelectMicro)->plan, requestOf(n, 4, 0.01), true);
   REQUIRE(run[0].capacity() == 25);  // 2.5 k / P
   // From the second step on, what is large lies in one partition.
   const auto hot = [&](uint64_t step) {
@@ -255,7 +255,7 @@ TEST_CASE("a message too short keeps the largest and the rest stays") {
 
 TEST_CASE("silence is followed by exact steps until there is a threshold again") {
   const uint64_t n = 4000;
-  SelectionRun<float> run(planMicro, requestOf(n, 4, 0.01), true);
+  SelectionRun<float> run(selectorRow(sparsecollSelectMicro)->plan, requestOf(n, 4, 0.01), true);
   const std::vector<std::vector<float>> zeros(4, std::vector<float>(n));
   for (int step = 0; step < 3; ++step) run.step(zeros);
   CHECK(run.control().threshold == 0);

@@ -43,7 +43,7 @@ struct Counts {
 template <class A>
 Counts checkSteps(uint64_t n, double density, bool faithful, uint64_t steps) {
   CAPTURE(n, density, faithful);
-  SelectionRun<A> run(planSampled, requestOf(n, density, faithful), false);
+  SelectionRun<A> run(selectorRow(sparsecollSelectSampled)->plan, requestOf(n, density, faithful), false);
   const uint64_t k = run[0].k();
   CHECK(run[0].capacity() == std::min(n, k + k / 3));
   Counts counts;
@@ -77,7 +77,7 @@ TEST_CASE("the published sample of one in a hundred misses k, up to a third abov
 }
 
 TEST_CASE("all that differs from zero is sent where that is less than k") {
-  SelectionRun<float> run(planSampled, requestOf(1000, 0.1, false), false);
+  SelectionRun<float> run(selectorRow(sparsecollSelectSampled)->plan, requestOf(1000, 0.1, false), false);
   std::vector<std::vector<float>> gradients(1, std::vector<float>(1000));
   for (const uint32_t i : {7u, 300u, 999u}) gradients[0][i] = -1e-30F;
   CHECK(run.step(gradients) == 3);
@@ -94,7 +94,7 @@ TEST_CASE("nothing is selected on request") {
   SelectionRequest request = requestOf(1000, 0, false);
   request.selectNothing = true;
   request.maxDensity = 0.1;
-  SelectionRun<float> run(planSampled, request, false);
+  SelectionRun<float> run(selectorRow(sparsecollSelectSampled)->plan, request, false);
   CHECK(run.step(gradientsOf<float>(1, 1000, 1)) == 0);
   CHECK(run[0].setDensity(0.1).ok());
   CHECK(run.step(gradientsOf<float>(1, 1000, 2)) > 0);

@@ -14,14 +14,14 @@ using test::SelectionRun;
 
 struct Method {
   const char* name;
-  PlanFunction plan;
+  sparsecollSelect_t selector;
   bool faithful;
   bool clearsUnion;
 };
-constexpr Method kMethods[] = {{"topk", planTopK, false, false},
-                               {"threshold", planThreshold, false, true},
-                               {"micro", planMicro, false, true},
-                               {"micro, faithful", planMicro, true, true}};
+constexpr Method kMethods[] = {{"topk", sparsecollSelectTopK, false, false},
+                               {"threshold", sparsecollSelectThreshold, false, true},
+                               {"micro", sparsecollSelectMicro, false, true},
+                               {"micro, faithful", sparsecollSelectMicro, true, true}};
 
 SelectionRequest requestOf(const Method& method, uint64_t n, double density, int ranks = 3) {
   SelectionRequest request;
@@ -88,7 +88,7 @@ TEST_CASE("every plan has room for what it may keep and candidates for more") {
     for (const uint64_t n : {1, 2, 10, 1000, 100000})
       for (const double density : {0.001, 0.01, 0.3, 1.0}) {
         CAPTURE(method.name, n, density);
-        auto plan = method.plan(requestOf(method, n, density));
+        auto plan = selectorRow(method.selector)->plan(requestOf(method, n, density));
         REQUIRE(plan.ok());
         CHECK(plan->k == entriesOf(density, n));
         uint64_t room = 0;
@@ -109,10 +109,10 @@ TEST_CASE("top-k plans one window a segment as soon as one has a rule") {
   request.density = request.maxDensity = 0.01;
   std::vector<sparsecollSegment_t> segments = {{100, 0, 0, 0}, {300, 0, 0, 0}, {50, 0, 0, 0}, {550, 0, 0, 0}};
   request.segments = segments;
-  CHECK(planTopK(request)->windows.size() == 1);
+  CHECK(selectorRow(sparsecollSelectTopK)->plan(request)->windows.size() == 1);
   segments[1].density = 0.1;
   segments[2].dense = 1;
-  auto plan = planTopK(request);
+  auto plan = selectorRow(sparsecollSelectTopK)->plan(request);
   REQUIRE(plan->windows.size() == 4);
   const uint64_t begins[] = {0, 100, 400, 450, 1000};
   const uint64_t limits[] = {1, 30, 50, 5};
@@ -125,24 +125,24 @@ TEST_CASE("top-k plans one window a segment as soon as one has a rule") {
   CHECK(plan->k == 86);
   CHECK(plan->capacity == 86);
   request.maxDensity = 0.02;  // for the segments without a rule
-  CHECK(planTopK(request)->capacity == 2 + 30 + 50 + 11);
+  CHECK(selectorRow(sparsecollSelectTopK)->plan(request)->capacity == 2 + 30 + 50 + 11);
 }
 
 TEST_CASE("a threshold is Dutta's unless one is given") {
   SelectionRequest request;
   request.n = 100000;
   request.density = request.maxDensity = 0.01;
-  auto plan = planThreshold(request);
+  auto plan = selectorRow(sparsecollSelectThreshold)->plan(request);
   CHECK(plan->threshold == 1 / (2 * std::sqrt(1000.0)));
   CHECK(plan->windows[0].key == keyOfThreshold(plan->threshold, false));
   CHECK(plan->capacity == 4000);
   request.threshold = 0.7;
   request.accumulateType = sparsecollFloat64;
-  plan = planThreshold(request);
+  plan = selectorRow(sparsecollSelectThreshold)->plan(request);
   CHECK(plan->threshold == 0.7);
   CHECK(plan->windows[0].key == std::bit_cast<uint64_t>(0.7));
   request.density = request.maxDensity = 0.9;
-  CHECK(planThreshold(request)->capacity == 100000);
+  CHECK(selectorRow(sparsecollSelectThreshold)->plan(request)->capacity == 100000);
 }
 
 // A step with more candidates than there is room for must not change what passes in the next one.
@@ -152,7 +152,7 @@ TEST_CASE("a threshold stays where it is") {
   request.n = n;
   request.density = request.maxDensity = 0.01;
   request.threshold = 4;
-  SelectionRun<float> run(planThreshold, request, true);
+  SelectionRun<float> run(selectorRow(sparsecollSelectThreshold)->plan, request, true);
   for (uint64_t step = 0; step < 6; ++step) {
     CAPTURE(step);
     const double scale = step % 2 == 0 ? 1 : 50;
@@ -168,7 +168,7 @@ TEST_CASE("a density can change up to the largest that was planned for") {
     CAPTURE(method.name);
     SelectionRequest request = requestOf(method, 20000, 0.01);
     request.maxDensity = 0.05;
-    SelectionRun<float> run(method.plan, request, method.clearsUnion);
+    SelectionRun<float> run(selectorRow(method.selector)->plan, request, method.clearsUnion);
     Selection& selection = run[0];
     const uint64_t capacity = selection.capacity();
     CHECK(selection.k() == 200);
@@ -189,7 +189,7 @@ TEST_CASE("a density can change up to the largest that was planned for") {
 TEST_CASE("top-k sends what the density of the step says") {
   SelectionRequest request = requestOf(kMethods[0], 20000, 0.01, 1);
   request.maxDensity = 0.1;
-  SelectionRun<float> run(planTopK, request, false);
+  SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, request, false);
   const double densities[] = {0.01, 0.1, 0.001, 0, 0.05, 0, 0.1};
   for (uint64_t step = 0; step < std::size(densities); ++step) {
     CAPTURE(step);
@@ -207,7 +207,7 @@ TEST_CASE("a density that was lowered can be raised again after a reset") {
     CAPTURE(method.name);
     SelectionRequest request = requestOf(method, 20000, 0);
     request.k = 400;
-    SelectionRun<float> run(method.plan, request, method.clearsUnion);
+    SelectionRun<float> run(selectorRow(method.selector)->plan, request, method.clearsUnion);
     const Window before = run.control().windows[0];
     REQUIRE(run[0].setDensity(0.005).ok());
     run[0].reset();
@@ -242,9 +242,9 @@ TEST_CASE("a saved selection goes on where it was") {
   for (const Method& method : kMethods) {
     CAPTURE(method.name);
     const SelectionRequest request = requestOf(method, n, 0.02);
-    SelectionRun<float> run(method.plan, request, method.clearsUnion);
+    SelectionRun<float> run(selectorRow(method.selector)->plan, request, method.clearsUnion);
     for (uint64_t step = 0; step < 7; ++step) run.step(gradientsOf<float>(3, n, step));
-    SelectionRun<float> restored(method.plan, request, method.clearsUnion);
+    SelectionRun<float> restored(selectorRow(method.selector)->plan, request, method.clearsUnion);
     for (size_t r = 0; r < 3; ++r) {
       Writer writer;
       run[r].save(writer);
@@ -260,11 +260,11 @@ TEST_CASE("a saved selection goes on where it was") {
 TEST_CASE("damaged states are refused and change nothing") {
   const uint64_t n = 5000;
   const SelectionRequest request = requestOf(kMethods[0], n, 0.02);
-  SelectionRun<float> run(planTopK, request, false);
+  SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, request, false);
   for (uint64_t step = 0; step < 3; ++step) run.step(gradientsOf<float>(3, n, step));
   Writer writer;
   run[0].save(writer);
-  SelectionRun<float> fresh(planTopK, request, false);
+  SelectionRun<float> fresh(selectorRow(sparsecollSelectTopK)->plan, request, false);
   for (uint64_t length = 0; length < writer.bytes().size(); ++length) {
     Reader reader(std::span(writer.bytes()).first(length));
     REQUIRE_FALSE(fresh[0].load(reader, false).ok());
@@ -272,12 +272,12 @@ TEST_CASE("damaged states are refused and change nothing") {
   SelectionRequest more = request;
   const sparsecollSegment_t segments[] = {{1000, 0.5, 0, 0}, {4000, 0, 0, 0}};
   more.segments = segments;
-  SelectionRun<float> other(planTopK, more, false);
+  SelectionRun<float> other(selectorRow(sparsecollSelectTopK)->plan, more, false);
   Writer two;
   other[0].save(two);
   Reader reader(two.bytes());
   CHECK(fresh[0].load(reader, false).result() == sparsecollInvalidArgument);
-  SelectionRun<float> never(planTopK, request, false);
+  SelectionRun<float> never(selectorRow(sparsecollSelectTopK)->plan, request, false);
   checkSame(fresh, never, n, 5, 50);
 }
 
@@ -286,13 +286,13 @@ TEST_CASE("a reset selection is a new one") {
   for (const Method& method : kMethods) {
     CAPTURE(method.name);
     const SelectionRequest request = requestOf(method, n, 0.02);
-    SelectionRun<float> run(method.plan, request, method.clearsUnion);
+    SelectionRun<float> run(selectorRow(method.selector)->plan, request, method.clearsUnion);
     for (uint64_t step = 0; step < 7; ++step) run.step(gradientsOf<float>(3, n, step));
     for (size_t r = 0; r < 3; ++r) {
       run[r].reset();
       std::fill(run.residuals[r].begin(), run.residuals[r].end(), 0.0F);
     }
-    SelectionRun<float> fresh(method.plan, request, method.clearsUnion);
+    SelectionRun<float> fresh(selectorRow(method.selector)->plan, request, method.clearsUnion);
     checkSame(run, fresh, n, 10, 0);
   }
 }
@@ -304,7 +304,7 @@ TEST_CASE("a selection keeps no pointer to its request") {
   segments->push_back({4000, 0, 0, 0});
   SelectionRequest request = requestOf(kMethods[0], 5000, 0.02, 1);
   request.segments = *segments;
-  SelectionRun<float> run(planTopK, request, false);
+  SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, request, false);
   segments.reset();
   REQUIRE(run[0].setDensity(0.01).ok());
   CHECK(run[0].k() == 540);

@@ -35,7 +35,7 @@ TEST_CASE("faithful: five steps decide on one stage more or less") {
   request.n = 100000;
   request.density = request.maxDensity = 0.01;
   request.faithful = true;
-  const SelectionPlan plan = *planSidco(request);
+  const SelectionPlan plan = *selectorRow(sparsecollSelectSidco)->plan(request);
   Window window{};
   Control control{};
   control.windows = &window;

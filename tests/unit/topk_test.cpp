@@ -43,7 +43,7 @@ TEMPLATE_TEST_CASE("300 steps of error feedback are exact and rarely read the ve
   const uint64_t n = 20000;
   for (const double density : {0.001, 0.01, 0.1}) {
     CAPTURE(density);
-    SelectionRun<TestType> run(planTopK, requestOf(n, density), false);
+    SelectionRun<TestType> run(selectorRow(sparsecollSelectTopK)->plan, requestOf(n, density), false);
     const uint64_t k = run[0].k();
     uint64_t fallbacks = 0;
     uint64_t candidates = 0;
@@ -68,7 +68,7 @@ TEST_CASE("segments have guards of their own") {
   SelectionRequest request = requestOf(n, 0.01);
   const sparsecollSegment_t segments[] = {{5000, 0, 0, 0}, {100, 0, 1, 0}, {6900, 0.05, 0, 0}};
   request.segments = segments;
-  SelectionRun<float> run(planTopK, request, false);
+  SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, request, false);
   uint64_t fallbacks = 0;
   for (uint64_t step = 0; step < 60; ++step) {
     CAPTURE(step);
@@ -89,7 +89,7 @@ TEST_CASE("guards recover from odd steps") {
                             test::Fill::kRange, test::Fill::kSubnormal, test::Fill::kHostile};
   for (const test::Fill fill : odd) {
     CAPTURE(static_cast<int>(fill));
-    SelectionRun<float> run(planTopK, requestOf(n, 0.01), false);
+    SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, requestOf(n, 0.01), false);
     uint64_t late = 0;
     for (uint64_t step = 0; step < 40; ++step) {
       CAPTURE(step);
@@ -110,7 +110,7 @@ TEST_CASE("guards recover from odd steps") {
 }
 
 TEST_CASE("a density of one sends everything and needs no guard") {
-  SelectionRun<float> run(planTopK, requestOf(1000, 1), false);
+  SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, requestOf(1000, 1), false);
   for (uint64_t step = 0; step < 3; ++step) {
     CHECK(run.step(gradientsOf<float>(1, 1000, step)) == 1000);
     CHECK(run.control().fallbacks == 0);
@@ -120,7 +120,7 @@ TEST_CASE("a density of one sends everything and needs no guard") {
 
 TEST_CASE("the header's threshold is the least magnitude sent") {
   const uint64_t n = 5000;
-  SelectionRun<float> run(planTopK, requestOf(n, 0.01), false);
+  SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, requestOf(n, 0.01), false);
   for (uint64_t step = 0; step < 20; ++step) {
     CAPTURE(step);
     run.step(gradientsOf<float>(1, n, step));
@@ -135,7 +135,7 @@ TEST_CASE("a step that selects nothing tells a threshold that is a number") {
   SelectionRequest request = requestOf(1000, 0);
   request.maxDensity = 0.01;
   request.selectNothing = true;
-  SelectionRun<float> run(planTopK, request, false);
+  SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, request, false);
   CHECK(run.step(gradientsOf<float>(1, 1000, 1)) == 0);
   CHECK_FALSE(std::isnan(run.control().threshold));
 }
