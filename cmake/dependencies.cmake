@@ -73,7 +73,7 @@ else()
   message(STATUS "NCCL: skipped, it needs CUDA")
 endif()
 sparsecoll_report(MPI SPARSECOLL_MPI_FOUND "sparsecoll/mpi.h is not tested, and sparsecoll-perf does not run over it")
-sparsecoll_report(libsodium SPARSECOLL_SODIUM_FOUND "ranks in several processes need NCCL or an engine of the caller's")
+sparsecoll_report(libsodium SPARSECOLL_SODIUM_FOUND "no unique ids: CommInitOob and CommInitNccl over NCCL, engines of the caller's")
 sparsecoll_report("UCX (headers; the library is found when it is first used)" SPARSECOLL_UCX_FOUND
   "ranks in several processes need NCCL or an engine of the caller's")
 sparsecoll_report(LibTorch Torch_FOUND "the trainers are not built")

@@ -4,6 +4,7 @@
 namespace sparsecoll::cuda {
 
 int deviceCount() { return 0; }
+Result<int> currentDevice() { return unsupported("this build has no CUDA back end"); }
 
 OnDevice::OnDevice(int) {}
 OnDevice::~OnDevice() = default;

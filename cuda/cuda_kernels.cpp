@@ -268,6 +268,14 @@ int deviceCount() {
   return taken(cudaGetDeviceCount(&count)) == cudaSuccess ? count : 0;
 }
 
+Result<int> currentDevice() {
+  if (deviceCount() == 0) return unsupported("there is no device, or no driver for it");
+  int device = 0;
+  const cudaError_t error = taken(cudaGetDevice(&device));
+  if (error == cudaSuccess) return device;
+  return fail(sparsecollCudaError, "no current device: {}", cudaGetErrorString(error));
+}
+
 // What fails here the next call of the library's on the device tells.
 OnDevice::OnDevice(int device) {
   int before = kStays;

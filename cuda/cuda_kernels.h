@@ -15,6 +15,9 @@ namespace sparsecoll::cuda {
 // Devices that can be used; 0 also where there is no driver.
 int deviceCount();
 
+// The calling thread's current one. Errors: Unsupported (no driver), CudaError.
+Result<int> currentDevice();
+
 // Makes a device the calling thread's current one; the one that was it before is so again afterwards. -1, the host:
 // leaves it alone.
 class OnDevice {

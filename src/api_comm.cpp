@@ -1,4 +1,6 @@
 // C shims: communicators and their telemetry.
+#include "core/limits.h"
+#include "src/devices.h"
 #include "src/guard.h"
 #include "src/structs.h"
 #include "src/tables.h"
@@ -9,8 +11,11 @@ sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms, int nRanks, co
                                          const sparsecollConfig_t* config) {
   return guard("CommInitAll", [&]() -> Status {
     if (comms == nullptr) return invalid("comms is NULL");
-    SC_TRY(const CommunicatorConfig read, readConfig(config, devices != nullptr));
-    SC_TRY(const auto made, Communicator::inProcess(nRanks, devices, read));
+    if (nRanks < 1 || nRanks > kMaxRanks) return invalid("nRanks is {}, allowed are 1 to {}", nRanks, kMaxRanks);
+    SC_TRY(const std::vector<int> places, readDevices(devices, nRanks));
+    SC_TRY(const CommunicatorConfig read,
+           readConfig(config, places[0] != SPARSECOLL_HOST, {sparsecollTransportThreads}));
+    SC_TRY(const auto made, Communicator::inProcess(places, read));
     communicators().addAll(made, comms);
     return {};
   });
@@ -23,6 +28,13 @@ sparsecollResult_t sparsecollCommGetInfo(sparsecollComm_t comm, int* rank, int* 
     if (nRanks != nullptr) *nRanks = live->ranks();
     if (device != nullptr) *device = live->device();
     return {};
+  });
+}
+
+sparsecollResult_t sparsecollCommGetDetails(sparsecollComm_t comm, sparsecollCommDetails_t* details) {
+  return guard("CommGetDetails", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    return writeStruct(details, live->details(), "details");
   });
 }
 

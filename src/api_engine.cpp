@@ -1,5 +1,6 @@
 // C shim: communicators over an engine of the caller's.
 #include "core/limits.h"
+#include "src/devices.h"
 #include "src/guard.h"
 #include "src/ranks.h"
 #include "src/structs.h"
@@ -30,14 +31,14 @@ sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* comm, int nRanks, 
     if (comm == nullptr) return invalid("comm is NULL");
     if (nRanks < 1 || nRanks > kMaxRanks) return invalid("nRanks is {}, allowed are 1 to {}", nRanks, kMaxRanks);
     if (rank < 0 || rank >= nRanks) return invalid("rank is {} of {}", rank, nRanks);
-    if (device < -1) return invalid("device is {}", device);
+    SC_TRY(const int place, readDevice(device));
     SC_TRY(const sparsecollEngine_t table, readStruct(engine, "engine"));
     SC_TRY(checkEngine(table));
-    SC_TRY(const CommunicatorConfig read, readConfig(config, device >= 0, sparsecollTransportEngine));
-    engine::Place place;
-    place.rank = rank;
-    place.ranks = nRanks;
-    SC_TRY(const auto made, meetOverEngine(read, std::move(place), table, nullptr, device));
+    SC_TRY(const CommunicatorConfig read, readConfig(config, place != SPARSECOLL_HOST, {sparsecollTransportEngine}));
+    engine::Place ends;
+    ends.rank = rank;
+    ends.ranks = nRanks;
+    SC_TRY(const auto made, meetOverEngine(read, std::move(ends), table, nullptr, place));
     communicators().addAll({made}, comm);
     return {};
   });

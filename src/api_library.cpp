@@ -1,16 +1,16 @@
 // C shims: library calls and the state behind all of them.
+#include <algorithm>
 #include <cstddef>
 
 #include "cuda/cuda_kernels.h"
 #include "host/isa.h"
 #include "src/build_info.h"
+#include "src/engines.h"
 #include "src/guard.h"
 #include "src/methods.h"
 #include "src/names.h"
 #include "src/structs.h"
 #include "src/tables.h"
-#include "transports/nccl.h"
-#include "transports/ucx.h"
 
 namespace sparsecoll {
 
@@ -61,13 +61,20 @@ sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport
     if (available == nullptr) return invalid("available is NULL");
     SC_TRY(checkEnum("backend", backend, backendName));
     SC_TRY(checkEnum("transport", transport, transportName));
-    const bool memory = backend != sparsecollBackendCuda || cuda::deviceCount() > 0;
-    const bool nccl = transport == sparsecollTransportNccl && backend != sparsecollBackendHost &&
-                      cuda::deviceCount() > 0 && nccl::available();
-    const bool ucx = transport == sparsecollTransportUcx && ucx::available();
-    const bool always = transport == sparsecollTransportAuto || transport == sparsecollTransportThreads ||
-                        transport == sparsecollTransportEngine;
-    *available = memory && (always || nccl || ucx) ? 1 : 0;
+    const auto engine = static_cast<sparsecollTransport_t>(transport);
+    const auto here = [&](bool onDevice) -> Result<bool> {
+      if (std::ranges::find(kMeetingEngines, engine) == kMeetingEngines.end())
+        return engine != sparsecollTransportSimulated && (!onDevice || cuda::deviceCount() > 0);
+      SC_TRY(const Ability ability, abilityHere(engine, onDevice));
+      return ability.lack.empty();
+    };
+    bool found = false;
+    for (const bool onDevice : {false, true}) {
+      if (backend != sparsecollBackendAuto && onDevice != (backend == sparsecollBackendCuda)) continue;
+      SC_TRY(const bool one, here(onDevice));
+      found = found || one;
+    }
+    *available = found ? 1 : 0;
     return {};
   });
 }

@@ -6,6 +6,7 @@
 #include "core/limits.h"
 #include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
+#include "src/engines.h"
 #include "src/names.h"
 #include "src/params.h"
 #include "src/structs.h"
@@ -20,15 +21,15 @@ constexpr uint64_t kDefaultInitTimeoutMs = 120000;
 constexpr uint64_t kDefaultAbortTimeoutMs = 10000;
 
 // One a rank. Ranks in host memory share theirs.
-Result<std::vector<std::shared_ptr<Kernels>>> kernelsFor(int ranks, const int* devices,
+Result<std::vector<std::shared_ptr<Kernels>>> kernelsFor(std::span<const int> places,
                                                          const CommunicatorConfig& config) {
-  std::vector<std::shared_ptr<Kernels>> kernels;
-  if (devices == nullptr) {
-    kernels.assign(static_cast<size_t>(ranks), host::makeHostKernels(host::bestIsa(), hostMemory(config)));
-    return kernels;
+  if (places[0] == SPARSECOLL_HOST) {
+    const std::shared_ptr<Kernels> kernels = host::makeHostKernels(host::bestIsa(), hostMemory(config));
+    return std::vector(places.size(), kernels);
   }
-  if (ranks > kMostDeviceRanks) return unsupported("{} ranks on devices, at most {} can be", ranks, kMostDeviceRanks);
-  return cuda::makeCudaKernels({devices, static_cast<size_t>(ranks)}, memoryTerms(config));
+  if (places.size() > kMostDeviceRanks)
+    return unsupported("{} ranks on devices, at most {} can be", places.size(), kMostDeviceRanks);
+  return cuda::makeCudaKernels(places, memoryTerms(config));
 }
 
 // Linux: 1 to 15 bytes.
@@ -60,7 +61,8 @@ std::shared_ptr<MemorySource> hostMemory(const CommunicatorConfig& config) {
   return config.allocator ? callersMemory(*config.allocator) : nullptr;
 }
 
-Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices, sparsecollTransport_t engine) {
+Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices,
+                                      std::initializer_list<sparsecollTransport_t> engines) {
   SC_TRY(const sparsecollConfig_t given, readStructOr(user, "config"));
   SC_TRY(checkEnum("config.backend", given.backend, backendName));
   SC_TRY(checkEnum("config.transport", given.transport, transportName));
@@ -70,13 +72,15 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
     return invalid("config.interfaceName is no name of a network interface");
   if (given.reserved0 != 0) return unsupported("config.reserved0 is not 0");
   if (given.reserved1 != 0) return unsupported("config.reserved1 is not 0");
-  if (given.backend == sparsecollBackendCuda && !onDevices) return invalid("config.backend is CUDA without devices");
-  if (given.backend == sparsecollBackendHost && onDevices) return invalid("config.backend is the host, with devices");
-  if (given.transport != sparsecollTransportAuto && given.transport != engine)
-    return engine == sparsecollTransportThreads
-               ? unsupported("transport {} does not run ranks inside one process", transportName(given.transport))
-               : unsupported("transport {} is not one for this call", transportName(given.transport));
+  if (given.backend == sparsecollBackendCuda && !onDevices)
+    return invalid("config.backend is Cuda, and the vectors are in host memory (SPARSECOLL_HOST)");
+  if (given.backend == sparsecollBackendHost && onDevices)
+    return invalid("config.backend is Host, and the vectors are on a device");
   CommunicatorConfig config;
+  config.transport = static_cast<sparsecollTransport_t>(given.transport);
+  if (config.transport != sparsecollTransportAuto && std::ranges::find(engines, config.transport) == engines.end())
+    return unsupported("config.transport is {}, over which this call makes no communicators",
+                       engineName(config.transport));
   if (given.nonFinite == sparsecollNonFiniteError) config.nonFinite = sparsecollNonFiniteError;
   config.opTimeoutMs = given.opTimeoutMs != 0 ? given.opTimeoutMs : kDefaultOpTimeoutMs;
   config.initTimeoutMs = given.initTimeoutMs != 0 ? given.initTimeoutMs : kDefaultInitTimeoutMs;
@@ -109,19 +113,17 @@ Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> k
 
 Communicator::~Communicator() { log_.write(sparsecollLogInfo, "comm", "destroyed after {} operations", sequence_); }
 
-Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(int ranks, const int* devices,
+Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(std::span<const int> places,
                                                                            const CommunicatorConfig& config) {
-  if (ranks < 1 || ranks > kMaxRanks) return invalid("nRanks is {}, allowed are 1 to {}", ranks, kMaxRanks);
-  SC_TRY(const auto kernels, kernelsFor(ranks, devices, config));
+  SC_TRY(const auto kernels, kernelsFor(places, config));
   std::vector<std::shared_ptr<MemoryBudget>> budgets;
-  for (int rank = 0; rank < ranks; ++rank)
+  for (size_t rank = 0; rank < places.size(); ++rank)
     budgets.push_back(std::make_shared<MemoryBudget>(config.workspaceLimitBytes));
   SC_TRY(auto transports, makeThreadsTransports(kernels, budgets));
   std::vector<std::shared_ptr<Communicator>> communicators;
   for (size_t rank = 0; rank < transports.size(); ++rank) {
-    const int device = devices != nullptr ? devices[rank] : -1;
-    communicators.push_back(
-        std::make_shared<Communicator>(config, kernels[rank], budgets[rank], std::move(transports[rank]), device));
+    communicators.push_back(std::make_shared<Communicator>(config, kernels[rank], budgets[rank],
+                                                           std::move(transports[rank]), places[rank]));
     SC_TRY(communicators.back()->makeAgreementRoom());
   }
   return communicators;
@@ -135,7 +137,7 @@ Result<std::shared_ptr<Communicator>> Communicator::meet(const CommunicatorConfi
       std::make_shared<Communicator>(config, std::move(kernels), std::move(budget), std::move(transport), device);
   SC_TRY(made->makeAgreementRoom());
   made->timeoutMs_ = config.initTimeoutMs;
-  const Agreed fields[] = {{"version", SPARSECOLL_VERSION_CODE}, {"backend", device >= 0 ? 1u : 0u}};
+  const Agreed fields[] = {{"version", SPARSECOLL_VERSION_CODE}, {"backend", device != SPARSECOLL_HOST ? 1u : 0u}};
   SC_TRY(agree(*made, "CommInit", fields).takeStatusOrOk());
   made->timeoutMs_ = config.opTimeoutMs;
   return made;
@@ -199,6 +201,16 @@ void Communicator::record(const Status& status, uint64_t sequence, bool ends, vo
   if (fatal) (*transport_.*tell)();  // peers must not wait for this rank
   log_.write(fatal && !ends ? sparsecollLogError : sparsecollLogInfo, "comm", "operation {}: {}", sequence,
              failure.text);
+}
+
+sparsecollCommDetails_t Communicator::details() const {
+  auto details = SPARSECOLL_INIT(sparsecollCommDetails_t);
+  details.rank = rank();
+  details.nRanks = ranks();
+  details.device = device_;
+  details.transport = transport_->kind();
+  copyText(details.reason, reason_);
+  return details;
 }
 
 sparsecollFailure_t Communicator::failure() const {

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,7 @@ struct CommunicatorConfig {
   uint64_t initTimeoutMs = 120000;
   uint64_t abortTimeoutMs = 10000;
   uint64_t workspaceLimitBytes = 0;  // 0: no limit
+  sparsecollTransport_t transport = sparsecollTransportAuto;
   std::string name;
   std::string interfaceName;  // empty: the engine's choice
   sparsecollSecurity_t security = sparsecollSecurityKeyed;
@@ -44,9 +47,9 @@ cuda::MemoryTerms memoryTerms(const CommunicatorConfig& config);
 // Where the memory of ranks whose vectors are the host's comes from; nullptr: the process's.
 std::shared_ptr<MemorySource> hostMemory(const CommunicatorConfig& config);
 
-// engine: what the call that reads it makes.
+// engines: what the call that reads it makes communicators over.
 Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDevices,
-                                      sparsecollTransport_t engine = sparsecollTransportThreads);
+                                      std::initializer_list<sparsecollTransport_t> engines);
 
 class Communicator {
  public:
@@ -54,8 +57,8 @@ class Communicator {
                std::unique_ptr<Transport> transport, int device);
   ~Communicator();
 
-  // nRanks communicators inside this process. devices: nullptr for host memory, else one a rank.
-  static Result<std::vector<std::shared_ptr<Communicator>>> inProcess(int ranks, const int* devices,
+  // Communicators inside this process, one for each place: an ordinal everywhere, or SPARSECOLL_HOST everywhere.
+  static Result<std::vector<std::shared_ptr<Communicator>>> inProcess(std::span<const int> places,
                                                                       const CommunicatorConfig& config);
   // This rank's, on an engine that reaches the other ones. Collective: returns when all ranks are there, of one version
   // and with vectors in one kind of memory. Errors: what an operation's are, Timeout after initTimeoutMs.
@@ -68,8 +71,8 @@ class Communicator {
   const CommunicatorConfig& config() const { return config_; }
   const Logger& log() const { return log_; }
   Kernels& kernels() { return *kernels_; }
-  int device() const { return device_; }  // -1: the host
-  bool onHost() const { return device_ < 0; }
+  int device() const { return device_; }
+  bool onHost() const { return device_ == SPARSECOLL_HOST; }
   Transport& transport() { return *transport_; }
   const std::shared_ptr<MemoryBudget>& budget() const { return budget_; }
 
@@ -97,6 +100,10 @@ class Communicator {
     if (isFatal(status.result()) && state() != status.result()) return alive();
     return status;
   }
+
+  // Why it runs over this engine, in a sentence.
+  void explain(const Text<128>& why) { reason_ = why; }
+  sparsecollCommDetails_t details() const;
 
   // Waits for what this rank has enqueued on a stream, and records what was found wrong on the way.
   // Errors: Timeout, and whatever was found.
@@ -152,6 +159,7 @@ class Communicator {
   const std::unique_ptr<Transport> transport_;
   std::shared_ptr<bootstrap::Control> control_;
   const Logger log_;
+  Text<128> reason_ = "the only engine of the call that made it";
   AgreementRoom agreementRoom_;
   uint64_t sequence_ = 0;
   uint64_t settled_ = 0;

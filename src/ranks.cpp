@@ -1,11 +1,14 @@
 #include "src/ranks.h"
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "core/bytes.h"
 #include "core/limits.h"
 #include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
 #include "transports/bootstrap/control.h"
+#include "transports/bootstrap/star.h"
 #include "transports/staged.h"
 #include "transports/ucx.h"
 
@@ -20,7 +23,7 @@ std::string interfaceOf(const CommunicatorConfig& config) {
 Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& config, engine::Place place,
                                                      const sparsecollEngine_t& table,
                                                      std::unique_ptr<engine::PeerWatch> watch, int device) {
-  const bool onDevice = device >= 0;
+  const bool onDevice = device != SPARSECOLL_HOST;
   if (onDevice && place.ranks > kMostDeviceRanks)
     return unsupported("{} ranks on devices, at most {} can be", place.ranks, kMostDeviceRanks);
   const cuda::OnDevice current(device);
@@ -73,6 +76,65 @@ Result<std::shared_ptr<Communicator>> meetOverUcx(const CommunicatorConfig& conf
   (void)messenger.release();
   made->watchBy(std::move(control));
   return made;
+}
+
+namespace {
+
+Result<nccl::Place> placeOn(int device, const CommunicatorConfig& config, const Deadline& deadline) {
+  nccl::Place place;
+  SC_TRY(place.kernels, cuda::makeCudaKernels(device, memoryTerms(config)));
+  place.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
+  place.device = device;
+  place.deadline = deadline;
+  return place;
+}
+
+// Rank 0's id, if no rank has failed so far; else the first failure, on all ranks.
+Result<nccl::Id> shareId(bootstrap::Exchange& exchange, Status own, const Deadline& deadline) {
+  nccl::Id id{};
+  if (exchange.rank() == 0 && own.ok()) {
+    auto made = nccl::makeId();
+    if (made.ok()) id = *made;
+    own = made.takeStatusOrOk();
+  }
+  Writer writer;
+  writer.append(id.data(), id.size());
+  const std::vector<std::byte> verdict = bootstrap::writeVerdict(own.failure());
+  writer.append(verdict.data(), verdict.size());
+  SC_TRY(const bootstrap::Parts parts, exchange.allgather(writer.bytes(), deadline));
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    Reader reader(parts[rank]);
+    SC_TRY(const bootstrap::Bytes theirs, reader.take(id.size()));
+    SC_TRY(const bootstrap::Bytes rest, reader.take(reader.left()));
+    SC_TRY(const Failure failure, bootstrap::readVerdict(rest));
+    if (failure.result != sparsecollSuccess)
+      return failBy(static_cast<int>(rank), failure.result, "rank {}: {}", rank, failure.text);
+    if (rank == 0) std::ranges::copy(theirs, id.begin());
+  }
+  return id;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Communicator>> meetOverNccl(const CommunicatorConfig& config, bootstrap::Exchange& exchange,
+                                                   const Deadline& deadline, int device) {
+  const cuda::OnDevice current(device);
+  auto place = placeOn(device, config, deadline);
+  Status placed;
+  if (!place.ok()) placed = place.takeStatus();
+  SC_TRY(const nccl::Id id, shareId(exchange, std::move(placed), deadline));
+  SC_TRY(auto transport, nccl::makeTransport(*place, exchange.ranks(), exchange.rank(), id));
+  return Communicator::meet(config, place->kernels, place->budget, std::move(transport), device);
+}
+
+Result<std::shared_ptr<Communicator>> adoptNccl(const CommunicatorConfig& config, ncclComm* comm, bool split) {
+  SC_TRY(const int device, nccl::deviceOf(comm));
+  const cuda::OnDevice current(device);
+  SC_TRY(const nccl::Place place, placeOn(device, config, Deadline::in(config.initTimeoutMs)));
+  SC_TRY(auto transport, nccl::makeTransport(place, comm, split));
+  if (transport->ranks() > kMostDeviceRanks)
+    return unsupported("{} ranks on devices, at most {} can be", transport->ranks(), kMostDeviceRanks);
+  return Communicator::meet(config, place.kernels, place.budget, std::move(transport), device);
 }
 
 }  // namespace sparsecoll

@@ -1,4 +1,4 @@
-// Communicators of ranks in several processes, over UCX.
+// Communicators of ranks in several processes, once it is known over which engine.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include "src/communicator.h"
 #include "transports/bootstrap/mesh.h"
 #include "transports/engine.h"
+#include "transports/nccl.h"
 
 namespace sparsecoll {
 
@@ -16,7 +17,7 @@ inline constexpr int kMostUcxRanks = 256;
 // The configured interface, or what SPARSECOLL_INTERFACE names; empty: neither does.
 std::string interfaceOf(const CommunicatorConfig& config);
 
-// Over an engine of messages, of which place says rank, ranks and kind. device: -1 for vectors in host memory. Where it
+// Over an engine of messages, of which place says rank, ranks and kind. Where it
 // fails the table is its maker's still. Errors: Unsupported, CudaError, SystemError, Timeout, PeerFailed, Mismatch,
 // OutOfMemory.
 Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& config, engine::Place place,
@@ -31,6 +32,13 @@ Status checkSecurity(const CommunicatorConfig& config);
 Result<std::shared_ptr<Communicator>> meetOverUcx(const CommunicatorConfig& config, bootstrap::Exchange& exchange,
                                                   const bootstrap::Key& key, const bootstrap::JobId& job,
                                                   const std::string& interfaceName, const Deadline& deadline,
-                                                  int device = -1);
+                                                  int device = SPARSECOLL_HOST);
+
+// Collective over the exchange's ranks, by an ncclUniqueId of rank 0's. What keeps a rank from joining all of them get.
+// Errors: NCCL's, Unsupported, InvalidArgument, CudaError, OutOfMemory, Timeout, and the exchange's.
+Result<std::shared_ptr<Communicator>> meetOverNccl(const CommunicatorConfig& config, bootstrap::Exchange& exchange,
+                                                   const Deadline& deadline, int device);
+// The same over an NCCL communicator of the caller's. split: over a copy of it.
+Result<std::shared_ptr<Communicator>> adoptNccl(const CommunicatorConfig& config, ncclComm* comm, bool split);
 
 }  // namespace sparsecoll

@@ -85,7 +85,7 @@ Result<std::shared_ptr<Communicator>> shrinkOverUcx(Communicator& comm, const st
 Result<CommunicatorConfig> configOf(const Communicator& comm, const sparsecollConfig_t* user) {
   if (user == nullptr) return comm.config();
   const sparsecollTransport_t kind = comm.control() != nullptr ? sparsecollTransportUcx : sparsecollTransportThreads;
-  return readConfig(user, !comm.onHost(), kind);
+  return readConfig(user, !comm.onHost(), {kind});
 }
 
 Result<std::shared_ptr<Communicator>> splitRanks(const std::shared_ptr<Communicator>& comm, int color, int key,

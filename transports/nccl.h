@@ -2,6 +2,8 @@
 // stream. A build without CUDA has the functions, too: they refuse.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <memory>
 
 #include "core/kernels.h"
@@ -12,14 +14,15 @@ struct ncclComm;
 
 namespace sparsecoll::nccl {
 
-// Whether there is an NCCL that can be used. Any thread.
-bool available();
+// Of the NCCL that can be used. Any thread. Errors: Unsupported (there is none, and why).
+Result<int> version();
 
+// An ncclUniqueId.
+using Id = std::array<std::byte, 128>;
 // Errors: Unsupported, SystemError, InternalError.
-Status makeUniqueId(uint8_t (&id)[SPARSECOLL_UNIQUE_ID_BYTES]);
+Result<Id> makeId();
 
-// The calling thread's, and that of a communicator. Errors: Unsupported, CudaError, InvalidArgument.
-Result<int> currentDevice();
+// The device of a communicator. Errors: Unsupported, CudaError, InvalidArgument.
 Result<int> deviceOf(ncclComm* comm);
 
 // What a rank's engine stands on.
@@ -31,8 +34,7 @@ struct Place {
 };
 
 // Collective. Errors: what NCCL's are mapped to, Timeout, OutOfMemory.
-Result<std::unique_ptr<Transport>> makeTransport(const Place& place, int ranks, int rank,
-                                                 const uint8_t (&id)[SPARSECOLL_UNIQUE_ID_BYTES]);
+Result<std::unique_ptr<Transport>> makeTransport(const Place& place, int ranks, int rank, const Id& id);
 // split: over a copy of the communicator, else over the very one, which is left as it is at the end.
 Result<std::unique_ptr<Transport>> makeTransport(const Place& place, ncclComm* comm, bool split);
 

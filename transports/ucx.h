@@ -10,8 +10,8 @@
 
 namespace sparsecoll::ucx {
 
-// Whether there is a UCX that can be used. Any thread.
-bool available();
+// Of the UCX that can be used: 11300 is 1.13.0. Any thread. Errors: Unsupported (there is none, and why).
+Result<int> version();
 
 // One rank's messages.
 class Messenger {

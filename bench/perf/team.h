@@ -12,7 +12,7 @@
 
 namespace bench {
 
-inline constexpr int kHost = -1;
+inline constexpr int kHost = SPARSECOLL_HOST;
 
 struct Rank {
   int index;

@@ -31,7 +31,7 @@ class MpiWorld final : public World {
   }
   sparsecollComm_t connect() override {
     sparsecollComm_t comm = nullptr;
-    check(sparsecollCommInitMpi(&comm, MPI_COMM_WORLD, -1, nullptr), "sparsecollCommInitMpi");
+    check(sparsecollCommInitMpi(&comm, MPI_COMM_WORLD, SPARSECOLL_HOST, nullptr), "sparsecollCommInitMpi");
     return comm;
   }
   std::string nativeSum() const override { return "MPI_Allreduce"; }

@@ -39,7 +39,7 @@ class UcxWorld final : public World {
   }
   sparsecollComm_t connect() override {
     sparsecollComm_t comm = nullptr;
-    check(sparsecollLaunchComm(&launch_, &comm, -1, nullptr), "joining the job");
+    check(sparsecollLaunchComm(&launch_, &comm, SPARSECOLL_HOST, nullptr), "joining the job");
     return comm;
   }
   void sum(const void*, void*, uint64_t, const ElementType&) override {

@@ -64,7 +64,7 @@ class LaunchedWorld : public World {
  public:
   LaunchedWorld(sparsecollLaunch_t launch, const std::vector<int>& devices)
       : ranks_(static_cast<size_t>(launch.size)), rank_(static_cast<size_t>(launch.rank)) {
-    control_ = join(launch, -1);
+    control_ = join(launch, SPARSECOLL_HOST);
     if (!devices.empty()) gradients_ = join(launch, devices.at(rank_));
   }
 

@@ -189,7 +189,6 @@ static inline sparsecollResult_t sparsecollLaunchComm(sparsecollLaunch_t* launch
   sparsecollResult_t result = sparsecollSuccess;
   char path[560];
   if (config == NULL) {
-    if (device < 0) own.backend = sparsecollBackendHost;
     if (!launch->oneHost && getenv("SPARSECOLL_INTERFACE") == NULL) own.interfaceName = "auto";
     config = &own;
   }

@@ -207,7 +207,7 @@ static inline sparsecollResult_t sparsecollCommInitMpi(sparsecollComm_t* comm, M
   sparsecollResult_t result;
   int rank = 0, initialized = 0, threads = MPI_THREAD_SINGLE;
   if (MPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return sparsecollInvalidUsage;
-  if (device >= 0 && (MPI_Query_thread(&threads) != MPI_SUCCESS || threads < MPI_THREAD_MULTIPLE))
+  if (device != SPARSECOLL_HOST && (MPI_Query_thread(&threads) != MPI_SUCCESS || threads < MPI_THREAD_MULTIPLE))
     return sparsecollInvalidUsage;
   mpi = (sparsecollMpi_*)calloc(1, sizeof(sparsecollMpi_));
   if (mpi == NULL) return sparsecollOutOfMemory;

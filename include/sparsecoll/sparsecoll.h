@@ -114,7 +114,10 @@
 #define SPARSECOLL_VERSION(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
 #define SPARSECOLL_VERSION_CODE SPARSECOLL_VERSION(0, 1, 0)
 #define SPARSECOLL_MAGIC 0x53504331u     /* "SPC1" */
-#define SPARSECOLL_CURRENT_DEVICE (-1)
+/* Where the vectors of a rank are, wherever a call takes or gives a device: in host memory, on the calling thread's
+   current CUDA device, or on the device of a CUDA ordinal (0 and up). A call that cannot have one of them says which. */
+#define SPARSECOLL_HOST (-1)
+#define SPARSECOLL_CURRENT_DEVICE (-2)
 #define SPARSECOLL_NO_TIMEOUT UINT64_MAX /* must be asked for; 0 always means "the default" */
 #define SPARSECOLL_UNIQUE_ID_BYTES 128
 #define SPARSECOLL_NON_FINITE_NAMED 16u  /* most non-finite entries of a rank that a step names to the others */
@@ -359,9 +362,9 @@ typedef struct {
   uint64_t initTimeoutMs;        /* longest wait for the other ranks while a communicator is made; default 120000 */
   uint64_t abortTimeoutMs;       /* longest wait for an engine or a device to be done with memory that is to go back;
                                     default 10000 */
-  const char* interfaceName;     /* UCX: the network interface that ranks meet on, or "auto"; copied. Default: see
-                                    GetUniqueId; other ranks take loopback where all share a host, else the one that
-                                    leads to rank 0 */
+  const char* interfaceName;     /* the network interface that ranks meet on, or "auto"; copied. Default: see GetUniqueId.
+                                    For UCX other ranks take loopback where all share a host, else the one that leads
+                                    to rank 0 */
   int32_t security;              /* sparsecollSecurity_t */
   int32_t reserved1;             /* 0 */
   const sparsecollAllocator_t* allocator; /* default: the process; on devices a pool of the library's own */
@@ -545,6 +548,15 @@ typedef struct {
   char reason[128];             /* one sentence on the choice */
 } sparsecollReducerInfo_t;
 
+/* A communicator and what it runs over. */
+typedef struct {
+  SPARSECOLL_STRUCT_HEAD;
+  int32_t rank, nRanks;
+  int32_t device;    /* SPARSECOLL_HOST or the rank's CUDA ordinal */
+  int32_t transport; /* sparsecollTransport_t: the engine, the same on all ranks; never Auto */
+  char reason[128];  /* why this one, in a sentence */
+} sparsecollCommDetails_t;
+
 /* The latest failure of a communicator; a fatal one stays. result is Success while there was none. */
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
@@ -579,41 +591,51 @@ SPARSECOLL_API_QUIET const char* sparsecollTransportName(int32_t transport);   /
 SPARSECOLL_API_QUIET const char* sparsecollGetLastError(void);
 
 /* *available = 1 if this process can use the pair now. An engine of the caller's needs nothing but the backend.
-   Errors: InvalidArgument. Any thread. */
+   Errors: InvalidArgument (also of SPARSECOLL_DISABLE_ENGINES, see GetUniqueId). Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollBackendAvailable(int32_t backend, int32_t transport, int* available);
 
 /* ---- communicators ------------------------------------------------------------------------------------------------ */
 
 /* Makes nRanks communicators inside this process, rank i in comms[i]; each is then used by its own thread.
-   devices: NULL for host memory, else nRanks CUDA ordinals, which may be equal. config: NULL for defaults. nRanks: 1 to
-   1024, on devices to 256. Errors: InvalidArgument, Unsupported (no CUDA in this build, no driver), CudaError,
-   OutOfMemory; then comms is untouched. */
+   devices: NULL or SPARSECOLL_HOST everywhere for host memory, else a device for each rank, which may be equal. config:
+   NULL for defaults. nRanks: 1 to 1024, on devices to 256. Errors: InvalidArgument (also some ranks in host memory and
+   some on devices), Unsupported (no CUDA in this build, no driver), CudaError, OutOfMemory; then comms is untouched. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms, int nRanks, const int* devices,
                                                         const sparsecollConfig_t* config);
 
 /* Fills *id for one new communicator: rank 0 calls it, and hands the bytes to all ranks by means of its own, which keep
-   them secret. An id serves once, and for initTimeoutMs. config: NULL, or its transport and backend say the engine; Auto
-   means NCCL where this process can use it, else UCX. For NCCL the bytes are an ncclUniqueId, and any rank may make them.
-   For UCX rank 0 is met at config.interfaceName ("auto": the first that leads elsewhere), or at the interface that the
-   environment names in SPARSECOLL_INTERFACE; by default at loopback, by which the ranks of one host meet and no others.
-   Errors: InvalidArgument (no such interface), Unsupported (no CUDA in this build, no NCCL found, or one that is too old;
-   no libsodium in this build), SystemError, InternalError. Any thread. */
+   them secret. An id serves once and for initTimeoutMs; rank 0 joins in the process that made it.
+   Which engine. The id says what config.transport says (config NULL: Auto). UCX or NCCL: that one. Auto: while the ranks
+   meet they tell each other what each of them can use, and take the first that all can: for vectors on devices NCCL,
+   else UCX, which passes them through host memory; for vectors in host memory UCX. CommGetDetails tells which it was. What
+   this process can use makes no difference here, so an id can be made where there is no device. The environment may take
+   engines away from a process: SPARSECOLL_DISABLE_ENGINES=nccl or ucx, or both with a comma between.
+   Where. Whatever the engine, ranks meet at a TCP port of rank 0's, at config.interfaceName ("auto": the first that leads
+   elsewhere), or at the interface that the environment names in SPARSECOLL_INTERFACE; by default at loopback, by which
+   the ranks of one host meet and no others. Ranks prove by libsodium that they have the id: a build without it has no
+   ids; there CommInitOob and CommInitNccl work over NCCL, and CommInitEngine over MPI or anything else.
+   Errors: InvalidArgument (no such interface; NCCL for host memory), Unsupported (no libsodium in this build; an engine
+   that is none for ids), SystemError. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollGetUniqueId(sparsecollUniqueId_t* id, const sparsecollConfig_t* config);
 
 /* Makes this rank's communicator of nRanks (1 to 256) over the id's engine, in any mix of processes and threads.
-   Collective: returns when all ranks have called it, or with Timeout after initTimeoutMs; over UCX the failure names the
-   ranks that did not come. device: over NCCL this rank's CUDA ordinal, SPARSECOLL_CURRENT_DEVICE for the calling
-   thread's; NCCL wants another one on each rank of a host. Over UCX as in sparsecollCommInitEngine. After a fork the new
-   process can use none of its parent's communicators: InvalidUsage.
-   Errors: InvalidArgument, InvalidUsage (an id that was used, has expired, or is for ranks of another host), Unsupported
-   (as GetUniqueId; no driver; no UCX), CudaError, SystemError, RemoteError, InternalError, OutOfMemory, Timeout,
-   PeerFailed, AuthFailed (another key), Mismatch (nRanks, version); then *comm is untouched. */
+   Collective: returns when all ranks have called it, or with Timeout after initTimeoutMs; the failure names the ranks that
+   did not come. device: SPARSECOLL_HOST, SPARSECOLL_CURRENT_DEVICE or a CUDA ordinal; host memory on all ranks or on none.
+   NCCL wants a device for each rank; where ranks share one, name UCX. config.transport: Auto, or the id's engine; with an
+   id that says Auto it may name one, which all ranks then have to use. After a fork the new process can use none of its
+   parent's communicators: InvalidUsage.
+   On all ranks alike: Unsupported (a rank cannot use the engine that was named, or there is none that all ranks can use;
+   the failure says which engine, which rank and why), Mismatch (nRanks, version, kind of memory, engines named).
+   Errors: those; InvalidArgument (also an engine that is not the id's, and NCCL with SPARSECOLL_HOST), InvalidUsage (an id
+   that was used, has expired, or is for ranks of another host), CudaError, SystemError, RemoteError, InternalError,
+   OutOfMemory, Timeout, PeerFailed, AuthFailed (another key); then *comm is untouched. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm, int nRanks, const sparsecollUniqueId_t* id,
                                                          int rank, int device, const sparsecollConfig_t* config);
 
-/* The same over UCX without an id: what ranks have to tell each other goes through the caller's all-gather, which is
-   called a few times on this thread with up to 64 KiB a rank. It carries the secret by which the ranks know each other
-   afterwards. Ranks of one host meet at loopback, others as GetUniqueId says; default there: "auto".
+/* The same without an id: what ranks have to tell each other goes through the caller's all-gather, which is called a few
+   times on this thread with up to 64 KiB a rank. The engine is the one that a rank's config.transport names, else the
+   first that all ranks can use, as GetUniqueId says. Over UCX the all-gather carries the secret by which the ranks know
+   each other afterwards, ranks of one host meet at loopback, others as GetUniqueId says; default there: "auto".
    Errors: as CommInitRank; RemoteError (the all-gather failed). */
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitOob(sparsecollComm_t* comm, int nRanks, int rank, int device,
                                                         const sparsecollOob_t* oob, const sparsecollConfig_t* config);
@@ -628,8 +650,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitNccl(sparsecollComm_t* comm,
                                                          const sparsecollConfig_t* config);
 
 /* Makes this rank's communicator of nRanks (1 to 1024) over the caller's engine, which is copied. Collective: returns when
-   all ranks have called it, or with Timeout after initTimeoutMs. device: -1 for host memory, else the CUDA ordinal of this
-   rank's device, on all ranks (at most 256); what they send passes through pinned host memory. A function of the engine
+   all ranks have called it, or with Timeout after initTimeoutMs. device: SPARSECOLL_HOST, SPARSECOLL_CURRENT_DEVICE or a
+   CUDA ordinal; host memory on all ranks or on none. On devices there are at most 256 ranks, and what they send passes
+   through pinned host memory. A function of the engine
    that returns another number than 0 ends the communicator: with PeerFailed for isend, irecv, test and cancel, with
    SystemError for progress and iallreduce. Errors: InvalidArgument, Unsupported (no CUDA in this build, a driver before
    CUDA 12), OutOfMemory, CudaError, Mismatch (another version, devices on some ranks only), Timeout, PeerFailed,
@@ -659,8 +682,12 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int
 SPARSECOLL_API sparsecollResult_t sparsecollCommShrink(sparsecollComm_t comm, const int* excludedRanks, int count,
                                                        sparsecollComm_t* newComm, const sparsecollConfig_t* config);
 
-/* Any of the three pointers may be NULL. device is -1 on host. Errors: InvalidUsage (not a live communicator). */
+/* Any of the three pointers may be NULL. *device: SPARSECOLL_HOST or a CUDA ordinal. Errors: InvalidUsage (not a live
+   communicator). */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetInfo(sparsecollComm_t comm, int* rank, int* nRanks, int* device);
+
+/* The same and the engine. Errors: InvalidArgument, InvalidUsage (not a live communicator). */
+SPARSECOLL_API sparsecollResult_t sparsecollCommGetDetails(sparsecollComm_t comm, sparsecollCommDetails_t* details);
 
 /* *state = the code that ended the communicator, or Success while it lives. Never blocks. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t comm, sparsecollResult_t* state);

@@ -57,6 +57,7 @@ class Comm {
 
   /// Ranks in processes of their own, which meet at a c10d::Store (or anything else with its set and get). Collective.
   /// Every communicator that is made at one store needs a key of its own: under a used one a rank may find the old id.
+  /// device and config: as sparsecollGetUniqueId and sparsecollCommInitRank say.
   template <class Store>
   static Comm fromStore(Store& store, int rank, int ranks, int device, const std::string& key = "sparsecoll",
                         const sparsecollConfig_t* config = nullptr) {

@@ -28,7 +28,8 @@ VALUE(SPARSECOLL_MOMENTUM_KEPT, 64);
 VALUE(SPARSECOLL_NESTEROV, 128);
 VALUE(SPARSECOLL_AVERAGE_CONTRIBUTORS, 256);
 VALUE(SPARSECOLL_SORTED, 1);
-VALUE(SPARSECOLL_CURRENT_DEVICE, -1);
+VALUE(SPARSECOLL_HOST, -1);
+VALUE(SPARSECOLL_CURRENT_DEVICE, -2);
 VALUE(SPARSECOLL_UNIQUE_ID_BYTES, 128);
 VALUE(SPARSECOLL_ENGINE_TAGS, 8);
 VALUE(SPARSECOLL_ENGINE_MESSAGE_BYTES, 1 << 30);
@@ -335,6 +336,16 @@ FIELD(sparsecollReducerInfo_t, memoryBoundBytes, 56, 8);
 FIELD(sparsecollReducerInfo_t, densityIsGlobal, 64, 4);
 FIELD(sparsecollReducerInfo_t, teams, 68, 4);
 FIELD(sparsecollReducerInfo_t, reason, 72, 128);
+
+SIZE(sparsecollCommDetails_t, 160);
+FIELD(sparsecollCommDetails_t, structSize, 0, 8);
+FIELD(sparsecollCommDetails_t, magic, 8, 4);
+FIELD(sparsecollCommDetails_t, headerVersion, 12, 4);
+FIELD(sparsecollCommDetails_t, rank, 16, 4);
+FIELD(sparsecollCommDetails_t, nRanks, 20, 4);
+FIELD(sparsecollCommDetails_t, device, 24, 4);
+FIELD(sparsecollCommDetails_t, transport, 28, 4);
+FIELD(sparsecollCommDetails_t, reason, 32, 128);
 
 SIZE(sparsecollFailure_t, 320);
 FIELD(sparsecollFailure_t, structSize, 0, 8);

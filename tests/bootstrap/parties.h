@@ -22,9 +22,9 @@ using namespace sparsecoll::bootstrap;
 
 using Id = std::array<uint8_t, SPARSECOLL_UNIQUE_ID_BYTES>;
 
-inline Id makeId(uint64_t timeoutMs = 60000) {
+inline Id makeId(uint64_t timeoutMs = 60000, sparsecollTransport_t engine = sparsecollTransportAuto) {
   Id id{};
-  if (!invite(nullptr, Deadline::in(timeoutMs), id).ok()) id[0] = 0;
+  if (!invite(engine, nullptr, Deadline::in(timeoutMs), id).ok()) id[0] = 0;
   return id;
 }
 

@@ -73,8 +73,12 @@ void checkPreset(const char* name, int rank, sparsecollComm_t comm, cudaStream_t
   const int device = devices >= kRanks ? rank : 0;
   sparsecollUniqueId_t id{};
   if (rank == 0) {
+    int available = 0;
+    need(sparsecollBackendAvailable(sparsecollBackendCuda, sparsecollTransportNccl, &available) == sparsecollSuccess,
+         "BackendAvailable");
+    if (available == 0) leave(kSkipped, "skipped: no NCCL, or one that is too old");
     const sparsecollResult_t made = sparsecollGetUniqueId(&id, nullptr);
-    if (made == sparsecollUnsupported) leave(kSkipped, "skipped: no NCCL, or one that is too old");
+    if (made == sparsecollUnsupported) leave(kSkipped, "skipped: no libsodium");
     need(made == sparsecollSuccess, "GetUniqueId");
     need(write(idWrite, &id, sizeof id) == static_cast<ssize_t>(sizeof id), "sending the id");
   } else if (read(idRead, &id, sizeof id) != static_cast<ssize_t>(sizeof id)) {
@@ -82,6 +86,7 @@ void checkPreset(const char* name, int rank, sparsecollComm_t comm, cudaStream_t
   }
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.opTimeoutMs = 60000;
+  config.transport = sparsecollTransportNccl;
   sparsecollComm_t comm = nullptr;
   const sparsecollResult_t made = sparsecollCommInitRank(&comm, kRanks, &id, rank, device, &config);
   if (made != sparsecollSuccess && devices < kRanks) {

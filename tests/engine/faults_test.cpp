@@ -147,7 +147,7 @@ TEST_CASE("a rank that never comes to the making: Timeout after initTimeoutMs") 
   const sparsecollEngine_t table = engine.table();
   const sparsecollConfig_t config = impatient(300);
   sparsecollComm_t comm = nullptr;
-  CHECK(sparsecollCommInitEngine(&comm, 2, 0, -1, &table, &config) == sparsecollTimeout);
+  CHECK(sparsecollCommInitEngine(&comm, 2, 0, SPARSECOLL_HOST, &table, &config) == sparsecollTimeout);
   CHECK(comm == nullptr);
   CHECK_THAT(sparsecollGetLastError(), Catch::Contains("rank(s) 1"));
 }
@@ -163,7 +163,7 @@ TEST_CASE("functions that may be NULL") {
     sparsecollEngine_t table = engines[r]->table();
     table.progress = nullptr;
     table.release = nullptr;
-    made[r] = sparsecollCommInitEngine(&comms[r], 2, rank, -1, &table, nullptr);
+    made[r] = sparsecollCommInitEngine(&comms[r], 2, rank, SPARSECOLL_HOST, &table, nullptr);
   });
   REQUIRE(made == all(2, sparsecollSuccess));
   {
@@ -182,12 +182,12 @@ TEST_CASE("one rank needs no engine's help") {
   sparsecollEngine_t table = engine.table();
   table.release = nullptr;
   sparsecollComm_t comm = nullptr;
-  REQUIRE(sparsecollCommInitEngine(&comm, 1, 0, -1, &table, nullptr) == sparsecollSuccess);
+  REQUIRE(sparsecollCommInitEngine(&comm, 1, 0, SPARSECOLL_HOST, &table, nullptr) == sparsecollSuccess);
   int rank = -1, ranks = -1, device = 0;
   CHECK(sparsecollCommGetInfo(comm, &rank, &ranks, &device) == sparsecollSuccess);
   CHECK(rank == 0);
   CHECK(ranks == 1);
-  CHECK(device == -1);
+  CHECK(device == SPARSECOLL_HOST);
   const Ranks alone(std::vector<sparsecollComm_t>{comm});
   for (const char* const name : {"dense", "topka", "micro"}) {
     const Reducers reducers(alone, kLength, sparsecollFloat32, preset(name, name == std::string("dense") ? 0 : 0.1));

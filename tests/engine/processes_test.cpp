@@ -29,7 +29,8 @@ int runRank(PairMesh& mesh, int rank, int steps, const char* name) {
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.opTimeoutMs = 30000;
   sparsecollComm_t comm = nullptr;
-  if (sparsecollCommInitEngine(&comm, mesh.ranks(), rank, -1, &table, &config) != sparsecollSuccess) return 1;
+  if (sparsecollCommInitEngine(&comm, mesh.ranks(), rank, SPARSECOLL_HOST, &table, &config) != sparsecollSuccess)
+    return 1;
   const sparsecollParams_t params = preset(name, name == std::string("dense") ? 0 : 0.1);
   sparsecollReducer_t reducer = nullptr;
   if (sparsecollReducerCreate(&reducer, kLength, sparsecollFloat32, &params, nullptr, comm) != sparsecollSuccess)

@@ -44,6 +44,8 @@ struct World {
   int number = 0;
   sparsecollUniqueId_t id{};
   sparsecollEngine_t engine = SPARSECOLL_INIT(sparsecollEngine_t);  // without a function
+  sparsecollOob_t oob = SPARSECOLL_INIT(sparsecollOob_t);           // without its function
+  sparsecollCommDetails_t details = SPARSECOLL_INIT(sparsecollCommDetails_t);
   sparsecollComm_t made = nullptr;
   alignas(8) std::byte blob[4096];
   size_t bytes = 0;
@@ -66,6 +68,7 @@ struct Call {
 
 const Call kCommCalls[] = {
     CALL("CommGetInfo", false, sparsecollCommGetInfo(c, &w.number, nullptr, nullptr)),
+    CALL("CommGetDetails", false, sparsecollCommGetDetails(c, &w.details)),
     CALL("CommGetAsyncError", false, sparsecollCommGetAsyncError(c, &w.state)),
     CALL("CommGetFailure", false, sparsecollCommGetFailure(c, &w.failure)),
     CALL("CommWait", true, sparsecollCommWait(c, s, 1)),
@@ -110,6 +113,7 @@ struct Bad {
 const Bad kNulls[] = {
     BAD("BackendAvailable: available", sparsecollBackendAvailable(0, 0, nullptr)),
     BAD("CommInitAll: comms", sparsecollCommInitAll(nullptr, 1, nullptr, nullptr)),
+    BAD("CommGetDetails: details", sparsecollCommGetDetails(w.comm(), nullptr)),
     BAD("CommGetAsyncError: state", sparsecollCommGetAsyncError(w.comm(), nullptr)),
     BAD("CommGetFailure: failure", sparsecollCommGetFailure(w.comm(), nullptr)),
     BAD("GetStats: stats", sparsecollGetStats(w.comm(), nullptr)),
@@ -157,15 +161,19 @@ const Bad kValues[] = {
     BAD("CommInitRank: id", sparsecollCommInitRank(&w.made, 1, nullptr, 0, 0, nullptr)),
     BAD("CommInitRank: 0 ranks", sparsecollCommInitRank(&w.made, 0, &w.id, 0, 0, nullptr)),
     BAD("CommInitRank: rank 1 of 1", sparsecollCommInitRank(&w.made, 1, &w.id, 1, 0, nullptr)),
-    BAD("CommInitRank: device -2", sparsecollCommInitRank(&w.made, 1, &w.id, 0, -2, nullptr)),
-    BAD("CommInitEngine: comm", sparsecollCommInitEngine(nullptr, 1, 0, -1, &w.engine, nullptr)),
-    BAD("CommInitEngine: 0 ranks", sparsecollCommInitEngine(&w.made, 0, 0, -1, &w.engine, nullptr)),
-    BAD("CommInitEngine: 1025 ranks", sparsecollCommInitEngine(&w.made, 1025, 0, -1, &w.engine, nullptr)),
-    BAD("CommInitEngine: rank 1 of 1", sparsecollCommInitEngine(&w.made, 1, 1, -1, &w.engine, nullptr)),
-    BAD("CommInitEngine: rank -1", sparsecollCommInitEngine(&w.made, 1, -1, -1, &w.engine, nullptr)),
-    BAD("CommInitEngine: device -2", sparsecollCommInitEngine(&w.made, 1, 0, -2, &w.engine, nullptr)),
-    BAD("CommInitEngine: engine", sparsecollCommInitEngine(&w.made, 1, 0, -1, nullptr, nullptr)),
-    BAD("CommInitEngine: an engine without functions", sparsecollCommInitEngine(&w.made, 1, 0, -1, &w.engine, nullptr)),
+    BAD("CommInitRank: device -3", sparsecollCommInitRank(&w.made, 1, &w.id, 0, -3, nullptr)),
+    BAD("CommInitRank: bytes that are no id", sparsecollCommInitRank(&w.made, 1, &w.id, 0, SPARSECOLL_HOST, nullptr)),
+    BAD("CommInitOob: device -3", sparsecollCommInitOob(&w.made, 1, 0, -3, &w.oob, nullptr)),
+    BAD("CommInitOob: an oob without its function", sparsecollCommInitOob(&w.made, 1, 0, 0, &w.oob, nullptr)),
+    BAD("CommInitEngine: comm", sparsecollCommInitEngine(nullptr, 1, 0, SPARSECOLL_HOST, &w.engine, nullptr)),
+    BAD("CommInitEngine: 0 ranks", sparsecollCommInitEngine(&w.made, 0, 0, SPARSECOLL_HOST, &w.engine, nullptr)),
+    BAD("CommInitEngine: 1025 ranks", sparsecollCommInitEngine(&w.made, 1025, 0, SPARSECOLL_HOST, &w.engine, nullptr)),
+    BAD("CommInitEngine: rank 1 of 1", sparsecollCommInitEngine(&w.made, 1, 1, SPARSECOLL_HOST, &w.engine, nullptr)),
+    BAD("CommInitEngine: rank -1", sparsecollCommInitEngine(&w.made, 1, -1, SPARSECOLL_HOST, &w.engine, nullptr)),
+    BAD("CommInitEngine: device -3", sparsecollCommInitEngine(&w.made, 1, 0, -3, &w.engine, nullptr)),
+    BAD("CommInitEngine: engine", sparsecollCommInitEngine(&w.made, 1, 0, SPARSECOLL_HOST, nullptr, nullptr)),
+    BAD("CommInitEngine: an engine without functions",
+        sparsecollCommInitEngine(&w.made, 1, 0, SPARSECOLL_HOST, &w.engine, nullptr)),
     BAD("CommInitNccl: comm", sparsecollCommInitNccl(nullptr, reinterpret_cast<ncclComm*>(&w.id), 0, nullptr)),
     BAD("CommInitNccl: ncclComm", sparsecollCommInitNccl(&w.made, nullptr, 0, nullptr)),
     BAD("CommInitNccl: takeSplit 2", sparsecollCommInitNccl(&w.made, reinterpret_cast<ncclComm*>(&w.id), 2, nullptr)),
@@ -329,6 +337,53 @@ TEST_CASE("functions without an error code always answer") {
   CHECK(available == 1);
   CHECK(sparsecollBackendAvailable(sparsecollBackendCuda, sparsecollTransportNccl, &available) == sparsecollSuccess);
   CHECK(available == 0);
+}
+
+TEST_CASE("a device that is none of the three kinds is refused with the names of those that are") {
+  World world;
+  const auto text = [] { return std::string(sparsecollGetLastError()); };
+  const auto checkNames = [&](const char* argument) {
+    CHECK(text().find(std::string(argument) + " is -3") != std::string::npos);
+    CHECK_THAT(text(), Catch::Contains("SPARSECOLL_HOST (-1)") && Catch::Contains("SPARSECOLL_CURRENT_DEVICE (-2)"));
+  };
+  CHECK(sparsecollCommInitRank(&world.made, 1, &world.id, 0, -3, nullptr) == sparsecollInvalidArgument);
+  checkNames("device");
+  CHECK(sparsecollCommInitOob(&world.made, 1, 0, -3, &world.oob, nullptr) == sparsecollInvalidArgument);
+  checkNames("device");
+  CHECK(sparsecollCommInitEngine(&world.made, 1, 0, -3, &world.engine, nullptr) == sparsecollInvalidArgument);
+  checkNames("device");
+  sparsecollComm_t comms[2] = {};
+  const int third[] = {SPARSECOLL_HOST, -3};
+  CHECK(sparsecollCommInitAll(comms, 2, third, nullptr) == sparsecollInvalidArgument);
+  checkNames("devices[1]");
+  const int mixed[] = {SPARSECOLL_HOST, 0};
+  CHECK(sparsecollCommInitAll(comms, 2, mixed, nullptr) == sparsecollInvalidArgument);
+  CHECK_THAT(text(), Catch::Contains("devices[1] is 0, devices[0] is -1") && Catch::Contains("SPARSECOLL_HOST"));
+  CHECK((comms[0] == nullptr && comms[1] == nullptr && world.made == nullptr));
+}
+
+TEST_CASE("SPARSECOLL_HOST for every rank is host memory, and the communicator says so") {
+  const int places[] = {SPARSECOLL_HOST, SPARSECOLL_HOST};
+  sparsecollComm_t comms[2] = {};
+  auto config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.backend = sparsecollBackendCuda;
+  CHECK(sparsecollCommInitAll(comms, 2, places, &config) == sparsecollInvalidArgument);
+  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("SPARSECOLL_HOST"));
+  config.backend = sparsecollBackendHost;
+  REQUIRE(sparsecollCommInitAll(comms, 2, places, &config) == sparsecollSuccess);
+  for (int rank = 0; rank < 2; ++rank) {
+    auto details = SPARSECOLL_INIT(sparsecollCommDetails_t);
+    REQUIRE(sparsecollCommGetDetails(comms[rank], &details) == sparsecollSuccess);
+    CHECK(details.rank == rank);
+    CHECK(details.nRanks == 2);
+    CHECK(details.device == SPARSECOLL_HOST);
+    CHECK(details.transport == sparsecollTransportThreads);
+    CHECK(std::string(details.reason) == "the only engine of the call that made it");
+    int device = 0;
+    CHECK(sparsecollCommGetInfo(comms[rank], nullptr, nullptr, &device) == sparsecollSuccess);
+    CHECK(device == SPARSECOLL_HOST);
+  }
+  for (const sparsecollComm_t comm : comms) CHECK(sparsecollCommDestroy(comm) == sparsecollSuccess);
 }
 
 TEST_CASE("n = 0 allows NULL on all ranks") {

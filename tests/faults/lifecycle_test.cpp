@@ -72,7 +72,7 @@ TEST_CASE("the most ranks there may be") {
     CHECK(sparsecollCommGetInfo(ranks[1023], &rank, &count, &device) == sparsecollSuccess);
     CHECK(rank == 1023);
     CHECK(count == 1024);
-    CHECK(device == -1);
+    CHECK(device == SPARSECOLL_HOST);
   }
   Group group(64, 300, sparsecollFloat32, paramsOf(kMethods[3]));
   REQUIRE(group.created() == all(64, sparsecollSuccess));

@@ -363,6 +363,7 @@ TEST_CASE("heads of structs that go out") {
   checkOut<sparsecollStats_t>("ReducerGetStats",
                               [&](auto* s) { return sparsecollReducerGetStats(group.reducer(0), s); });
   checkOut<sparsecollReducerInfo_t>("GetInfo", [&](auto* i) { return sparsecollReducerGetInfo(group.reducer(0), i); });
+  checkOut<sparsecollCommDetails_t>("GetDetails", [&](auto* d) { return sparsecollCommGetDetails(comm, d); });
   checkOut<sparsecollFailure_t>("GetFailure", [&](auto* f) { return sparsecollCommGetFailure(comm, f); });
 }
 

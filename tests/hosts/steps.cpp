@@ -217,7 +217,7 @@ int main(int count, char** words) {
   sparsecollComm_t comm = nullptr;
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.opTimeoutMs = 120'000;
-  CHECK_CALL(sparsecollCommInitMpi(&comm, MPI_COMM_WORLD, -1, &config));
+  CHECK_CALL(sparsecollCommInitMpi(&comm, MPI_COMM_WORLD, SPARSECOLL_HOST, &config));
   Table table(std::strtoull(words[1], nullptr, 10), std::atoi(words[4]));
   table.header();
   table.mpi();

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     fflush(stdout);
     for (;;) pause();
   }
-  result = sparsecollLaunchComm(&launch, &comm, -1, NULL);
+  result = sparsecollLaunchComm(&launch, &comm, SPARSECOLL_HOST, NULL);
   if (result != sparsecollSuccess) {
     fprintf(stderr, "rank %d: %s: %s\n", launch.rank, sparsecollGetErrorString(result), sparsecollGetLastError());
     return 1;

@@ -2,4 +2,6 @@
 #include <sparsecoll/mpi.h>
 
 sparsecollResult_t makeInC(sparsecollComm_t* comm);
-sparsecollResult_t makeInC(sparsecollComm_t* comm) { return sparsecollCommInitMpi(comm, MPI_COMM_WORLD, -1, NULL); }
+sparsecollResult_t makeInC(sparsecollComm_t* comm) {
+  return sparsecollCommInitMpi(comm, MPI_COMM_WORLD, SPARSECOLL_HOST, NULL);
+}

@@ -3,5 +3,5 @@
 
 sparsecollResult_t makeInCxx(sparsecollComm_t* comm);
 sparsecollResult_t makeInCxx(sparsecollComm_t* comm) {
-  return sparsecollCommInitMpi(comm, MPI_COMM_WORLD, -1, nullptr);
+  return sparsecollCommInitMpi(comm, MPI_COMM_WORLD, SPARSECOLL_HOST, nullptr);
 }

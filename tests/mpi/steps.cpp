@@ -41,7 +41,8 @@ class Comm {
  public:
   explicit Comm(uint64_t timeoutMs = 60000) {
     const sparsecollConfig_t config = configOf(timeoutMs);
-    expect(sparsecollCommInitMpi(&handle_, MPI_COMM_WORLD, -1, &config) == sparsecollSuccess, "CommInitMpi");
+    expect(sparsecollCommInitMpi(&handle_, MPI_COMM_WORLD, SPARSECOLL_HOST, &config) == sparsecollSuccess,
+           "CommInitMpi");
   }
   ~Comm() { expect(sparsecollCommDestroy(handle_) == sparsecollSuccess, "CommDestroy"); }
   Comm(const Comm&) = delete;
@@ -222,7 +223,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
   }
   sparsecollComm_t late = nullptr;
-  expect(sparsecollCommInitMpi(&late, MPI_COMM_WORLD, -1, nullptr) == sparsecollSuccess, "CommInitMpi");
+  expect(sparsecollCommInitMpi(&late, MPI_COMM_WORLD, SPARSECOLL_HOST, nullptr) == sparsecollSuccess, "CommInitMpi");
   int all = 0;
   MPI_Allreduce(&faults, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Finalize();

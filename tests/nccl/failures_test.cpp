@@ -177,8 +177,8 @@ TEST_CASE("making a communicator ends, too, where a rank does not come") {
   CHECK(sparsecollCommInitRank(&comm, 2, &id, 0, 0, &config) == sparsecollTimeout);
   CHECK(comm == nullptr);
   CHECK(fake::aliveCount() == 0);
-  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("rank 0 of 2"));
-  // The same rank twice is for NCCL to refuse.
+  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("rank(s) 1 have not come"));
+  // The same rank twice.
   sparsecollUniqueId_t another{};
   REQUIRE(sparsecollGetUniqueId(&another, nullptr) == sparsecollSuccess);
   sparsecollResult_t results[2] = {};
@@ -326,7 +326,7 @@ TEST_CASE("arguments") {
   CHECK(sparsecollCommInitRank(&comm, 2, &id, 2, 0, nullptr) == sparsecollInvalidArgument);
   CHECK(sparsecollCommInitRank(&comm, 2, &id, -1, 0, nullptr) == sparsecollInvalidArgument);
   CHECK(sparsecollCommInitRank(&comm, 1, &id, 0, 1000, nullptr) == sparsecollInvalidArgument);
-  CHECK(sparsecollCommInitRank(&comm, 1, &id, 0, -2, nullptr) == sparsecollInvalidArgument);
+  CHECK(sparsecollCommInitRank(&comm, 1, &id, 0, -3, nullptr) == sparsecollInvalidArgument);
   CHECK(sparsecollCommInitNccl(nullptr, nullptr, 0, nullptr) == sparsecollInvalidArgument);
   CHECK(sparsecollCommInitNccl(&comm, nullptr, 0, nullptr) == sparsecollInvalidArgument);
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);

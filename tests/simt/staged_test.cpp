@@ -291,7 +291,7 @@ TEST_CASE("arguments") {
   config.backend = sparsecollBackendHost;
   CHECK(sparsecollCommInitEngine(&comm, 1, 0, 0, &table, &config) == sparsecollInvalidArgument);
   config.backend = sparsecollBackendCuda;
-  CHECK(sparsecollCommInitEngine(&comm, 1, 0, -1, &table, &config) == sparsecollInvalidArgument);
+  CHECK(sparsecollCommInitEngine(&comm, 1, 0, SPARSECOLL_HOST, &table, &config) == sparsecollInvalidArgument);
   CHECK(comm == nullptr);
   REQUIRE(sparsecollCommInitEngine(&comm, 1, 0, 0, &table, &config) == sparsecollSuccess);
   CHECK(sparsecollCommDestroy(comm) == sparsecollSuccess);

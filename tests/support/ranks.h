@@ -19,11 +19,13 @@ namespace sparsecoll::test {
 // Where ranks have their vectors: on these devices in turn.
 class Devices {
  public:
-  Devices(int device) {  // -1: in host memory
+  Devices(int device) {  // SPARSECOLL_HOST: in host memory
     if (device >= 0) inTurn_ = {device};
   }
   Devices(std::vector<int> inTurn) : inTurn_(std::move(inTurn)) {}
-  int of(int rank) const { return inTurn_.empty() ? -1 : inTurn_[static_cast<size_t>(rank) % inTurn_.size()]; }
+  int of(int rank) const {
+    return inTurn_.empty() ? SPARSECOLL_HOST : inTurn_[static_cast<size_t>(rank) % inTurn_.size()];
+  }
   // A device a rank; none for host memory.
   std::vector<int> ofRanks(int ranks) const {
     std::vector<int> devices;

@@ -86,7 +86,7 @@ TEST_CASE("torch: ranks meet at a store") {
   sparsecoll::test::RankThreads::ofProcess().run(2, [&](int rank) {
     const auto r = static_cast<size_t>(rank);
     try {
-      const auto comm = Comm::fromStore(store, rank, 2, -1, "first", &config);
+      const auto comm = Comm::fromStore(store, rank, 2, SPARSECOLL_HOST, "first", &config);
       auto weight = torch::zeros({50}).requires_grad_();
       GradientSync sync({weight}, comm, sparse("dense", 1));
       sums[r] = stepWith(sync, weight, ramp(50) * static_cast<double>(2 * rank + 1));
@@ -98,7 +98,8 @@ TEST_CASE("torch: ranks meet at a store") {
   for (const auto& sum : sums) CHECK(sum.equal(ramp(50) * 2));
 
   store.set("second", std::vector<uint8_t>{1, 2, 3});
-  CHECK_THROWS_WITH(Comm::fromStore(store, 1, 2, -1, "second", &config), Catch::Contains("holds no unique id"));
+  CHECK_THROWS_WITH(Comm::fromStore(store, 1, 2, SPARSECOLL_HOST, "second", &config),
+                    Catch::Contains("holds no unique id"));
 }
 
 TEST_CASE("torch: each parameter may have a density of its own") {

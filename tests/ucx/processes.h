@@ -106,7 +106,7 @@ class Processes {
     }
     const double start = nowMs();
     sparsecollComm_t comm = nullptr;
-    finding.made = sparsecollCommInitRank(&comm, ranks_, &id, rank, -1, used);
+    finding.made = sparsecollCommInitRank(&comm, ranks_, &id, rank, SPARSECOLL_HOST, used);
     finding.initMs = nowMs() - start;
     if (finding.made != sparsecollSuccess)
       std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());

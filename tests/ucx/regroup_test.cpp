@@ -292,7 +292,7 @@ TEST_CASE("a communicator is made by an all-gather of the caller's, and without 
     oob.user = &caller;
     oob.allgather = allgather;
     sparsecollComm_t comm = nullptr;
-    finding.made = sparsecollCommInitOob(&comm, 3, rank, -1, &oob, nullptr);
+    finding.made = sparsecollCommInitOob(&comm, 3, rank, SPARSECOLL_HOST, &oob, nullptr);
     if (finding.made != sparsecollSuccess) {
       std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());
       return;

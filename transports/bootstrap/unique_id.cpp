@@ -43,18 +43,12 @@ Registry& registry() {
 
 }  // namespace
 
-bool isInvitation(ConstIdBytes id) {
-  uint32_t magic = 0;
-  std::memcpy(&magic, id.data(), sizeof magic);
-  return magic == kMagic;
-}
-
 Result<Invitation> readInvitation(ConstIdBytes id) {
   Reader reader(std::as_bytes(id));
   Invitation made;
   SC_TRY(const auto magic, reader.read<uint32_t>());
   SC_TRY(const auto version, reader.read<uint16_t>());
-  SC_TRY(const auto zero, reader.read<uint16_t>());
+  SC_TRY(const auto engine, reader.read<uint16_t>());
   if (magic != kMagic) return malformed();
   if (version != kWireVersion)
     return invalid("a unique id of version {}, this library reads {}", version, kWireVersion);
@@ -68,8 +62,11 @@ Result<Invitation> readInvitation(ConstIdBytes id) {
   SC_TRY(const Bytes tail, reader.take(kTailBytes));
   std::copy(job.begin(), job.end(), made.job.begin());
   made.key = Key(key.first<kKeyBytes>());
+  made.engine = static_cast<sparsecollTransport_t>(engine);
   const bool clean = std::all_of(tail.begin(), tail.end(), [](std::byte b) { return b == std::byte{0}; });
-  if (zero != 0 || none != 0 || !clean || made.address.port == 0 || made.address.isAny()) return malformed();
+  const bool known =
+      engine == sparsecollTransportAuto || engine == sparsecollTransportUcx || engine == sparsecollTransportNccl;
+  if (!known || none != 0 || !clean || made.address.port == 0 || made.address.isAny()) return malformed();
   return made;
 }
 
@@ -80,11 +77,12 @@ void writeInvitation(const Invitation& invitation, IdBytes id) {
     std::memcpy(id.data() + at, data, bytes);
     at += bytes;
   };
+  const auto engine = static_cast<uint16_t>(invitation.engine);
   Writer address;
   writeAddress(address, invitation.address);
   put(&kMagic, sizeof kMagic);
   put(&kWireVersion, sizeof kWireVersion);
-  at += sizeof(uint16_t);
+  put(&engine, sizeof engine);
   put(address.bytes().data(), Address::kWireBytes);
   at += sizeof(uint32_t);
   put(&invitation.host, sizeof invitation.host);
@@ -92,7 +90,7 @@ void writeInvitation(const Invitation& invitation, IdBytes id) {
   put(invitation.key.bytes().data(), kKeyBytes);
 }
 
-Status invite(const char* interfaceName, const Deadline& deadline, IdBytes id) {
+Status invite(sparsecollTransport_t engine, const char* interfaceName, const Deadline& deadline, IdBytes id) {
   SC_TRY(cryptoReady());
   SC_TRY(const Address at, addressOf(interfaceName));
   SC_TRY(Fd port, bindTo(at));
@@ -100,6 +98,7 @@ Status invite(const char* interfaceName, const Deadline& deadline, IdBytes id) {
   SC_TRY(made.address, localAddress(port));
   if (made.address.isAny()) return invalid("{} is every address of this machine: name one", interfaceName);
   made.host = hostId();
+  made.engine = engine;
   fillRandom(made.job);
   std::array<std::byte, kKeyBytes> secret;
   fillRandom(secret);

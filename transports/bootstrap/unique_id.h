@@ -2,7 +2,7 @@
 //
 //   offset 0   magic    u32
 //          4   version  u16
-//          6   zero     u16
+//          6   engine   u16    sparsecollTransport_t that the ranks are to use
 //          8   address  20     of rank 0
 //         28   zero     u32
 //         32   host     u64    that rank 0 is on
@@ -28,20 +28,19 @@ struct Invitation {
   JobId job{};
   Address address;
   uint64_t host = 0;
+  sparsecollTransport_t engine = sparsecollTransportAuto;  // Auto: the ranks agree on one when they have met
 };
 
 using IdBytes = std::span<uint8_t, SPARSECOLL_UNIQUE_ID_BYTES>;
 using ConstIdBytes = std::span<const uint8_t, SPARSECOLL_UNIQUE_ID_BYTES>;
 
-// Whether the bytes begin as this library's do. Others are an engine's own.
-bool isInvitation(ConstIdBytes id);
 // Errors: InvalidArgument.
 Result<Invitation> readInvitation(ConstIdBytes id);
 void writeInvitation(const Invitation& invitation, IdBytes id);
 
 // Makes an id whose port is bound at an address of this machine, and keeps the port until rank 0 claims it in this
 // process, or until the deadline. Errors: InvalidArgument (no such interface), SystemError, Unsupported.
-Status invite(const char* interfaceName, const Deadline& deadline, IdBytes id);
+Status invite(sparsecollTransport_t engine, const char* interfaceName, const Deadline& deadline, IdBytes id);
 
 struct Claimed {
   Fd port;

@@ -9,14 +9,10 @@ Status absent() { return unsupported("this build has no CUDA back end, which NCC
 
 }  // namespace
 
-bool available() { return false; }
-Status makeUniqueId(uint8_t (&)[SPARSECOLL_UNIQUE_ID_BYTES]) { return absent(); }
-Result<int> currentDevice() { return absent(); }
+Result<int> version() { return absent(); }
+Result<Id> makeId() { return absent(); }
 Result<int> deviceOf(ncclComm*) { return absent(); }
-Result<std::unique_ptr<Transport>> makeTransport(const Place&, int, int,
-                                                 const uint8_t (&)[SPARSECOLL_UNIQUE_ID_BYTES]) {
-  return absent();
-}
+Result<std::unique_ptr<Transport>> makeTransport(const Place&, int, int, const Id&) { return absent(); }
 Result<std::unique_ptr<Transport>> makeTransport(const Place&, ncclComm*, bool) { return absent(); }
 
 }  // namespace sparsecoll::nccl

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
 #include <vector>
 
 #include "core/checked.h"
@@ -346,22 +346,16 @@ Status use(int device) {
 
 }  // namespace
 
-bool available() { return library().ok(); }
+Result<int> version() {
+  SC_TRY(const Library* const nccl, library());
+  return nccl->version;
+}
 
-Status makeUniqueId(uint8_t (&id)[SPARSECOLL_UNIQUE_ID_BYTES]) {
-  static_assert(sizeof(UniqueId) == SPARSECOLL_UNIQUE_ID_BYTES);
+Result<Id> makeId() {
   SC_TRY(const Library* const nccl, library());
   UniqueId made{};
   SC_TRY(statusOf(*nccl, nccl->GetUniqueId(&made), "ncclGetUniqueId"));
-  std::memcpy(id, &made, sizeof made);
-  return {};
-}
-
-Result<int> currentDevice() {
-  int device = 0;
-  const cudaError_t error = taken(cudaGetDevice(&device));
-  if (error == cudaSuccess) return device;
-  return fail(sparsecollCudaError, "no current device: {}", cudaGetErrorString(error));
+  return std::bit_cast<Id>(made);
 }
 
 Result<int> deviceOf(ncclComm* comm) {
@@ -371,13 +365,10 @@ Result<int> deviceOf(ncclComm* comm) {
   return device;
 }
 
-Result<std::unique_ptr<Transport>> makeTransport(const Place& place, int ranks, int rank,
-                                                 const uint8_t (&id)[SPARSECOLL_UNIQUE_ID_BYTES]) {
+Result<std::unique_ptr<Transport>> makeTransport(const Place& place, int ranks, int rank, const Id& id) {
   SC_TRY(const Library* const nccl, library());
   SC_TRY(use(place.device));
-  UniqueId unique;
-  std::memcpy(&unique, id, sizeof unique);
-  SC_TRY(auto connection, Connection::make(*nccl, ranks, rank, unique, place.deadline));
+  SC_TRY(auto connection, Connection::make(*nccl, ranks, rank, std::bit_cast<UniqueId>(id), place.deadline));
   return finish(place, std::move(connection));
 }
 

@@ -3,10 +3,13 @@
 
 namespace sparsecoll::ucx {
 
-bool available() { return false; }
+namespace {
 
-Result<std::unique_ptr<Messenger>> makeMessenger(bool) {
-  return unsupported("this build has no UCX: its headers and libsodium were not found");
-}
+Status absent() { return unsupported("this build has no UCX: its headers and libsodium were not found"); }
+
+}  // namespace
+
+Result<int> version() { return absent(); }
+Result<std::unique_ptr<Messenger>> makeMessenger(bool) { return absent(); }
 
 }  // namespace sparsecoll::ucx

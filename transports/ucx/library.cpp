@@ -42,6 +42,7 @@ Result<Library> load(const char* named) {
   found.ucp_get_version(&major, &minor, &release);
   if (major != UCP_API_MAJOR || minor < kOldestMinor)
     return unsupported("UCX {}.{} was found, 1.{} or newer of version 1 is needed", major, minor, kOldestMinor);
+  found.version = static_cast<int>(major * 10000 + minor * 100 + release);
   return found;
 }
 

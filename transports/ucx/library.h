@@ -34,6 +34,7 @@ namespace sparsecoll::ucx {
   X(ucs_status_string)
 
 struct Library {
+  int version = 0;  // 11300 is 1.13.0
   // Of libucs, if it has them: what UCX says of a connection that the other side has closed is no news while this side
   // closes it, too, and goes to the program's standard output.
   decltype(&::ucs_log_push_handler) pushLogHandler = nullptr;

@@ -267,7 +267,10 @@ class UcxMessenger final : public Messenger {
 
 }  // namespace
 
-bool available() { return library().ok(); }
+Result<int> version() {
+  SC_TRY(const Library* const ucx, library());
+  return ucx->version;
+}
 
 Result<std::unique_ptr<Messenger>> makeMessenger(bool oneHost) {
   SC_TRY(const Library* const ucx, library());

@@ -1,0 +1,201 @@
+// How ranks choose the engine that they meet over: what each can use is made up here, and told by an all-gather.
+#include "src/engines.h"
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/room.h"
+#include "transports/bootstrap/oob.h"
+
+namespace sparsecoll {
+namespace {
+
+using test::Room;
+
+constexpr sparsecollTransport_t kAuto = sparsecollTransportAuto;
+constexpr sparsecollTransport_t kNccl = sparsecollTransportNccl;
+constexpr sparsecollTransport_t kUcx = sparsecollTransportUcx;
+
+// A rank on a device that has both engines.
+Candidate able(sparsecollTransport_t named = kAuto) {
+  Candidate one;
+  one.named = named;
+  one.onDevice = true;
+  one.abilities[0].version = 22809;
+  one.abilities[1].version = 11300;
+  static_assert(kMeetingEngines[0] == kNccl && kMeetingEngines[1] == kUcx);
+  return one;
+}
+Candidate without(sparsecollTransport_t engine, const char* why, sparsecollTransport_t named = kAuto) {
+  Candidate one = able(named);
+  one.abilities[engine == kNccl ? 0 : 1].lack = why;
+  return one;
+}
+Candidate onHost(Candidate one) {
+  one.onDevice = false;
+  one.abilities[0].lack = "host memory";
+  return one;
+}
+
+struct Outcome {
+  sparsecollResult_t result = sparsecollSuccess;
+  int peer = -1;
+  std::string field, text;
+  sparsecollTransport_t engine = kAuto;
+};
+
+// What all ranks come to, which has to be the same.
+Outcome agree(const std::vector<Candidate>& candidates) {
+  const int ranks = static_cast<int>(candidates.size());
+  Room room(ranks);
+  std::vector<sparsecollOob_t> oobs;
+  for (int rank = 0; rank < ranks; ++rank) oobs.push_back(room.of(rank));
+  std::vector<Outcome> outcomes(candidates.size());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, r = static_cast<size_t>(rank)] {
+      bootstrap::OobExchange exchange(oobs[r], static_cast<int>(r), ranks);
+      auto choice = agreeOnEngine(exchange, candidates[r], Deadline::in(60000));
+      Outcome& outcome = outcomes[r];
+      if (choice.ok()) {
+        outcome.engine = choice->engine;
+        outcome.text = choice->reason.c_str();
+        return;
+      }
+      const Status status = choice.takeStatus();
+      outcome = {status.result(), status.failure().peer, status.failure().field.c_str(), status.failure().text.c_str(),
+                 kAuto};
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const Outcome& one : outcomes) {
+    CHECK(one.result == outcomes[0].result);
+    CHECK(one.engine == outcomes[0].engine);
+    CHECK(one.text == outcomes[0].text);
+    CHECK(one.peer == outcomes[0].peer);
+  }
+  return outcomes[0];
+}
+
+}  // namespace
+
+TEST_CASE("ranks that name no engine meet over the best that all of them have") {
+  Outcome all = agree({able(), able(), able()});
+  CHECK(all.engine == kNccl);
+  CHECK(all.text == "NCCL is the best, and all ranks have it");
+
+  Outcome some = agree({able(), without(kNccl, "NCCL was not found"), able(), without(kNccl, "too old")});
+  CHECK(some.engine == kUcx);
+  CHECK(some.text == "rank(s) 1, 3 cannot use NCCL (NCCL was not found)");
+
+  Outcome host = agree({onHost(able()), onHost(able())});
+  CHECK(host.engine == kUcx);
+  CHECK(host.text == "UCX is the best, and all ranks have it");
+}
+
+TEST_CASE("an engine that a rank names is the one for all, or for none") {
+  CHECK(agree({able(kNccl), able(kNccl)}).engine == kNccl);
+  CHECK(agree({able(kUcx), able(kUcx)}).engine == kUcx);
+  Outcome one = agree({able(), able(kUcx), able()});
+  CHECK(one.engine == kUcx);
+  CHECK(one.text == "UCX was named");
+
+  for (const int lacking : {0, 2}) {
+    std::vector<Candidate> candidates(3, able(kNccl));
+    candidates[static_cast<size_t>(lacking)] = without(kNccl, "this build has no CUDA back end", kNccl);
+    const Outcome refused = agree(candidates);
+    CHECK(refused.result == sparsecollUnsupported);
+    CHECK(refused.peer == lacking);
+    CHECK(refused.text == "NCCL was named, and rank(s) " + std::to_string(lacking) +
+                              " cannot use NCCL (this build has no CUDA back end)");
+  }
+
+  const Outcome differ = agree({able(), able(kUcx), able(kNccl)});
+  CHECK(differ.result == sparsecollMismatch);
+  CHECK(differ.field == "transport");
+  CHECK(differ.peer == 2);
+  CHECK(differ.text == "rank 2 names NCCL, rank 1 names UCX");
+}
+
+TEST_CASE("ranks with no engine in common all learn what each of them lacks") {
+  const Outcome none = agree({without(kUcx, "no UCX"), without(kNccl, "no NCCL")});
+  CHECK(none.result == sparsecollUnsupported);
+  CHECK(none.peer == 1);
+  CHECK(none.text ==
+        "no engine that all ranks can use: rank(s) 1 cannot use NCCL (no NCCL); rank(s) 0 cannot use UCX (no UCX)");
+  const Outcome host = agree({onHost(able()), onHost(without(kUcx, "no UCX"))});
+  CHECK(host.result == sparsecollUnsupported);
+  CHECK(host.text == "no engine that all ranks can use: rank(s) 1 cannot use UCX (no UCX)");
+}
+
+TEST_CASE("ranks with different versions of NCCL do not share it, those with different versions of UCX do") {
+  std::vector<Candidate> candidates(3, able());
+  candidates[1].abilities[0].version = 21803;
+  candidates[2].abilities[1].version = 11700;
+  const Outcome choice = agree(candidates);
+  CHECK(choice.engine == kUcx);
+  CHECK(choice.text == "rank(s) 1 cannot use NCCL (it has version 21803, rank 0 has 22809)");
+}
+
+TEST_CASE("ranks of different versions or with different kinds of memory all get Mismatch") {
+  std::vector<Candidate> candidates(2, able());
+  candidates[1] = onHost(candidates[1]);
+  const Outcome memory = agree(candidates);
+  CHECK(memory.result == sparsecollMismatch);
+  CHECK(memory.field == "backend");
+  CHECK(memory.peer == 1);
+  std::vector<Candidate> versions(3, able());
+  versions[2].version = SPARSECOLL_VERSION(9, 9, 9);
+  // A rank reads of another version's part nothing but the version, so it cannot see that its own differs from all.
+  const auto refused = choose(versions).takeStatusOrOk();
+  CHECK(refused.result() == sparsecollMismatch);
+  CHECK(refused.failure().field == "version");
+  CHECK(refused.failure().peer == 2);
+}
+
+TEST_CASE("what another rank says may be anything, and is read with care") {
+  for (const size_t bytes : {0, 3, 4, 7, 11, 30}) {
+    CAPTURE(bytes);
+    Room room(2);
+    sparsecollOob_t oobs[2] = {room.of(0), room.of(1)};
+    std::thread other([&] {
+      bootstrap::OobExchange exchange(oobs[1], 1, 2);
+      std::vector<std::byte> part(bytes, std::byte{0xff});
+      const uint32_t version = SPARSECOLL_VERSION_CODE;
+      std::memcpy(part.data(), &version, std::min(bytes, sizeof version));
+      (void)exchange.allgather(part, Deadline::in(60000)).ok();
+    });
+    bootstrap::OobExchange exchange(oobs[0], 0, 2);
+    CHECK(agreeOnEngine(exchange, able(), Deadline::in(60000)).takeStatusOrOk().result() == sparsecollCorrupted);
+    other.join();
+  }
+}
+
+TEST_CASE("the environment takes engines away from a process, by names that exist") {
+  struct Row {
+    const char* words;
+    bool nccl, ucx, good;
+  };
+  for (const Row& row :
+       {Row{"nccl", true, false, true}, Row{"ucx", false, true, true}, Row{"nccl,ucx", true, true, true},
+        Row{"", false, false, true}, Row{"infiniband", false, false, false}, Row{"ucx,NCCL", false, false, false},
+        Row{"ucx, nccl", false, false, false}}) {
+    CAPTURE(row.words);
+    setenv("SPARSECOLL_DISABLE_ENGINES", row.words, 1);
+    for (const sparsecollTransport_t engine : kMeetingEngines) {
+      auto ability = abilityHere(engine, true);
+      REQUIRE(ability.ok() == row.good);
+      if (!row.good) {
+        CHECK(ability.takeStatus().result() == sparsecollInvalidArgument);
+        continue;
+      }
+      const bool named = ability->lack == "SPARSECOLL_DISABLE_ENGINES names it";
+      CHECK(named == (engine == kNccl ? row.nccl : row.ucx));
+    }
+  }
+  unsetenv("SPARSECOLL_DISABLE_ENGINES");
+}
+
+}  // namespace sparsecoll
