@@ -152,6 +152,7 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   const Status status = comm_->operate(operation, [&](Operation& op) -> Status {
     const Scale in = scales_.in(op.sequenceAt != nullptr);
     DenseArgs args{gradient, out, spec_.n, spec_.type, in, finishOf(op), spec_.has(SPARSECOLL_ACCUMULATE), &nonFinite};
+    if (spec_.shapesDense()) shapeDense(args, stream);
     if (sumCheck_) args.nonFiniteAt = sumCheck_->begin(stream);
     SC_TRY(comm_->transport().allReduce(op, args, stream));
     if (sumCheck_) return sumCheck_->tell(op, stream);
@@ -167,6 +168,19 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   step.lastImbalance = 1;
   stats_->finish(operation, status, nullptr);
   return status.ok() ? Status() : Status(status.failure());
+}
+
+// The sum is formed in place where it can be: engines may hold on to what they are given for longer than a reducer
+// lives.
+void Reducer::shapeDense(DenseArgs& args, Stream stream) {
+  SelectionInput input;
+  input.gradient = args.in;
+  input.gradientType = args.type;
+  input.scale = args.inputScale;
+  void* const x = args.accumulate ? denseInput_.as<>() : args.out;
+  residual_.shapeDense(input, *selection_, x, args.type, stream);
+  args.in = x;
+  args.inputScale = 1;
 }
 
 Status Reducer::setDensity(double density) {

@@ -60,7 +60,7 @@ class Reducer {
   Result<Moved> moveTo(const std::shared_ptr<Communicator>& comm);
 
   sparsecollReducerInfo_t info() const;
-  sparsecollStats_t stats() const { return stats_->now(selection_.get(), sumCheck_.get()); }
+  sparsecollStats_t stats() const { return stats_->now(spec_.dense() ? nullptr : selection_.get(), sumCheck_.get()); }
 
  private:
   // How a step writes its sum.
@@ -69,6 +69,7 @@ class Reducer {
   Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec);
   Status allocate();
   Status allocateDense();
+  Status allocateDenseShape();
   SelectionRequest selectionRequest() const;
 
   Status step(const void* gradient, FinishStep finish, void* out, Stream stream);
@@ -76,6 +77,7 @@ class Reducer {
   Status finishDense(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   Status finishSparse(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   Status runDense(const void* gradient, void* out, Stream stream);
+  void shapeDense(DenseArgs& args, Stream stream);
   Finish finishOf(const Operation& operation) const;
   uint64_t stepPlan() const;
   uint64_t sparseNeed() const;
@@ -96,12 +98,14 @@ class Reducer {
   std::unique_ptr<StepStats> stats_;
   Scales scales_;
   std::unique_ptr<Workspace> workspace_;
-  std::unique_ptr<Selection> selection_;  // nullptr for the dense collective, as what follows up to residual_
+  std::unique_ptr<Selection> selection_;  // nullptr for the dense collective, as what follows up to residual_; but with
+                                          // momentum or clipping this selects nothing there
   std::optional<Survey> survey_;
   DensitySchedule schedule_;
   std::unique_ptr<Collective> collective_;
   Residual residual_;
   PreservedOut preservedOut_;
+  Buffer denseInput_;                   // of a dense sum that is added to out, where momentum or clipping forms it
   std::unique_ptr<SumCheck> sumCheck_;  // of a dense sum, where somebody wants to hear of NaN and Inf
 };
 

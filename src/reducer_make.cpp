@@ -93,10 +93,33 @@ SelectionRequest Reducer::selectionRequest() const {
   return request;
 }
 
+// The pass that forms acc also forms a dense step. It has no windows to select from, and there is no residual in acc.
+Status Reducer::allocateDenseShape() {
+  Kernels& kernels = comm_->kernels();
+  const auto noWindows = [](const SelectionRequest&) -> Result<SelectionPlan> { return SelectionPlan(); };
+  SelectionRequest request;
+  request.n = spec_.n;
+  request.accumulateType = spec_.accumulateType;
+  request.rank = comm_->rank();
+  request.ranks = comm_->ranks();
+  request.selectNothing = true;
+  SC_TRY(selection_, Selection::make(noWindows, request, kernels, budget_));
+  WorkspaceNeed need;
+  need.n = spec_.n;
+  need.windows = selection_->windows();
+  SC_TRY(workspace_, kernels.makeWorkspace(need, budget_));
+  SC_TRY(residual_, Residual::make(spec_, *comm_, budget_));
+  if (spec_.has(SPARSECOLL_ACCUMULATE)) {
+    SC_TRY(denseInput_, kernels.allocate(spec_.n * elementBytes(spec_.type), budget_));
+  }
+  return {};
+}
+
 // Kernels that finish before they return tell the engine itself what they met.
 Status Reducer::allocateDense() {
-  if (comm_->onHost()) return {};
   Kernels& kernels = comm_->kernels();
+  if (spec_.shapesDense()) SC_TRY(allocateDenseShape());
+  if (comm_->onHost()) return {};
   if (comm_->config().nonFinite == sparsecollNonFiniteError) {
     SC_TRY(sumCheck_, SumCheck::make(kernels, comm_->transport(), spec_.n, budget_));
   }
@@ -181,8 +204,11 @@ sparsecollReducerInfo_t Reducer::info() const {
   info.densityIsGlobal = spec_.selector->densityIsGlobal && !spec_.dense() ? 1 : 0;
   const size_t length = std::min(std::strlen(spec_.reason), sizeof info.reason - 1);
   std::memcpy(info.reason, spec_.reason, length);
-  if (spec_.dense()) return info;
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
+  if (spec_.shapesDense())
+    info.memoryBoundBytes = (spec_.n + residual_.furtherElements()) * elementBytes(spec_.accumulateType) +
+                            denseInput_.bytes() + kFixedBytes + ranks * kFixedBytesPerRank;
+  if (spec_.dense()) return info;
   const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
   const uint64_t most = selection_->mostEntries();
   const uint64_t elements = bound.perLength * spec_.n + residual_.furtherElements() +

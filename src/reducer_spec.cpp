@@ -72,16 +72,16 @@ Status readSchedule(const sparsecollReducerConfig_t& config, ReducerSpec& spec) 
   return {};
 }
 
-Status resolveCollective(ReducerSpec& spec) {
+Status resolveCollective(ReducerSpec& spec, bool transactional) {
   int32_t id = spec.params.collective;
   if (id == sparsecollCollAuto) {
     const bool nothing = spec.has(SPARSECOLL_SELECT_NOTHING);
-    const bool dense = !nothing && !shapesInput(spec.params) && (spec.n < kDenseBelow || densityOf(spec) > kDenseAbove);
+    const bool undoesVelocity = transactional && spec.params.momentum != 0;
+    const bool dense = !nothing && !undoesVelocity && (spec.n < kDenseBelow || densityOf(spec) > kDenseAbove);
     id = dense ? sparsecollCollDense : spec.selector->collective;
-    spec.reason = dense ? "auto: dense below 65536 elements or above density 0.25"
-                  : shapesInput(spec.params)
-                      ? "auto: the selector's collective; dense has no momentum, clipping or fading residual"
-                      : "auto: the selector's collective";
+    spec.reason = dense            ? "auto: dense below 65536 elements or above density 0.25"
+                  : undoesVelocity ? "auto: the selector's collective; dense is not transactional"
+                                   : "auto: the selector's collective";
   } else {
     spec.reason = "as asked";
   }
@@ -96,9 +96,7 @@ Status resolveCollective(ReducerSpec& spec) {
 }  // namespace
 
 Status checkInputShape(const ReducerSpec& spec) {
-  if (spec.dense() && shapesInput(spec.params))
-    return unsupported("momentum, clipNorm or residualDecay with the dense collective");
-  if (shapesResidual(spec.params) && !spec.keepsResidual())
+  if (shapesResidual(spec.params) && spec.has(SPARSECOLL_NO_RESIDUAL))
     return invalid("params.momentum or params.residualDecay for a method without a residual");
   return {};
 }
@@ -118,7 +116,7 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   SC_TRY(spec.selector, findSelector(spec.params.selector));
   if (spec.params.collective != sparsecollCollDense) SC_TRY(checkDensity(spec.params));
   const bool autoResolved = spec.params.collective == sparsecollCollAuto;
-  SC_TRY(resolveCollective(spec));
+  SC_TRY(resolveCollective(spec, config.transactional == 1));
   SC_TRY(checkInputShape(spec));
   if (spec.has(SPARSECOLL_AVERAGE_CONTRIBUTORS) && spec.collective->contributors == Contributors::kUnknown)
     return unsupported("collective {} cannot tell how many ranks are in an entry", spec.collective->name);

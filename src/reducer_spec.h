@@ -6,6 +6,7 @@
 
 #include "core/status.h"
 #include "src/methods.h"
+#include "src/params.h"
 
 namespace sparsecoll {
 
@@ -30,6 +31,7 @@ struct ReducerSpec {
     return has(SPARSECOLL_AVERAGE_CONTRIBUTORS) && collective->contributors == Contributors::kLists;
   }
   bool keepsResidual() const { return !dense() && !has(SPARSECOLL_NO_RESIDUAL); }
+  bool shapesDense() const { return dense() && shapesInput(params); }
 };
 
 // Errors: InvalidArgument, Unsupported.

@@ -18,8 +18,9 @@ Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm,
   if (spec.buffer == nullptr) {
     SC_TRY(residual.own_, kernels.allocate(residual.bytes() * (spec.transactional ? 2 : 1), budget));
   }
-  SC_TRY(residual.shape_, InputShape::make({spec.params, spec.n, spec.accumulateType, comm.ranks(), spec.transactional},
-                                           kernels, budget));
+  SC_TRY(residual.shape_,
+         InputShape::make({spec.params, spec.n, spec.accumulateType, comm.ranks(), spec.transactional, spec.segments},
+                          kernels, budget));
   // Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
   if (spec.keepsResidual() && kernels.defersZeros() && spec.buffer == nullptr && !spec.transactional &&
       !residual.shape_.changesResidual()) {
@@ -45,6 +46,27 @@ bool Residual::overlaps(const void* vector, uint64_t vectorBytes) const {
   if (kernels_ == nullptr) return false;
   const void* const acc = buffer(0);
   return vector == acc || !checkPair("", vector, vectorBytes, "", acc, bytes() * (transactional_ ? 2 : 1)).ok();
+}
+
+void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type,
+                          Stream stream) {
+  input.out = buffer(current_);
+  if (shape_.changesResidual()) {  // what leaves nothing behind finds nothing
+    kernels_->fillZero(input.out, bytes(), stream);
+    input.in = input.out;
+  }
+  shape_.prepare(input, current_, current_, stream);
+  selection.pass(input, stream);
+  // Of NaN and Inf only this rank's own get into its velocity, so nobody else has to be asked.
+  Control* const control = selection.control();
+  kernels_->copy(&control->anyNonFinite, &control->nonFinite.count, sizeof(uint32_t), stream);
+  shape_.clearNonFinite(current_, control, stream);
+  if (type == type_) {
+    kernels_->copy(x, input.out, bytes(), stream);
+    return;
+  }
+  kernels_->fillZero(x, n_ * elementBytes(type), stream);
+  kernels_->flush(input.out, type_, x, type, n_, stream);
 }
 
 void Residual::beginStep() {
@@ -104,6 +126,7 @@ void Residual::leave(const Delivered& delivered, const Control* decision, uint64
     shape_.mask(next_, delivered.sent, delivered.lists[0], decision, stream);
     return;
   }
+  shape_.keepDense(next_, stream);
   for (const ListView& list : delivered.sent) {
     if (deferred != nullptr)
       kernels_->deferZeros(deferred, n_, list, decision, stream);
@@ -111,6 +134,7 @@ void Residual::leave(const Delivered& delivered, const Control* decision, uint64
       kernels_->zeroAt(acc, type_, n_, list, decision, stream);
     shape_.mask(next_, list, decision, stream);
   }
+  shape_.returnDense(next_, stream);
 }
 
 void Residual::endStep(bool captured, Stream stream) {

@@ -24,7 +24,7 @@ namespace sparsecoll {
 // residual stays in one buffer, and a step copies it to the other before it begins (the snapshot).
 class Residual {
  public:
-  Residual() = default;  // of the dense collective, which selects nothing and keeps nothing
+  Residual() = default;  // of the dense collective without momentum or clipping, which selects nothing, keeps nothing
   static Result<Residual> make(const ReducerSpec& spec, Communicator& comm,
                                const std::shared_ptr<MemoryBudget>& budget);
 
@@ -38,6 +38,9 @@ class Residual {
   uint64_t deferredZerosBytes() const { return deferredZeros_.bytes(); }
   // Whether the caller's vector reaches into it.
   bool overlaps(const void* vector, uint64_t bytes) const;
+
+  // The dense collective's step: x = what the input comes to with clipping and momentum, rounded to the type.
+  void shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type, Stream stream);
 
   void beginStep();
   // Completes the input of the operation's pass, with the place where it forms acc. Errors: what enqueueing meets.

@@ -66,9 +66,10 @@ sparsecoll::torch::Options exchangeOptions(const Settings& settings, const std::
   options.vectorDensity = exchange.vectorDensity;
   options.densitySchedule = exchange.densitySchedule;
   options.scheduleSteps = exchange.scheduleSteps > 0 ? exchange.scheduleSteps : stepsPerEpoch;
-  options.adjust = [&settings](sparsecollParams_t& params) {
-    if (isDense(params)) return;
-    if (params.momentum != 0) {
+  // Buckets that are sent dense have the momentum of the others.
+  const bool ownMomentum = presetParams(preset).momentum != 0 && exchange.errorFeedback;
+  options.adjust = [&settings, ownMomentum](sparsecollParams_t& params) {
+    if (ownMomentum) {
       params.momentum = settings.optimizer.momentum;
       if (settings.optimizer.nesterov && params.momentum != 0) params.flags |= SPARSECOLL_NESTEROV;
     }

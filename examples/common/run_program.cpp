@@ -35,15 +35,11 @@ std::vector<std::string> presetsOf(const ExchangeSettings& exchange) {
 
 // Settings that would mean something else with this method, or nothing.
 void checkExchange(const std::string& preset, const Settings& settings) {
-  const auto params = presetParams(preset);  // a wrong name is told here
+  static_cast<void>(presetParams(preset));  // a wrong name is told here
   const auto& exchange = settings.exchange;
   const auto refuse = [&preset](const char* why) { throw std::runtime_error("preset '" + preset + "': " + why); };
-  if (exchange.clipNorm > 0 && isDense(params)) refuse("--clip-norm does not clip dense gradients");
   if (exchange.clipNorm > 0 && (exchange.bucketMegabytes > 0 || exchange.vectorDensity > 0))
     refuse("--clip-norm clips buckets, so it needs one: no --bucket-mb, no --vector-density");
-  const bool ownMomentum = params.momentum != 0 && exchange.errorFeedback && settings.optimizer.momentum != 0;
-  if (ownMomentum && exchange.vectorDensity >= 1)
-    refuse("--vector-density 1 would leave biases and norms without its momentum");
 }
 
 // How to go on after a stop: the same command, from the checkpoint. Of a launcher's options only the number of ranks is

@@ -75,7 +75,7 @@ void addExchangeOptions(CLI::App& app, ExchangeSettings& s) {
                "keep what is not sent for a later step, or drop it")
       ->default_str(s.errorFeedback ? "true" : "false");
   app.add_option("--vector-density", s.vectorDensity,
-                 "of biases and norms: 1 sends all of them, not with presets that have momentum; 0: as the others")
+                 "of biases and norms: 1 sends all of them; 0: as the others")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--clip-norm", s.clipNorm,

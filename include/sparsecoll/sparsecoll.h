@@ -454,12 +454,14 @@ typedef struct {
   int32_t teamGather;   /* sparsecollTeamGather_t, for SparDL */
   int32_t chunk;        /* ChunkTopK: elements of a chunk, up to 65536; 0: 4096. density counts in every chunk */
   /* What happens to the gradient on the way into the residual, in the order scale, clip, momentum, accumulate. Needs a
-     reducer: the dense collective and Select take none of the three, AllReduce and SPARSECOLL_NO_RESIDUAL only clipNorm. */
+     reducer: Select takes none of the three, AllReduce and SPARSECOLL_NO_RESIDUAL only clipNorm. */
   double momentum;      /* [0, 1): velocity = momentum * velocity + input is accumulated in place of the input; 0: none
-                           (Lin et al. 2018: momentum correction). Velocity is cleared where an entry left the residual */
+                           (Lin et al. 2018: momentum correction). Velocity is cleared where an entry left the residual,
+                           but kept by the dense collective and in tensors sent dense: there out is the sum's momentum */
   double clipNorm;      /* this rank's scaled gradient is scaled down to an L2 norm of clipNorm / sqrt(nRanks); 0: never.
                            A norm that is NaN or Inf clips nothing */
-  double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1 */
+  double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1. Says
+                           nothing to the dense collective, which has no residual */
 } sparsecollParams_t;
 
 /* One tensor of the flat gradient, for per-tensor rules. */

@@ -1,5 +1,6 @@
 // What a reducer may be asked for besides its preset: rules for tensors, a sum in the gradient's place, clipping,
 // momentum and decay. On devices the bits are the host's.
+#include <cmath>
 #include <string>
 
 #include "tests/device/checks.h"
@@ -28,11 +29,18 @@ class Steps {
   }
 
   bool usable() const { return usable_; }
-  void check(bool inPlace) {
+  bool finite() const {
+    for (size_t i = 0; i < kLength; ++i)
+      if (!std::isfinite(device_.outs[0][i])) return false;
+    return true;
+  }
+  // infinite: rank 0 meets an infinity in the first step.
+  void check(bool inPlace, bool infinite = false) {
     for (uint64_t step = 0; step < kSteps; ++step) {
       CAPTURE(step);
       for (Group* const group : {&host_, &device_}) {
         group->fillRandom(step);
+        if (infinite && step == 0) group->gradients[0].set(7, HUGE_VAL);
         REQUIRE(run(*group, inPlace) == all(kRanks, sparsecollSuccess));
       }
       for (int rank = 0; rank < kRanks; ++rank) {
@@ -92,16 +100,39 @@ TEST_CASE("the sum in the gradient's place") {
   }
 }
 
+TEST_CASE("an infinity does not stay in the velocity of a dense sum") {
+  sparsecollParams_t params = preset("dense", 0);
+  params.momentum = 0.9;
+  Steps steps(params);
+  REQUIRE(steps.usable());
+  steps.check(false, true);
+  CHECK(steps.finite());
+}
+
+TEST_CASE("tensors sent dense keep their velocity") {
+  const sparsecollSegment_t segments[] = {{100, 0, 1, 0}, {kLength - 600, 0, 0, 0}, {200, 0, 1, 0}, {300, 0, 1, 0}};
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.segments = segments;
+  config.segmentCount = std::size(segments);
+  sparsecollParams_t params = preset("topka", 0.02);
+  params.momentum = 0.9;
+  Steps steps(params, &config);
+  REQUIRE(steps.usable());
+  steps.check(false);
+}
+
 TEST_CASE("clipping, momentum and decay on the way into the residual") {
-  for (const uint32_t flags : {0u, SPARSECOLL_NESTEROV}) {
-    sparsecollParams_t params = preset("topka", 0.02);
-    params.flags |= flags;
-    params.inputScale = 0.25;
-    params.clipNorm = 3;
-    params.momentum = flags != 0 ? 0.9 : 0;
-    params.residualDecay = 0.8;
-    Steps steps(params);
-    REQUIRE(steps.usable());
-    steps.check(false);
-  }
+  for (const char* const name : {"topka", "dense"})
+    for (const uint32_t flags : {0u, SPARSECOLL_NESTEROV, SPARSECOLL_ACCUMULATE}) {
+      CAPTURE(name, flags);
+      sparsecollParams_t params = preset(name, std::string(name) == "dense" ? 0 : 0.02);
+      params.flags |= flags;
+      params.inputScale = 0.25;
+      params.clipNorm = 3;
+      params.momentum = flags != 0 ? 0.9 : 0;
+      params.residualDecay = 0.8;
+      Steps steps(params);
+      REQUIRE(steps.usable());
+      steps.check(false);
+    }
 }
