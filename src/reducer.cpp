@@ -178,7 +178,7 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
   countStep(operation, status);
   if (copied_ && !captured) putBack(stream);
   // Not every rank got equally far, unless all of them met NaN or Inf at the end.
-  if (!status.ok() && !captured && status.result() != sparsecollNonFinite) selection_->startSharesAnew();
+  if (!status.ok() && !captured && status.result() != sparsecollNonFinite) selection_->startAgreedAnew();
   return status;
 }
 
