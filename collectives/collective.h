@@ -7,6 +7,7 @@
 
 #include "core/kernels.h"
 #include "core/memory.h"
+#include "core/state_plan.h"
 #include "core/transport.h"
 
 namespace sparsecoll {
@@ -57,6 +58,9 @@ class Collective {
   // After this the ranks' facts are in the control block.
   virtual Result<Delivered> run(const CollectiveStep& step) = 0;
 };
+
+// What it keeps in the control block.
+using CollectiveState = StatePlan (*)(uint64_t n, uint32_t ranks, uint32_t teams);
 
 using CollectiveMaker = Result<std::unique_ptr<Collective>> (*)(const CollectiveSetup& setup);
 

@@ -26,7 +26,7 @@ struct CollectiveRow {
   bool facts = false;    // every rank learns how many entries each selected, and its threshold
   uint32_t perSlot = 0;  // memory in elements, times P and the most entries a rank may select
   bool blocks = false;   // selects from blocks that it cuts the vector into; needs a selector that can
-  bool regions = false;  // keeps regions and a threshold of the sum
+  CollectiveState state = nullptr;  // nullptr: it keeps nothing
   std::span<const PresetRow> presets = {};
 };
 

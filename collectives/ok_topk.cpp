@@ -6,6 +6,8 @@
 //   Regions: every 64 steps, and whenever one rank had more than 4 times the mean, they are cut anew so that the last
 //     sum's entries would have been spread evenly. All ranks hold that sum, so nobody has to be asked.
 // Faithful: the published factors of 0.8 % for the global threshold.
+#include "collectives/ok_topk.h"
+
 #include <vector>
 
 #include "collectives/collectives.h"
@@ -59,20 +61,29 @@ class OkTopk final : public Collective {
     relay_.begin(step);
     kernels_.apply(kOkTopkBegin, step.control, step.stream);
     SC_TRY(split(step));
+    auto& state = step.control->collective.as<OkTopkState>();
+    const uint64_t* const regions = regionsOf(step);
     std::byte* const own = frames_.at(*step.operation, ownFrame_);
     SC_TRY(cut(step, received_, &step.control->n, listIn(own, frames_.layout(ownFrame_)), nullptr));
-    SC_TRY(gather_.run(step, relay_, frames_, own, step.tables->regions, gathered_.list()));
+    SC_TRY(gather_.run(step, relay_, frames_, own, regions, gathered_.list()));
     const ListView gathered = gathered_.view();
-    SC_TRY(cut(step, {&gathered, 1}, &step.control->sumLimit, sum_.list(), &step.control->sumKept));
+    SC_TRY(cut(step, {&gathered, 1}, &state.sumLimit, sum_.list(), &state.sumKept));
     final_ = sum_.view();
-    kernels_.tally(final_, step.tables->regions, ranks_, step.control, step.stream);
+    kernels_.tally(final_, regions, ranks_, step.control, step.stream);
     kernels_.apply(end_, step.control, step.stream);
-    kernels_.cutRegions(final_, step.control, step.stream);
+    ListRuleArgs sum;
+    sum.control = step.control;
+    sum.from = final_;
+    kernels_.apply(kOkTopkCutRegions, sum, ranks_, step.stream);
     sent_ = own_.view();
     return Delivered{{&final_, 1}, Combine::kAdd, {&sent_, 1}, true};
   }
 
  private:
+  static const uint64_t* regionsOf(const CollectiveStep& step) {
+    return step.tables->collective.as<OkTopkState>().regions;
+  }
+
   Status split(const CollectiveStep& step) {
     Operation& operation = *step.operation;
     const FrameExpectation identity = operation.identity();
@@ -80,8 +91,8 @@ class OkTopk final : public Collective {
     for (uint32_t w = 0; w < ranks_; ++w) {
       std::byte* const frame = partFrames_[w] = frames_.at(operation, parts_[w]);
       ListPart part{own_.view()};
-      part.lowAt = step.tables->regions + w;
-      part.highAt = step.tables->regions + w + 1;
+      part.lowAt = regionsOf(step) + w;
+      part.highAt = regionsOf(step) + w + 1;
       SC_TRY(kernels_.concatenate({&part, 1}, type_, listIn(frame, split_.layout()), step.stream));
       kernels_.seal({frame, split_.layout(), identity, step.control, withPayload}, step.stream);
     }
@@ -100,7 +111,7 @@ class OkTopk final : public Collective {
     args.accumulateType = type_;
     args.n = n_;
     args.limit = limit;
-    args.key = &step.control->sumKey;
+    args.key = &step.control->collective.as<OkTopkState>().sumKey;
     args.scratch = scratch_.list();
     args.target = to;
     args.keptKey = keptKey;
@@ -124,6 +135,14 @@ class OkTopk final : public Collective {
   OwnList own_, scratch_, gathered_, sum_;
   ListView sent_, final_;
 };
+
+StatePlan okTopkState(uint64_t n, uint32_t ranks, uint32_t) {
+  StatePlan plan;
+  plan.bounds(&OkTopkState::regions, ranks, n);
+  plan.keep(&OkTopkState::sumThreshold, Sound::kMagnitude);
+  plan.keep(&OkTopkState::sumDue, Sound::kFlag);
+  return plan;
+}
 
 Result<std::unique_ptr<Collective>> makeOkTopk(const CollectiveSetup& setup) {
   auto topk = std::make_unique<OkTopk>(setup);
@@ -149,7 +168,7 @@ constinit extern const CollectiveRow kOkTopkRow = {
     .paper = kPaper,
     .make = makeOkTopk,
     .perSlot = 64,
-    .regions = true,
+    .state = okTopkState,
     .presets = kPresets,
 };
 

@@ -1,6 +1,9 @@
+#include "collectives/ok_topk.h"
+
 #include <algorithm>
 
 #include "collectives/rules.h"
+#include "core/list_span.h"
 #include "core/numeric.h"
 #include "core/partition.h"
 
@@ -14,50 +17,68 @@ constexpr double kMostImbalance = 4;
 constexpr double kGain = 1.0 / 8;
 constexpr double kBand = 0.25;  // past it the next step looks for the threshold anew
 
+SC_BOTH OkTopkState& stateOf(Control& control) { return control.collective.as<OkTopkState>(); }
+
 SC_BOTH void begin(Control& control) {
-  if (control.regions[control.ranks] == 0)
+  OkTopkState& state = stateOf(control);
+  if (state.regions[control.ranks] == 0)
     for (uint32_t r = 0; r <= control.ranks; ++r)
-      control.regions[r] = r < control.ranks ? evenPart(control.n, control.ranks, r).begin : control.n;
-  if (control.iteration % kSumPeriod == 0) control.sumDue = 1;
-  control.sumKey = control.sumDue != 0 ? 0 : keyOfThreshold(control.sumThreshold, control.isDouble != 0);
-  control.sumLimit = control.sumDue != 0 ? control.k : control.n;
-  control.sumKept = 0;
+      state.regions[r] = r < control.ranks ? evenPart(control.n, control.ranks, r).begin : control.n;
+  if (control.iteration % kSumPeriod == 0) state.sumDue = 1;
+  state.sumKey = state.sumDue != 0 ? 0 : keyOfThreshold(state.sumThreshold, control.isDouble != 0);
+  state.sumLimit = state.sumDue != 0 ? control.k : control.n;
+  state.sumKept = 0;
 }
 
 SC_BOTH void judgeRegions(Control& control) {
+  OkTopkState& state = stateOf(control);
   const double mean = static_cast<double>(control.delivered) / control.ranks;
   const bool uneven = mean > 0 && control.largest > kMostImbalance * mean;
-  control.regionsDue = control.iteration % kRegionPeriod == 0 || uneven ? 1 : 0;
+  state.regionsDue = control.iteration % kRegionPeriod == 0 || uneven ? 1 : 0;
 }
 
 // After a step that gathered everything.
 SC_BOTH bool takeThreshold(Control& control) {
-  if (control.sumDue == 0) return false;
+  OkTopkState& state = stateOf(control);
+  if (state.sumDue == 0) return false;
   const bool isDouble = control.isDouble != 0;
-  if (control.sumKept >= infinityKey(isDouble)) return true;  // no number: the next step looks again
-  control.sumThreshold = thresholdOfKey(control.sumKept, isDouble);
-  control.sumDue = 0;
+  if (state.sumKept >= infinityKey(isDouble)) return true;  // no number: the next step looks again
+  state.sumThreshold = thresholdOfKey(state.sumKept, isDouble);
+  state.sumDue = 0;
   return true;
 }
 
 SC_BOTH void end(Control& control) {
   judgeRegions(control);
   if (takeThreshold(control) || control.k == 0) return;
+  OkTopkState& state = stateOf(control);
   const double x = static_cast<double>(control.delivered) / static_cast<double>(control.k);
-  if (x < 1 - kBand || x > 1 + kBand) control.sumDue = 1;
-  control.sumThreshold *= ((1 + kGain) * x + (1 - kGain)) / ((1 - kGain) * x + (1 + kGain));
+  if (x < 1 - kBand || x > 1 + kBand) state.sumDue = 1;
+  state.sumThreshold *= ((1 + kGain) * x + (1 - kGain)) / ((1 - kGain) * x + (1 + kGain));
 }
 
 SC_BOTH void endFaithful(Control& control) {
   judgeRegions(control);
   if (takeThreshold(control)) return;
+  OkTopkState& state = stateOf(control);
   const double x = static_cast<double>(control.delivered) / static_cast<double>(std::max<uint64_t>(control.k, 1));
-  if (x < 2.0 / 3) control.sumThreshold /= 1.008;
-  if (x > 4.0 / 3) control.sumThreshold *= 1.008;
+  if (x < 2.0 / 3) state.sumThreshold /= 1.008;
+  if (x > 4.0 / 3) state.sumThreshold *= 1.008;
+}
+
+// Regions with equal shares of the sum's entries.
+SC_BOTH void cutRegions(const ListRuleArgs& args, const Share& share) {
+  const OkTopkState& state = stateOf(*args.control);
+  const ListSpan<float> sum = spanOf<float>(args.from);  // only indices are looked at, so any type will do
+  if (state.regionsDue == 0 || sum.count == 0 || sum.indices == nullptr) return;
+  const uint64_t ranks = args.control->ranks;
+  for (uint64_t r = 1 + share.first; r < ranks; r += share.step)
+    state.regions[r] = sum.indices[uint64_t{sum.count} * r / ranks];
 }
 
 }  // namespace
 
+constinit const ListRule kOkTopkCutRegions = listRuleOf<cutRegions>("oktopk-regions");
 constinit const Rule kOkTopkBegin = ruleOf<begin>("oktopk-begin");
 constinit const Rule kOkTopkEnd = ruleOf<end>("oktopk-end");
 constinit const Rule kOkTopkEndFaithful = ruleOf<endFaithful>("oktopk-faithful-end");

@@ -2,6 +2,7 @@
 // it needs.
 #pragma once
 
+#include "core/list_rule.h"
 #include "core/rule.h"
 
 namespace sparsecoll {
@@ -9,5 +10,7 @@ namespace sparsecoll {
 extern const Rule kRelayBegin, kRelayNote;
 extern const Rule kSparDLTakeShare, kSparDLPutBackLimit, kSparDLMoveShare, kSparDLMoveShareAsPublished;
 extern const Rule kOkTopkBegin, kOkTopkEnd, kOkTopkEndFaithful;
+extern const ListRule kOkTopkCutRegions;
+extern const Rule kSplitGatherNote;
 
 }  // namespace sparsecoll

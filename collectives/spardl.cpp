@@ -11,6 +11,7 @@
 // acc is never changed while this runs. What arrived is kept as lists, and a block is selected from acc plus these
 // lists, so nothing of length n is copied.
 #include "collectives/spardl.h"
+#include "collectives/team_share.h"
 
 #include <algorithm>
 #include <iterator>
@@ -226,7 +227,7 @@ class SparDL final : public Collective {
     args.n = n_;
     args.limit = &step.tables->windows[position_].limit;
     args.scratch = scratch_.list();
-    args.scratch.count = &step.control->merged;
+    args.scratch.count = &step.control->collective.as<SparDLState>().merged;
     args.target = listIn(to, frames_.layout(ownFrame_));
     return args;
   }
@@ -293,6 +294,15 @@ class SparDL final : public Collective {
   ListView final_;
 };
 
+StatePlan sparDLState(uint64_t, uint32_t, uint32_t teams) {
+  StatePlan plan;
+  plan.start<SparDLState>().teams = teams;
+  for (double SparDLState::*const number :
+       {&SparDLState::entries, &SparDLState::step, &SparDLState::confirmed, &SparDLState::wanted})
+    plan.keep(number, Sound::kFinite, Saved::kAgreed);
+  return plan;
+}
+
 Result<std::unique_ptr<Collective>> makeSparDL(const CollectiveSetup& setup) {
   auto spardl = std::make_unique<SparDL>(setup);
   SC_TRY(spardl->make(setup));
@@ -331,6 +341,7 @@ constinit extern const CollectiveRow kSparDLRow = {
     .make = makeSparDL,
     .perSlot = 24,
     .blocks = true,
+    .state = sparDLState,
     .presets = kPresets,
 };
 

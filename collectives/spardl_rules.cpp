@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "collectives/rules.h"
 #include "collectives/team_share.h"
@@ -9,34 +8,43 @@ namespace sparsecoll {
 
 namespace {
 
-// The control block's own window: the block that this position owns.
-SC_BOTH Window& ownWindow(Control& control) { return control.windows[control.rank % (control.ranks / control.teams)]; }
+SC_BOTH SparDLState& stateOf(Control& control) { return control.collective.as<SparDLState>(); }
 
-SC_BOTH TeamShare shareIn(const Control& control) {
-  return {control.teamShare[0], control.teamShare[1], control.teamShare[2]};
+SC_BOTH TeamShare shareIn(const SparDLState& state) { return {state.entries, state.step, state.confirmed}; }
+
+SC_BOTH void putShare(SparDLState& state, const TeamShare& share) {
+  state.entries = share.entries;
+  state.step = share.step;
+  state.confirmed = share.confirmed;
 }
 
-SC_BOTH void putShare(Control& control, const TeamShare& share, double wanted) {
-  const double fields[] = {share.entries, share.step, share.confirmed, wanted};
-  std::copy(std::begin(fields), std::end(fields), control.teamShare);
+// The control block's own window: the block that this position owns.
+SC_BOTH Window& ownWindow(Control& control) {
+  return control.windows[control.rank % (control.ranks / stateOf(control).teams)];
 }
 
 // For the own block's selection the share is the limit. It starts anew when another density is wanted.
 SC_BOTH void takeShare(Control& control) {
+  SparDLState& state = stateOf(control);
   Window& window = ownWindow(control);
   const auto wanted = static_cast<double>(window.limit);
-  if (control.teamShare[3] != wanted) putShare(control, firstShare(wanted, control.teams), wanted);
-  const double most = std::max(control.teamShare[0], 1.0);
+  if (state.wanted != wanted) {
+    putShare(state, firstShare(wanted, state.teams));
+    state.wanted = wanted;
+  }
+  const double most = std::max(state.entries, 1.0);
   if (most < wanted) window.limit = static_cast<uint64_t>(most);
   control.told = static_cast<double>(window.limit);  // packets of equal length are what the teams exchange
 }
 
-SC_BOTH void putBackLimit(Control& control) { ownWindow(control).limit = static_cast<uint64_t>(control.teamShare[3]); }
+SC_BOTH void putBackLimit(Control& control) {
+  ownWindow(control).limit = static_cast<uint64_t>(stateOf(control).wanted);
+}
 
 template <bool kFreezes>
 SC_BOTH void moveShare(Control& control) {
-  const double wanted = control.teamShare[3];
-  putShare(control, nextShare(shareIn(control), control.merged, wanted, control.teams, kFreezes), wanted);
+  SparDLState& state = stateOf(control);
+  putShare(state, nextShare(shareIn(state), state.merged, state.wanted, state.teams, kFreezes));
 }
 
 }  // namespace

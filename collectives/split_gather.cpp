@@ -2,12 +2,15 @@
 // order; the regions are gathered by Bruck's algorithm. P - 1 messages, then 2 ceil(log2 P) rounds, the first half of
 // them of counts only: from the entries of all regions together every rank knows whether lists or runs of values are
 // gathered. SparCML's DSAR and SSAR (Renggli et al., SC 2019) and TopkDSA differ in when that switch happens.
+#include "collectives/split_gather.h"
+
 #include <vector>
 
 #include "collectives/collectives.h"
 #include "collectives/frame_set.h"
 #include "collectives/full_round.h"
 #include "collectives/relay.h"
+#include "collectives/rules.h"
 #include "collectives/streams.h"
 #include "core/partition.h"
 
@@ -38,7 +41,6 @@ class SplitGather final : public Collective {
     SC_TRY(own_, OwnList::make(setup, setup.capacity));
     SC_TRY(scratch_, OwnList::make(setup, std::min(most_, longest)));
     SC_TRY(reduced_, OwnList::make(setup, std::min(most_, longest)));
-    SC_TRY(counts_, setup.kernels->allocate(ranks_ * sizeof(uint32_t), setup.budget));
     SC_TRY(lengths_, setup.kernels->allocate(ranks_ * sizeof(uint32_t), setup.budget));
     ownFrame_ = frames_.add(layoutOf(1));
     for (uint32_t gap = 1; gap < ranks_; gap *= 2) {
@@ -130,7 +132,7 @@ class SplitGather final : public Collective {
 
   // In the ring's order from this rank on.
   Status gatherCounts(const CollectiveStep& step) {
-    auto* const counts = counts_.as<uint32_t>();
+    uint32_t* const counts = step.tables->collective.as<SplitGatherState>().counts;
     kernels_.copy(counts, reduced_.count.as<>(), sizeof(uint32_t), step.stream);
     for (size_t s = 0; s < rounds_.size(); ++s) {
       Round& round = rounds_[s];
@@ -141,7 +143,7 @@ class SplitGather final : public Collective {
       kernels_.copy(counts + round.gap, round.counts.frame() + kFrameHeaderBytes, round.size * sizeof(uint32_t),
                     step.stream);
     }
-    kernels_.countStreams(counts, ranks_, rule_.from(n_), step.control, step.stream);
+    kernels_.apply(kSplitGatherNote, step.control, step.stream);
     return {};
   }
 
@@ -213,7 +215,7 @@ class SplitGather final : public Collective {
     JoinArgs args;
     args.parts = parts;
     args.accumulateType = type_;
-    args.dense = &step.control->denseStreams;
+    args.dense = &step.control->collective.as<SplitGatherState>().dense;
     args.frame = frames_.at(*step.operation, frame);
     args.layout = frames_.layout(frame);
     return kernels_.join(args, step.stream);
@@ -234,7 +236,6 @@ class SplitGather final : public Collective {
   std::vector<std::byte*> partFrames_;
   std::vector<ListView> received_;
   OwnList own_, scratch_, reduced_;
-  Buffer counts_;   // entries of the regions, in the ring's order
   Buffer lengths_;  // of the rounds' messages of counts
   size_t ownFrame_ = 0;
   std::vector<Round> rounds_;
@@ -247,6 +248,14 @@ Result<std::unique_ptr<Collective>> makeWith(const CollectiveSetup& setup, const
   auto gather = std::make_unique<SplitGather>(setup, rule);
   SC_TRY(gather->make(setup));
   return std::unique_ptr<Collective>(std::move(gather));
+}
+
+template <DenseSwitch kRule>
+StatePlan splitGatherState(uint64_t n, uint32_t ranks, uint32_t) {
+  StatePlan plan;
+  plan.start<SplitGatherState>().denseFrom = kRule.from(n);
+  plan.table(&SplitGatherState::counts, ranks);
+  return plan;
 }
 
 Result<std::unique_ptr<Collective>> makeSplitGather(const CollectiveSetup& setup) {
@@ -284,6 +293,7 @@ constinit extern const CollectiveRow kSplitGatherRow = {
     .paper = kPaper,
     .make = makeSplitGather,
     .perSlot = 64,
+    .state = splitGatherState<kSparCMLSwitch>,
     .presets = kPresets,
 };
 
@@ -293,6 +303,7 @@ constinit extern const CollectiveRow kTopkDSARow = {
     .paper = kTopkDSAPaper,
     .make = makeTopkDSA,
     .perSlot = 64,
+    .state = splitGatherState<kTopkDSASwitch>,
     .presets = kTopkDSAPresets,
 };
 

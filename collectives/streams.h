@@ -8,7 +8,7 @@ namespace sparsecoll {
 // When a stream becomes a run: at length / divisor entries.
 struct DenseSwitch {
   uint64_t divisor;
-  uint64_t from(uint64_t length) const { return (length + divisor - 1) / divisor; }
+  constexpr uint64_t from(uint64_t length) const { return (length + divisor - 1) / divisor; }
 };
 // An entry takes two words, an element of a run one (SparCML, section 5.1).
 inline constexpr DenseSwitch kSparCMLSwitch = {2};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "core/portable.h"
 
 namespace sparsecoll {
@@ -9,6 +11,12 @@ struct TeamShare {
   double entries;
   double step;       // of the next change, with its sign
   double confirmed;  // 1: the last step was in the right direction, too
+};
+struct SparDLState {
+  double entries, step, confirmed;  // the share
+  double wanted;                    // the entries that it is of; 0: there is none yet
+  uint32_t teams;
+  uint32_t merged;  // entries of the teams' sum of a block, before it was cut
 };
 SC_BOTH TeamShare firstShare(double wanted, double teams);
 // merged: entries that the sum had. freezes: a step of 0 stays 0, as published; else the least step is 1.

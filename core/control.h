@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "core/method_state.h"
 #include "core/portable.h"
 #include "sparsecoll/sparsecoll.h"
 
@@ -57,26 +58,6 @@ struct RankFacts {
 // Counts at falling thresholds (selectors/shared_threshold.h).
 inline constexpr uint32_t kRungs = 48;
 
-// DEFT's, a place a fragment; loads: a rank.
-struct FragmentTables {
-  uint64_t* lengths;
-  uint64_t* entries;
-  uint32_t* order;
-  uint32_t* bins;
-  double* norms;
-  double* costs;
-  double* loads;
-};
-
-// ExDyna's. count is 0 for other methods.
-struct BlockTables {
-  uint64_t length;
-  uint32_t count;
-  uint32_t* counts;  // entries of the last sum in each block
-  uint32_t* starts;  // first block of each partition, and their end; kept between steps
-  double* loads;     // a rank
-};
-
 // Steps in which something happened, and entries lost, since the selection was made; the step under way not counted.
 struct ControlTotals {
   uint64_t nonFinite;
@@ -86,17 +67,14 @@ struct ControlTotals {
 };
 
 struct Control {
+  uint64_t bytes;  // of all, with the tables behind it
   uint64_t iteration;
-  double threshold;     // MiCRO, threshold: the current one
-  double told;          // what this rank's header tells the others in this step
-  double gain;          // of a controlled threshold
-  double side;          // last deviation from k: 1 above, -1 below, 0 none yet
-  double kept[4];       // what else a method's rules keep between steps; 0 at first
-  double teamShare[4];  // SparDL with teams: see collectives/spardl.cpp; 0 at first
-  uint64_t k;           // entries requested in the unit that densityIsGlobal names
-  uint32_t selected;    // entries this rank sends
-  uint32_t largest;     // most entries of a rank
-  uint64_t delivered;   // entries of all ranks
+  double threshold;    // the current one, of methods that have one
+  double told;         // what this rank's header tells the others in this step
+  uint64_t k;          // entries requested in the unit that densityIsGlobal names
+  uint32_t selected;   // entries this rank sends
+  uint32_t largest;    // most entries of a rank
+  uint64_t delivered;  // entries of all ranks
   uint64_t candidates;
   uint64_t lost;       // entries that left this rank's residual in the latest step that ended, and are in no sum
   uint64_t overflows;  // windows of this step that held more than they could send
@@ -107,30 +85,21 @@ struct Control {
   uint64_t n;
   uint32_t anyNonFinite;  // some rank's header carried the flag in this step
   uint32_t windowCount;
-  uint32_t isDouble;      // keys are those of doubles
-  uint32_t teams;         // SparDL, else 1
-  uint32_t merged;        // SparDL: entries of the teams' sum of a block, before it was cut
-  uint32_t denseStreams;  // split-allgather: 1 if regions are gathered as runs
-  NonFinite nonFinite;    // this rank's
-  Window* windows;        // windowCount of them, in index order, disjoint
-  RankFacts* facts;       // ranks of them
-  uint32_t* poison;       // ranks * kMaxNonFiniteIndices
+  uint32_t isDouble;    // keys are those of doubles
+  NonFinite nonFinite;  // this rank's
+  Window* windows;      // windowCount of them, in index order, disjoint
+  RankFacts* facts;     // ranks of them
+  uint32_t* poison;     // ranks * kMaxNonFiniteIndices
   uint64_t poisonCount;
   uint32_t* histogram;  // kHistogramBins counts of a sample of this step's magnitudes; nullptr: none is taken
   uint64_t sampled;     // elements counted
   double* survey;       // ranks rows of surveyLength: what each rank told the others before the cut; nullptr: nothing
   uint32_t surveyLength;
   uint64_t rungs[kRungs];  // keys, rising: what candidates are counted at
-  uint64_t* regions;       // Ok-Topk: rank r reduces [regions[r], regions[r + 1]); nullptr for other methods
-  uint64_t sumKey;         // Ok-Topk: least |sum| bits that are gathered
-  uint64_t sumLimit;       // most entries of the sum
-  uint64_t sumKept;        // and that were kept where the sum was cut
-  double sumThreshold;     // it as a threshold; kept between steps
-  uint32_t sumDue;         // 1: this step gathers everything and takes the threshold from the k-th magnitude; kept
-  uint32_t regionsDue;     // 1: the regions are cut anew after this step
-  FragmentTables fragments;
-  BlockTables blocks;
-  uint32_t takesEffect;  // 1: what the latest step delivered leaves the residual; 0: the step came to nothing
+  uint32_t* blockCounts;   // entries of the last sum in each block of a plan that has blocks; nullptr: it has none
+  MethodState selector;    // what only the selector's rules know
+  MethodState collective;  // and the collective's
+  uint32_t takesEffect;    // 1: what the latest step delivered leaves the residual; 0: the step came to nothing
 };
 
 }  // namespace sparsecoll

@@ -16,6 +16,7 @@
 
 #include "core/control.h"
 #include "core/frame.h"
+#include "core/list.h"
 #include "core/numeric.h"
 #include "core/rule.h"
 #include "core/status.h"
@@ -93,37 +94,6 @@ class Buffer {
   uint64_t bytes_ = 0;
   std::shared_ptr<MemorySource> source_;
   std::shared_ptr<MemoryBudget> budget_;
-};
-
-// A sparse list being written.
-struct List {
-  enum class Values {
-    kNone,    // indices only
-    kApart,   // at `values`
-    kPacked,  // behind the last index, from the next multiple of 16 bytes on: the way frames hold them
-  };
-  uint32_t* indices = nullptr;
-  void* values = nullptr;
-  uint32_t* count = nullptr;
-  uint64_t capacity = 0;
-  Values where = Values::kApart;
-};
-
-// A sparse list being read; strictly increasing indices, checked where they are used.
-struct ListView {
-  const void* indices = nullptr;  // uint32_t, or uint64_t where the call says so
-  const void* values = nullptr;   // nullptr: packed behind the indices
-  const uint32_t* count = nullptr;
-  uint32_t part =
-      0;  // the count entries are this many lists of equal length, one behind the other; this is one of them
-  uint32_t parts = 1;
-  // Of its frame; with kFrameDense it is a run: the values of first, first + 1, ... lie where the indices would.
-  const uint16_t* flags = nullptr;
-  uint64_t first = 0;
-  // Of frames that may be one or the other: empty unless it is this.
-  enum class Form { kEither, kList, kRun } form = Form::kEither;
-  uint64_t runBegin = 0;  // kRun: these values of the frame
-  uint32_t runLength = 0;
 };
 
 // Those entries of a list whose index is in [low, high).
@@ -351,6 +321,8 @@ inline constexpr uint64_t kSampleRun = 32;
 
 class StepClock;
 class VectorKernels;
+struct ListRule;
+struct ListRuleArgs;
 
 class Kernels {
  public:
@@ -405,12 +377,11 @@ class Kernels {
   // This rank's row of control->survey: how many candidates of the first window reach each of control->rungs, and 1 if
   // the list of candidates is not complete.
   virtual void countRungs(const CutArgs& args, Stream stream) = 0;
-  // control->k entries of acc without regard to their magnitudes: one drawn out of each of k equal stretches, by
-  // control->seed and the iteration.
-  virtual void draw(const CutArgs& args, Stream stream) = 0;
   // Adds to control->selected and candidates, which a pass clears.
   virtual void cut(const CutArgs& args, Stream stream) = 0;
   virtual void apply(const Rule& rule, Control* control, Stream stream) = 0;
+  // items: what the work on a device is shared by.
+  virtual void apply(const ListRule& rule, const ListRuleArgs& args, uint64_t items, Stream stream) = 0;
 
   virtual void seal(const SealArgs& args, Stream stream) = 0;
   virtual Status open(const OpenArgs& args, Stream stream) = 0;
@@ -446,13 +417,9 @@ class Kernels {
                              Stream stream) = 0;
   // Indices strictly increase and are below n; parts are equal.
   virtual Status checkOrder(const ListView& list, uint64_t n, Stream stream) = 0;
-  // If control->regionsDue: new control->regions, with equal shares of the sum's entries.
-  virtual void cutRegions(const ListView& sum, Control* control, Stream stream) = 0;
-  // control's counts of a sum by region, and denseStreams: whether they reach denseFrom together.
-  virtual void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control,
-                            Stream stream) = 0;
-  // control->blocks.counts of all lists' entries
-  virtual Status countBlocks(std::span<const ListView> lists, Control* control, Stream stream) = 0;
+  // control->blockCounts of all lists' entries, by blocks of `length` elements; the last one also has the rest.
+  virtual Status countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control* control,
+                             Stream stream) = 0;
   // control's counts of a sum that has owners: facts[o].count = its entries in [bounds[o], bounds[o + 1]). No bounds:
   // it has none.
   virtual void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, Stream stream) = 0;

@@ -5,7 +5,7 @@
 
 #include "core/checked.h"
 #include "core/frame.h"
-#include "core/kernels.h"
+#include "core/list.h"
 
 namespace sparsecoll {
 

@@ -144,9 +144,11 @@ class CudaKernels final : public Kernels {
   void sample(const PassArgs& args, Stream stream) override { cuda::sample(args, device_, stream); }
   void pass(const PassArgs& args, Stream stream) override { cuda::pass(args, device_, stream); }
   void countRungs(const CutArgs& args, Stream stream) override { cuda::countRungs(args, device_, stream); }
-  void draw(const CutArgs& args, Stream stream) override { cuda::draw(args, device_, stream); }
   void cut(const CutArgs& args, Stream stream) override { cuda::cut(args, device_, stream); }
   void apply(const Rule& rule, Control* control, Stream stream) override { device_.launch(rule, control, stream); }
+  void apply(const ListRule& rule, const ListRuleArgs& args, uint64_t items, Stream stream) override {
+    device_.launch(rule, args, items, stream);
+  }
 
   void seal(const SealArgs& args, Stream stream) override { cuda::seal(args, device_, stream); }
   Status open(const OpenArgs& args, Stream stream) override {
@@ -207,15 +209,9 @@ class CudaKernels final : public Kernels {
     cuda::checkOrder(list, n, device_, stream);
     return device_.takeFailure();
   }
-  void cutRegions(const ListView& sum, Control* control, Stream stream) override {
-    cuda::cutRegions(sum, control, device_, stream);
-  }
-  void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control,
-                    Stream stream) override {
-    cuda::countStreams(counts, regions, denseFrom, control, device_, stream);
-  }
-  Status countBlocks(std::span<const ListView> lists, Control* control, Stream stream) override {
-    cuda::countBlocks(lists, control, device_, stream);
+  Status countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control* control,
+                     Stream stream) override {
+    cuda::countBlocks(lists, length, blocks, control, device_, stream);
     return device_.takeFailure();
   }
   void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, Stream stream) override {

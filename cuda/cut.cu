@@ -208,24 +208,6 @@ __global__ void beginCut(Control* control, SelectionSpace space, Chosen chosen) 
 }
 
 template <class A>
-__global__ void __launch_bounds__(kThreads) drawEntries(CutView<A> view) {
-  Control& control = *view.control;
-  const uint64_t k = control.k < control.n ? control.k : control.n;
-  const uint64_t seed = mixBits(control.seed + control.iteration);
-  const ListSlots<A> to = slotsOf<A>(view.target, k);
-  for (uint64_t j = globalThread(); j < k; j += globalThreads()) {
-    const uint64_t low = j * control.n / k;
-    const uint64_t high = (j + 1) * control.n / k;
-    const uint64_t index = low + ((mixBits(seed + j) >> 32) * (high - low) >> 32);
-    to.indices[j] = static_cast<uint32_t>(index);
-    if (to.values != nullptr) to.values[j] = view.acc[index];
-  }
-  if (globalThread() != 0) return;
-  control.selected = static_cast<uint32_t>(k);
-  *view.target.count = static_cast<uint32_t>(k);
-}
-
-template <class A>
 CutView<A> cutView(const CutArgs& args, Stream stream) {
   CutView<A> view;
   view.acc = static_cast<A*>(args.acc);
@@ -264,13 +246,6 @@ void cutOf(const CutArgs& args, DeviceContext& device, Stream stream) {
 
 void cut(const CutArgs& args, DeviceContext& device, Stream stream) {
   withAccumulate(args.accumulateType, [&]<class A>(A) { cutOf<A>(args, device, stream); });
-}
-
-void draw(const CutArgs& args, DeviceContext& device, Stream stream) {
-  withAccumulate(args.accumulateType, [&]<class A>(A) {
-    device.launch<drawEntries<A>>("drawEntries", args.target.capacity, device.gridFor(args.target.capacity), stream,
-                                  cutView<A>(args, stream));
-  });
 }
 
 }  // namespace sparsecoll::cuda

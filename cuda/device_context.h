@@ -6,6 +6,7 @@
 
 #include "core/kernel_table.h"
 #include "core/kernels.h"
+#include "core/list_rule.h"
 #include "core/rule.h"
 #include "cuda/device.h"
 #include "cuda/findings.h"
@@ -71,6 +72,12 @@ class DeviceContext {
   void launch(const Rule& rule, Control* control, Stream stream) {
     note(rule.name, 1,
          launchKernel(rule.onDevice, {1, rule.threads}, static_cast<cudaStream_t>(stream.handle), control));
+  }
+
+  void launch(const ListRule& rule, const ListRuleArgs& args, uint64_t items, Stream stream) {
+    note(rule.name, items,
+         launchKernel(rule.onDevice, gridFor(items), static_cast<cudaStream_t>(stream.handle), args,
+                      &finding()->result));
   }
 
   // What a call that enqueues returned: the first that failed since the last look is kept.

@@ -13,10 +13,8 @@ void unpackChunks(const std::byte* frame, const FrameLayout& layout, uint64_t ch
 void checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners,
                  DeviceContext& device, Stream stream);
 void checkOrder(const ListView& list, uint64_t n, DeviceContext& device, Stream stream);
-void cutRegions(const ListView& sum, Control* control, DeviceContext& device, Stream stream);
-void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control, DeviceContext& device,
-                  Stream stream);
-void countBlocks(std::span<const ListView> lists, Control* control, DeviceContext& device, Stream stream);
+void countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control* control,
+                 DeviceContext& device, Stream stream);
 void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, DeviceContext& device,
            Stream stream);
 

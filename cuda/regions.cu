@@ -55,14 +55,6 @@ __global__ void __launch_bounds__(kThreads) checkIndices(ListView view, uint64_t
   }
 }
 
-__global__ void __launch_bounds__(kThreads) cutEvenly(ListView view, Control* control, const Finding* finding) {
-  if (control->regionsDue == 0 || !sound(finding)) return;
-  const ListSpan<float> sum = indicesOf(view);
-  if (sum.count == 0 || sum.indices == nullptr) return;
-  for (uint64_t r = 1 + threadIdx.x; r < control->ranks; r += blockDim.x)
-    control->regions[r] = sum.indices[uint64_t{sum.count} * r / control->ranks];
-}
-
 struct CountRoom {
   BlockSums<uint64_t> sums;
   uint32_t largest;
@@ -81,33 +73,16 @@ __device__ SumAndLargest sumAndLargest(uint64_t sum, uint32_t largest, CountRoom
   return {total, room.largest};
 }
 
-__global__ void __launch_bounds__(kThreads)
-    countRegions(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control) {
-  __shared__ CountRoom room;
-  uint64_t sum = 0;
-  uint32_t largest = 0;
-  for (uint64_t r = threadIdx.x; r < regions; r += blockDim.x) {
-    sum += counts[r];
-    largest = counts[r] > largest ? counts[r] : largest;
-  }
-  const SumAndLargest all = sumAndLargest(sum, largest, room);
-  if (threadIdx.x != 0) return;
-  control->delivered = all.sum;
-  control->largest = all.largest;
-  control->denseStreams = all.sum >= denseFrom ? 1 : 0;
-}
-
 // goesOn: lists of the call that an earlier launch has counted.
 template <uint32_t kMost>
-__global__ void __launch_bounds__(kThreads)
-    countByBlock(Table<ListView, kMost> lists, bool goesOn, Control* control, Finding* finding) {
+__global__ void __launch_bounds__(kThreads) countByBlock(Table<ListView, kMost> lists, bool goesOn, uint64_t length,
+                                                         uint32_t blocks, Control* control, Finding* finding) {
   if (!sound(finding)) return;
-  const BlockTables& blocks = control->blocks;
   const uint64_t n = control->n;
-  for (uint64_t b = globalThread(); b < blocks.count; b += globalThreads()) {
-    const uint64_t begin = b * blocks.length;
-    const uint64_t end = b + 1 == blocks.count ? n : begin + blocks.length;  // the last block also has the rest
-    uint32_t count = goesOn ? blocks.counts[b] : 0;
+  for (uint64_t b = globalThread(); b < blocks; b += globalThreads()) {
+    const uint64_t begin = b * length;
+    const uint64_t end = b + 1 == blocks ? n : begin + length;  // the last block also has the rest
+    uint32_t count = goesOn ? control->blockCounts[b] : 0;
     for (uint32_t l = 0; l < lists.count; ++l) {
       const ListView& view = lists.items[l];
       const ListSpan<float> list = indicesOf(view);
@@ -116,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
       const uint64_t last = list.indices != nullptr ? list.indices[list.count - 1] : view.first + list.count - 1;
       if (last >= n) report(finding, sparsecollCorrupted, -1, Found::kIndex, last, n);
     }
-    blocks.counts[b] = count;
+    control->blockCounts[b] = count;
   }
 }
 
@@ -155,20 +130,12 @@ void checkOrder(const ListView& list, uint64_t n, DeviceContext& device, Stream 
                               device.finding());
 }
 
-void cutRegions(const ListView& sum, Control* control, DeviceContext& device, Stream stream) {
-  device.launch<cutEvenly>("cutRegions", 1, kOneBlock, stream, sum, control, device.finding());
-}
-
-void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control, DeviceContext& device,
-                  Stream stream) {
-  device.launch<countRegions>("countStreams", regions, kOneBlock, stream, counts, regions, denseFrom, control);
-}
-
-void countBlocks(std::span<const ListView> lists, Control* control, DeviceContext& device, Stream stream) {
+void countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control* control,
+                 DeviceContext& device, Stream stream) {
   constexpr uint64_t kBlocks = 4;  // of threads, for ExDyna's about 1024 blocks of the vector
   withTables(lists, [&]<uint32_t kMost>(const Table<ListView, kMost>& table, uint32_t first, bool) {
     device.launch<countByBlock<kMost>>("countBlocks", lists.size(), {kBlocks, kThreads, 0}, stream, table, first != 0,
-                                       control, device.finding());
+                                       length, blocks, control, device.finding());
   });
 }
 

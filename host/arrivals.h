@@ -8,10 +8,10 @@
 #include "core/kernels.h"
 #include "core/limits.h"
 #include "core/list_span.h"
+#include "core/prefetch.h"
 #include "host/canonical.h"
 #include "host/marks.h"
 #include "host/order.h"
-#include "host/prefetch.h"
 
 namespace sparsecoll::host {
 

@@ -4,39 +4,8 @@
 #include <cstring>
 
 #include "core/list_span.h"
-#include "core/random.h"
-#include "host/prefetch.h"
 
 namespace sparsecoll::host {
-
-void draw(const CutArgs& args) {
-  Control& control = *args.control;
-  const uint64_t k = std::min(control.k, control.n);
-  const uint64_t seed = mixBits(control.seed + control.iteration);
-  withAccumulate(args.accumulateType, [&]<class A>(A) {
-    const ListSlots<A> to = slotsOf<A>(args.target, k);
-    const auto* const acc = static_cast<const A*>(args.acc);
-    // j * n / k, from one j to the next: a division each would cost more than the rest.
-    const uint64_t least = k != 0 ? control.n / k : 0;
-    const uint64_t more = k != 0 ? control.n % k : 0;
-    uint64_t low = 0;
-    uint64_t remainder = 0;
-    for (uint64_t j = 0; j < k; ++j) {
-      remainder += more;
-      const uint64_t carry = remainder >= k ? 1 : 0;
-      remainder -= k * carry;
-      const uint64_t length = least + carry;
-      to.indices[j] = static_cast<uint32_t>(low + ((mixBits(seed + j) >> 32) * length >> 32));
-      low += length;
-    }
-    for (uint64_t j = 0; to.values != nullptr && j < k; ++j) {
-      askFor(acc + to.indices[std::min(j + kAhead, k - 1)]);
-      to.values[j] = acc[to.indices[j]];
-    }
-  });
-  control.selected = static_cast<uint32_t>(k);
-  *args.target.count = control.selected;
-}
 
 void packChunks(const ListView& view, uint64_t chunk, std::byte* frame, const FrameLayout& layout,
                 sparsecollDataType_t type) {

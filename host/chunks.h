@@ -1,11 +1,10 @@
-// Lists that need no search: drawn indices, and indices inside chunks.
+// Lists with 16-bit indices inside their chunks.
 #pragma once
 
 #include "core/kernels.h"
 
 namespace sparsecoll::host {
 
-void draw(const CutArgs& args);
 void packChunks(const ListView& list, uint64_t chunk, std::byte* frame, const FrameLayout& layout,
                 sparsecollDataType_t type);
 Status unpackChunks(const std::byte* frame, const FrameLayout& layout, uint64_t chunk, uint64_t perChunk,

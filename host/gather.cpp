@@ -5,7 +5,7 @@
 
 #include "core/limits.h"
 #include "core/numeric.h"
-#include "host/prefetch.h"
+#include "core/prefetch.h"
 
 namespace sparsecoll::host {
 

@@ -6,10 +6,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
 
 #include "core/limits.h"
+#include "core/list_rule.h"
 #include "core/memory.h"
+#include "core/prefetch.h"
 #include "core/tile_sum.h"
 #include "host/canonical.h"
 #include "host/chunks.h"
@@ -22,7 +23,6 @@
 #include "host/merge.h"
 #include "host/merge_cut.h"
 #include "host/momentum.h"
-#include "host/prefetch.h"
 #include "host/settle.h"
 #include "host/statistics.h"
 
@@ -217,10 +217,10 @@ class HostKernels final : public Kernels {
   void pass(const PassArgs& args, Stream) override {
     withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });
   }
-  void draw(const CutArgs& args, Stream) override { host::draw(args); }
   void countRungs(const CutArgs& args, Stream) override { host::countRungs(args, isa_); }
   void cut(const CutArgs& args, Stream) override { host::cut(args, isa_); }
   void apply(const Rule& rule, Control* control, Stream) override { rule.onHost(*control); }
+  void apply(const ListRule& rule, const ListRuleArgs& args, uint64_t, Stream) override { rule.onHost(args); }
 
   void seal(const SealArgs& args, Stream) override {
     FrameHeader header{};
@@ -308,18 +308,13 @@ class HostKernels final : public Kernels {
     return host::checkCounts(list, bounds, most, owners);
   }
   Status checkOrder(const ListView& list, uint64_t n, Stream) override { return host::checkOrder(list, n); }
-  void countStreams(const uint32_t* counts, uint32_t regions, uint64_t denseFrom, Control* control, Stream) override {
-    control->delivered = std::accumulate(counts, counts + regions, uint64_t{0});
-    control->largest = *std::max_element(counts, counts + regions);
-    control->denseStreams = control->delivered >= denseFrom ? 1 : 0;
-  }
-  Status countBlocks(std::span<const ListView> lists, Control* control, Stream) override {
-    return host::countBlocks(lists, *control);
+  Status countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control* control,
+                     Stream) override {
+    return host::countBlocks(lists, length, blocks, *control);
   }
   void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, Stream) override {
     host::tally(sum, bounds, owners, *control);
   }
-  void cutRegions(const ListView& sum, Control* control, Stream) override { host::cutRegions(sum, *control); }
   void denseSum(const DenseSumArgs& args, Stream) override { host::denseSum(args, isa_); }
 
   Status conclude(const ConcludeArgs& args, Stream) override {

@@ -5,9 +5,9 @@
 
 #include "core/limits.h"
 #include "core/list_span.h"
+#include "core/prefetch.h"
 #include "host/deferred_zeros.h"
 #include "host/marks.h"
-#include "host/prefetch.h"
 
 namespace sparsecoll::host {
 
@@ -147,15 +147,14 @@ Status checkOrder(const ListView& view, uint64_t n) {
   return {};
 }
 
-Status countBlocks(std::span<const ListView> lists, Control& control) {
-  const BlockTables& blocks = control.blocks;
-  std::fill_n(blocks.counts, blocks.count, 0u);
+Status countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control& control) {
+  std::fill_n(control.blockCounts, blocks, 0u);
   for (const ListView& view : lists) {
     const ListSpan<float> list = spanOf<float>(view);
     for (uint32_t i = 0; i < list.count; ++i) {
       const uint64_t index = list.indices != nullptr ? list.indices[i] : view.first + i;
       if (index >= control.n) return fail(sparsecollCorrupted, "index {} in a vector of {} elements", index, control.n);
-      ++blocks.counts[std::min<uint64_t>(index / blocks.length, blocks.count - 1)];
+      ++control.blockCounts[std::min<uint64_t>(index / length, blocks - 1)];
     }
   }
   return {};
@@ -174,13 +173,6 @@ void tally(const ListView& view, const uint64_t* bounds, uint32_t owners, Contro
   }
   // As if there were as many owners as ranks: teams own a block together.
   if (owners != 0) control.largest = static_cast<uint32_t>(uint64_t{control.largest} * owners / control.ranks);
-}
-
-void cutRegions(const ListView& view, Control& control) {
-  const ListSpan<float> sum = spanOf<float>(view);
-  if (control.regionsDue == 0 || sum.count == 0) return;
-  for (uint32_t r = 1; r < control.ranks; ++r)
-    control.regions[r] = sum.indices[uint64_t{sum.count} * r / control.ranks];
 }
 
 }  // namespace sparsecoll::host

@@ -11,8 +11,7 @@ Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, c
 void settle(const SettleArgs& args);
 Status checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners);
 Status checkOrder(const ListView& list, uint64_t n);
-Status countBlocks(std::span<const ListView> lists, Control& control);
+Status countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control& control);
 void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control& control);
-void cutRegions(const ListView& sum, Control& control);
 
 }  // namespace sparsecoll::host

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "core/prefetch.h"
 #include "core/random.h"
 #include "core/tile_sum.h"
 #include "host/deferred_zeros.h"
 #include "host/momentum.h"
-#include "host/prefetch.h"
 #include "host/store.h"
 
 namespace sparsecoll::host {

@@ -4,6 +4,7 @@
 
 #include "core/numeric.h"
 #include "selectors/rules.h"
+#include "selectors/sampled_threshold.h"
 
 namespace sparsecoll {
 
@@ -19,10 +20,12 @@ SelectionPlan planSampledThreshold(const SelectionRequest& request, const Rule& 
   SelectionPlan plan;
   plan.k = wanted.now;
   plan.mostEntries = wanted.most;
-  plan.capacity = std::min(request.n, (request.faithful ? kRoomFaithful : kRoom) * wanted.most);
+  plan.capacity = std::min(request.n, (request.faithful() ? kRoomFaithful : kRoom) * wanted.most);
   plan.samples = true;
-  plan.afterSample = request.faithful ? &published : &corrected;
-  if (!request.faithful) plan.afterCut = &kCorrectShare;
+  plan.state.keep(&ClosedLoop::correction, Sound::kMagnitude);
+  plan.state.keep(&ClosedLoop::foundNone, Sound::kFlag);
+  plan.afterSample = request.faithful() ? &published : &corrected;
+  if (!request.faithful()) plan.afterCut = &kCorrectShare;
   WindowPlan window;
   window.end = request.n;
   window.limit = request.selectNothing ? 0 : plan.capacity;

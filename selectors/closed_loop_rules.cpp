@@ -12,13 +12,14 @@ constexpr double kLeastCorrection = 1.0 / 64;
 constexpr double kMostCorrection = 64;
 
 SC_BOTH void correctShare(Control& control) {
-  control.side = control.k != 0 && control.windows[0].found == 0 ? 1 : 0;
+  ClosedLoop& state = control.selector.as<ClosedLoop>();
+  state.foundNone = control.k != 0 && control.windows[0].found == 0 ? 1 : 0;
   if (control.k == 0) return;
   const Window& window = control.windows[0];
   const auto wanted = static_cast<double>(control.k);
   const auto found = static_cast<double>(std::max<uint64_t>(std::max(window.kept, window.found), 1));
   const double factor = std::sqrt(clamped(wanted / found, 0.5, 2.0));
-  control.kept[3] = clamped(detail::correctionOf(control) * factor, kLeastCorrection, kMostCorrection);
+  state.correction = clamped(detail::correctionOf(control) * factor, kLeastCorrection, kMostCorrection);
 }
 
 }  // namespace

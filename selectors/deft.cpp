@@ -51,12 +51,20 @@ Result<SelectionPlan> planDeft(const SelectionRequest& request) {
   const uint64_t fragments = plan.windows.size();
   // No fragment gets less than one entry. A rank's own norms may ask for more than k in its bin, but never for more
   // than k and one a fragment.
-  plan.mostEntries = std::min(request.n, request.faithful ? wanted.most + fragments : std::max(wanted.most, fragments));
+  plan.mostEntries =
+      std::min(request.n, request.faithful() ? wanted.most + fragments : std::max(wanted.most, fragments));
   plan.capacity = plan.mostEntries;
   plan.lazySlots = std::min(request.n, 3 * plan.capacity + 16384);
+  plan.state.table(&DeftState::lengths, fragments);
+  plan.state.table(&DeftState::entries, fragments);
+  plan.state.table(&DeftState::order, fragments);
+  plan.state.table(&DeftState::bins, fragments);
+  plan.state.table(&DeftState::norms, fragments);
+  plan.state.table(&DeftState::costs, fragments);
+  plan.state.table(&DeftState::loads, static_cast<uint64_t>(request.ranks));
   plan.survey = SurveyKind::kNorms;
   plan.surveyLength = static_cast<uint32_t>(fragments);
-  plan.afterSurvey = request.faithful ? &kDeftShareAsPublished : &kDeftShare;
+  plan.afterSurvey = request.faithful() ? &kDeftShareAsPublished : &kDeftShare;
   return plan;
 }
 

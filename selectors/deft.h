@@ -9,6 +9,17 @@
 
 namespace sparsecoll {
 
+// Tables with a place a fragment; loads: a rank.
+struct DeftState {
+  uint64_t* lengths;
+  uint64_t* entries;
+  uint32_t* order;
+  uint32_t* bins;
+  double* norms;
+  double* costs;
+  double* loads;
+};
+
 // Ends of the fragments: tensors, and where one has more than n / ranks elements, `ranks` near-equal pieces of it, the
 // first ones an element longer.
 std::vector<uint64_t> fragmentEnds(std::span<const uint64_t> lengths, uint64_t ranks);

@@ -15,16 +15,17 @@ SC_BOTH double costOf(uint64_t length, uint64_t entries) {
   return entries > 1 ? size * lnOf(static_cast<double>(entries)) / lnOf(2.0) : size;
 }
 
-// The control block's tables, a place a fragment.
+// The state's tables.
 struct Tables {
   std::span<uint64_t> lengths, entries;
   std::span<uint32_t> order, bins;
   std::span<double> norms, costs, loads;
 };
 
-SC_BOTH Tables tablesOf(Control& control) {
+SC_BOTH Tables tablesOf(Control& control, const Crew& crew) {
   const size_t f = control.windowCount;
-  const FragmentTables& at = control.fragments;
+  const DeftState& at = control.selector.as<DeftState>();
+  crew.each(f, [&](uint64_t i) { at.lengths[i] = control.windows[i].end - control.windows[i].begin; });
   return {{at.lengths, f}, {at.entries, f},          {at.order, f}, {at.bins, f}, {at.norms, f},
           {at.costs, f},   {at.loads, control.ranks}};
 }
@@ -53,7 +54,7 @@ SC_BOTH void pack(const Tables& tables, const Crew& crew) {
 }
 
 SC_BOTH void share(Control& control, const Crew& crew) {
-  const Tables tables = tablesOf(control);
+  const Tables tables = tablesOf(control, crew);
   crew.each(tables.norms.size(), [&](uint64_t f) {
     double sum = 0;
     for (uint64_t r = 0; r < control.ranks; ++r) sum += toldNorm(control, r, f);
@@ -66,7 +67,7 @@ SC_BOTH void share(Control& control, const Crew& crew) {
 }
 
 SC_BOTH void shareAsPublished(Control& control, const Crew& crew) {
-  const Tables tables = tablesOf(control);
+  const Tables tables = tablesOf(control, crew);
   const auto take = [&](uint64_t rank) {
     crew.each(tables.norms.size(), [&](uint64_t f) { tables.norms[f] = toldNorm(control, rank, f); });
     assignFrom(control, tables, crew);

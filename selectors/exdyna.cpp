@@ -34,12 +34,15 @@ Result<SelectionPlan> planExDyna(const SelectionRequest& request) {
   const Blocks blocks = blocksFor(request.n);
   plan.blockLength = blocks.length;
   plan.blocks = blocks.count;
+  plan.state.start<ExDynaState>().blocks = blocks;
+  plan.state.bounds(&ExDynaState::starts, static_cast<uint64_t>(request.ranks), blocks.count);
+  plan.state.table(&ExDynaState::loads, static_cast<uint64_t>(request.ranks));
   // A partition may come to hold most of the vector, but not most of the entries that pass.
   const auto ranks = static_cast<uint64_t>(request.ranks);
   const uint64_t even = (request.n + ranks - 1) / ranks;
-  planSharedThreshold(request, kRoom, request.faithful ? std::min(request.n, 2 * even) : request.n, plan);
-  plan.before = request.faithful ? &kExDynaBeforeFaithful : &kExDynaBefore;
-  plan.afterExchange = request.faithful ? &kExDynaAfterFaithful : &kExDynaAfter;
+  planSharedThreshold(request, kRoom, request.faithful() ? std::min(request.n, 2 * even) : request.n, plan);
+  plan.before = request.faithful() ? &kExDynaBeforeFaithful : &kExDynaBefore;
+  plan.afterExchange = request.faithful() ? &kExDynaAfterFaithful : &kExDynaAfter;
   return plan;
 }
 

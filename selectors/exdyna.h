@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/crew.h"
+#include "selectors/ladder.h"
 
 namespace sparsecoll {
 
@@ -15,6 +16,13 @@ struct Blocks {
   uint32_t count;
 };
 Blocks blocksFor(uint64_t n);
+
+struct ExDynaState {
+  LadderState ladder;
+  Blocks blocks;
+  uint32_t* starts;  // first block of each partition, and their end
+  double* loads;     // a rank
+};
 
 // Partition p is blocks starts[p] to starts[p + 1].
 SC_BOTH void firstPartitions(uint32_t blocks, std::span<uint32_t> starts);

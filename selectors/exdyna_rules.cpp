@@ -13,7 +13,8 @@ namespace {
 constexpr double kHigh = 1.05;
 constexpr double kLow = 1 / 1.05;
 
-SC_BOTH std::span<uint32_t> startsOf(const Control& control) { return {control.blocks.starts, control.ranks + 1u}; }
+SC_BOTH ExDynaState& stateOf(Control& control) { return control.selector.as<ExDynaState>(); }
+SC_BOTH std::span<uint32_t> startsOf(Control& control) { return {stateOf(control).starts, control.ranks + 1u}; }
 
 SC_BOTH uint32_t turnOf(const Control& control, uint64_t iteration, uint32_t rank) {
   return static_cast<uint32_t>((iteration % control.ranks + rank) % control.ranks);
@@ -22,10 +23,11 @@ SC_BOTH uint32_t turnOf(const Control& control, uint64_t iteration, uint32_t ran
 SC_BOTH void takeTurn(Control& control) {
   Window& window = control.windows[0];
   const std::span<uint32_t> starts = startsOf(control);
-  if (starts.back() == 0) firstPartitions(control.blocks.count, starts);
+  const Blocks& blocks = stateOf(control).blocks;
+  if (starts.back() == 0) firstPartitions(blocks.count, starts);
   const uint32_t part = turnOf(control, control.iteration, control.rank);
-  window.begin = std::min(control.n, starts[part] * control.blocks.length);
-  window.end = part + 1 == control.ranks ? control.n : std::min(control.n, starts[part + 1] * control.blocks.length);
+  window.begin = std::min(control.n, starts[part] * blocks.length);
+  window.end = part + 1 == control.ranks ? control.n : std::min(control.n, starts[part + 1] * blocks.length);
 }
 
 SC_BOTH void before(Control& control, const Crew& crew) {
@@ -38,20 +40,20 @@ SC_BOTH void beforeFaithful(Control& control) {
   startFaithful(control);
 }
 
-SC_BOTH uint32_t leastBlocks(const Control& control) { return control.blocks.count / (4 * control.ranks); }
-
 SC_BOTH void after(Control& control, const Crew& crew) {
   crew.alone([&] { noteThreshold(control); });
-  cutEvenly({control.blocks.counts, control.blocks.count}, leastBlocks(control), startsOf(control), crew);
+  const uint32_t blocks = stateOf(control).blocks.count;
+  cutEvenly({control.blockCounts, blocks}, blocks / (4 * control.ranks), startsOf(control), crew);
 }
 
 SC_BOTH void afterFaithful(Control& control) {
   if (control.delivered != 0) {
-    double* const loads = control.blocks.loads;
+    const Blocks& blocks = stateOf(control).blocks;
+    double* const loads = stateOf(control).loads;
     for (uint32_t r = 0; r < control.ranks; ++r) loads[turnOf(control, control.iteration, r)] = control.facts[r].count;
     const double density = static_cast<double>(control.delivered) / static_cast<double>(control.n);
-    moveBorders(control.blocks.count, std::floor(static_cast<double>(control.blocks.length) * density),
-                {loads, control.ranks}, startsOf(control));
+    moveBorders(blocks.count, std::floor(static_cast<double>(blocks.length) * density), {loads, control.ranks},
+                startsOf(control));
   }
   moveFaithful(control);
 }

@@ -15,6 +15,17 @@ namespace sparsecoll {
 
 inline constexpr uint32_t kLadderRow = kRungs + 1;  // counts, then 1 where the candidates were too many for their list
 
+// What the methods that share a threshold keep.
+struct LadderState {
+  double lowest;  // rung; 0: there is no ladder yet
+  double factor;  // from one rung to the next
+  // The last threshold. While one is looked for: what it is known to lie between; high is 0 where none is looked for.
+  double last;
+  double high;
+  double spread;  // how far the threshold has lately moved in a step
+  double side;    // where it is when the ladder does not show it
+};
+
 namespace ladder {
 
 // How far the ladder reaches below and above the last threshold: as far as that has lately moved, and more.
@@ -25,31 +36,26 @@ inline constexpr double kForget = 0.9;
 inline constexpr double kBelow = 1.5;  // spreads
 inline constexpr double kAbove = 4;
 
-// control.side: where the threshold is when the ladder does not show it.
+// LadderState::side
 inline constexpr double kBelowLadder = -1;
 inline constexpr double kAboveLowest = 0.5;
 inline constexpr double kAboveLadder = 1;
 
-// What the rules keep: the ladder's lowest rung, the factor from one rung to the next; and the last threshold, or while
-// one is looked for, what it is known to lie between.
-inline SC_BOTH double& lowest(Control& control) { return control.kept[0]; }
-inline SC_BOTH double& factor(Control& control) { return control.kept[1]; }
-inline SC_BOTH double& last(Control& control) { return control.kept[2]; }
-inline SC_BOTH double& bracketLow(Control& control) { return control.kept[2]; }
-inline SC_BOTH double& bracketHigh(Control& control) { return control.kept[3]; }  // 0: none is looked for
+inline SC_BOTH LadderState& of(Control& control) { return control.selector.as<LadderState>(); }
 
 inline SC_BOTH uint64_t keyOf(const Control& control, double threshold) {
   return keyOfThreshold(threshold, control.isDouble != 0);
 }
 
 inline SC_BOTH double rung(Control& control, uint32_t j) {
-  if (lowest(control) == 0) return std::numeric_limits<double>::infinity();
-  return lowest(control) * powOf(factor(control), static_cast<double>(j));
+  const LadderState& state = of(control);
+  if (state.lowest == 0) return std::numeric_limits<double>::infinity();
+  return state.lowest * powOf(state.factor, static_cast<double>(j));
 }
 
 inline SC_BOTH void setLadder(Control& control, double low, double high) {
-  lowest(control) = low;
-  factor(control) = std::max(powOf(high / low, 1.0 / (kRungs - 1)), 1.0005);
+  of(control).lowest = low;
+  of(control).factor = std::max(powOf(high / low, 1.0 / (kRungs - 1)), 1.0005);
 }
 
 // The common threshold lies between the ranks' smallest magnitudes: at the lowest of them k entries or more pass, at
@@ -64,14 +70,15 @@ inline SC_BOTH void startLadder(Control& control) {
     low = low == 0 ? told : std::min(low, told);
     high = std::max(high, told);
   }
-  control.gain = kFirstSpread;
-  double& from = bracketLow(control);
-  double& to = bracketHigh(control);
-  if (to > 0 && lowest(control) > 0) {
-    if (control.side == kBelowLadder)
-      to = lowest(control);
+  LadderState& state = of(control);
+  state.spread = kFirstSpread;
+  double& from = state.last;
+  double& to = state.high;
+  if (to > 0 && state.lowest > 0) {
+    if (state.side == kBelowLadder)
+      to = state.lowest;
     else
-      from = control.side == kAboveLadder ? rung(control, kRungs - 1) : lowest(control);
+      from = state.side == kAboveLadder ? rung(control, kRungs - 1) : state.lowest;
     from = std::max(from, low);
     if (from >= to) to = high;  // what is sent has grown since
   }
@@ -80,7 +87,7 @@ inline SC_BOTH void startLadder(Control& control) {
     to = high;
   }
   if (low == 0)
-    lowest(control) = 0;
+    state.lowest = 0;
   else if (to < 2 * from)
     setLadder(control, (1 - kBelow * kFirstSpread) * from, (1 + kAbove * kFirstSpread) * to);
   else
@@ -91,11 +98,12 @@ inline SC_BOTH void startLadder(Control& control) {
 inline SC_BOTH void aim(Control& control) {
   Window& window = control.windows[0];
   const bool isDouble = control.isDouble != 0;
-  if (lowest(control) == 0 && control.threshold > 0)  // the caller's first guess
+  const LadderState& state = of(control);
+  if (state.lowest == 0 && control.threshold > 0)  // the caller's first guess
     setLadder(control, control.threshold / 2, control.threshold * 2);
   window.exact = 0;
   window.limit = control.k == 0 ? 0 : window.room;
-  window.key = lowest(control) > 0 ? std::max<uint64_t>(keyOf(control, lowest(control)), 1) : infinityKey(isDouble);
+  window.key = state.lowest > 0 ? std::max<uint64_t>(keyOf(control, state.lowest), 1) : infinityKey(isDouble);
   window.least = 0;
 }
 
@@ -112,13 +120,13 @@ inline SC_BOTH void climbLadder(Control& control, const Crew& crew) {
 inline SC_BOTH void noteThreshold(Control& control) {
   if (control.k == 0) return;
   if (control.windows[0].exact != 0) return ladder::startLadder(control);
-  double& spread = control.gain;
+  LadderState& state = ladder::of(control);
+  double& spread = state.spread;
   spread *= ladder::kForget;
-  if (ladder::bracketHigh(control) == 0 && ladder::last(control) > 0)
-    spread = std::max(spread, std::abs(control.threshold / ladder::last(control) - 1));
+  if (state.high == 0 && state.last > 0) spread = std::max(spread, std::abs(control.threshold / state.last - 1));
   spread = clamped(spread, ladder::kLeastSpread, ladder::kMostSpread);
-  ladder::bracketHigh(control) = 0;
-  ladder::last(control) = control.threshold;
+  state.high = 0;
+  state.last = control.threshold;
   ladder::setLadder(control, (1 - ladder::kBelow * spread) * control.threshold,
                     (1 + ladder::kAbove * spread) * control.threshold);
 }

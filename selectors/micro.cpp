@@ -17,8 +17,8 @@ Result<SelectionPlan> planMicro(const SelectionRequest& request) {
   const auto ranks = static_cast<uint64_t>(request.ranks);
   SelectionPlan plan;
   planSharedThreshold(request, kRoom, (request.n + ranks - 1) / ranks, plan);
-  plan.before = request.faithful ? &kMicroBeforeFaithful : &kMicroBefore;
-  plan.afterExchange = request.faithful ? &kMicroAfterFaithful : &kMicroAfter;
+  plan.before = request.faithful() ? &kMicroBeforeFaithful : &kMicroBefore;
+  plan.afterExchange = request.faithful() ? &kMicroAfterFaithful : &kMicroAfter;
   return plan;
 }
 

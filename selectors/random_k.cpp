@@ -2,6 +2,7 @@
 // each of k equal stretches of the vector, so they are distinct and in order without a permutation of n keys. Every
 // rank draws its own, other ones in every step; the seed is params.seed. Published code permutes all n indices and
 // takes the first k.
+#include "selectors/rules.h"
 #include "selectors/selectors.h"
 
 namespace sparsecoll {
@@ -13,7 +14,7 @@ Result<SelectionPlan> planRandom(const SelectionRequest& request) {
   SelectionPlan plan;
   plan.k = wanted.now;
   plan.capacity = plan.mostEntries = wanted.most;
-  plan.draws = true;
+  plan.picks = &kRandomDraw;
   plan.windows.push_back({});  // nothing is compared with a threshold
   return plan;
 }

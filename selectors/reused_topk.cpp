@@ -6,6 +6,8 @@
 // pass). Default: the threshold stays a little below the last k-th magnitude. Where k entries or more pass, the k
 // largest of them travel, and their smallest is the next one: an exact step for nothing. Where fewer pass it sinks with
 // their number; should a tenth of k be missing, the next step reads the vector for an exact top k.
+#include "selectors/reused_topk.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -24,11 +26,12 @@ Result<SelectionPlan> planReusedTopK(const SelectionRequest& request) {
   plan.k = wanted.now;
   plan.mostEntries = wanted.most;
   plan.capacity = wanted.most;
-  if (request.faithful) {
+  if (request.faithful()) {
     plan.capacity = std::min(request.n, static_cast<uint64_t>(std::ceil(kRoom * static_cast<double>(wanted.most))));
     plan.before = &kReuseBeforeFaithful;
     plan.afterCut = &kReuseAfterCutFaithful;
   } else {
+    plan.state.keep(&ReusedTopKState::due, Sound::kFlag);
     plan.before = &kReuseBefore;
     plan.afterPass = &kReuseTakeLargest;
     plan.afterCut = &kReuseAfterCut;

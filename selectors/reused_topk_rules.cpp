@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/numeric.h"
+#include "selectors/reused_topk.h"
 #include "selectors/rules.h"
 
 namespace sparsecoll {
@@ -13,7 +14,7 @@ constexpr double kBelow = 0.985;   // of the k-th magnitude
 constexpr double kGain = 1.0 / 8;  // tails of gradients lose about x^8 of their entries per factor x of the threshold
 constexpr double kFew = 0.9;
 
-SC_BOTH double& due(Control& control) { return control.kept[0]; }  // 1: the next step is an exact one
+SC_BOTH uint64_t& due(Control& control) { return control.selector.as<ReusedTopKState>().due; }
 
 SC_BOTH void setKey(Control& control, double threshold) {
   Window& window = control.windows[0];

@@ -2,6 +2,7 @@
 // given no more than it needs.
 #pragma once
 
+#include "core/list_rule.h"
 #include "core/rule.h"
 
 namespace sparsecoll {
@@ -16,6 +17,7 @@ extern const Rule kExDynaBefore, kExDynaAfter, kExDynaBeforeFaithful, kExDynaAft
 extern const Rule kGaussianDefault, kGaussianFaithful;
 extern const Rule kLeaderTakeTurn, kLeaderNoteGuard;
 extern const Rule kMicroBefore, kMicroAfter, kMicroBeforeFaithful, kMicroAfterFaithful;
+extern const ListRule kRandomDraw;
 extern const Rule kRedSyncDefault, kRedSyncFaithful;
 extern const Rule kReuseBefore, kReuseTakeLargest, kReuseAfterCut, kReuseBeforeFaithful, kReuseAfterCutFaithful;
 extern const Rule kSageDefault, kSageFaithful;

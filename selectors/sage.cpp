@@ -6,6 +6,8 @@
 // draws use the histogram of a sample. Default: alpha from the mean of the whole sample; in place of beta and gamma one
 // Newton step in the logarithm takes the scanned density to the wanted one; the first threshold is the sample's
 // quantile.
+#include "selectors/sage.h"
+
 #include "selectors/closed_loop.h"
 #include "selectors/rules.h"
 #include "selectors/selectors.h"
@@ -16,7 +18,8 @@ namespace {
 
 Result<SelectionPlan> planSage(const SelectionRequest& request) {
   SelectionPlan plan = planSampledThreshold(request, kSageFaithful, kSageDefault);
-  if (request.faithful) plan.threshold = firstThreshold(request.threshold, plan.k);
+  plan.state.keep(&SageState::meanBefore, Sound::kMagnitude);
+  if (request.faithful()) plan.threshold = firstThreshold(request.params.threshold, plan.k);
   return plan;
 }
 

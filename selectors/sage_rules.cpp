@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "selectors/rules.h"
-#include "selectors/sampled_threshold.h"
+#include "selectors/sage.h"
 
 namespace sparsecoll {
 
@@ -14,7 +14,7 @@ constexpr double kLeastSlope = 0.5;
 constexpr double kLeast = 5e-324;  // every entry but 0 reaches it: fewer of them than k are all sent
 constexpr double kNone = 1e-300;   // no threshold to go on from
 
-SC_BOTH double& meanBefore(Control& control) { return control.kept[0]; }
+SC_BOTH double& meanBefore(Control& control) { return control.selector.as<SageState>().meanBefore; }
 
 SC_BOTH double alphaOf(Control& control, double mean) {
   return meanBefore(control) > 0 && mean > 0 ? mean / meanBefore(control) : 1;

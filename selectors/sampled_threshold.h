@@ -8,13 +8,18 @@
 
 namespace sparsecoll {
 
+// What these methods keep; the first member of the state of those that keep more.
+struct ClosedLoop {
+  double correction;   // of the share that is asked for; 0: none yet
+  uint64_t foundNone;  // 1: the last step found nothing
+};
+
 namespace detail {
 
-// The correction lives in the last of the kept numbers; 0 is none yet.
-inline SC_BOTH double correctionOf(const Control& control) { return control.kept[3] == 0 ? 1 : control.kept[3]; }
-
-// The last step found nothing (control.side, which these methods have no other use for).
-inline SC_BOTH bool foundNone(const Control& control) { return control.side != 0; }
+inline SC_BOTH double correctionOf(const Control& control) {
+  const double correction = control.selector.as<ClosedLoop>().correction;
+  return correction == 0 ? 1 : correction;
+}
 
 // Entries of one magnitude all lie at one place of a bin of the histogram, and a threshold from inside the bin, or from
 // its upper end, may exceed them for ever.
@@ -30,7 +35,7 @@ inline SC_BOTH void setThreshold(Control& control, double threshold) {
   const bool isDouble = control.isDouble != 0;
   const bool usable = threshold > 0 && isFinite(threshold) && control.k != 0;
   uint64_t key = usable ? keyOfThreshold(threshold, isDouble) : infinityKey(isDouble);
-  if (usable && detail::foundNone(control)) {
+  if (usable && control.selector.as<ClosedLoop>().foundNone != 0) {
     key = detail::lowerEndOfBin(key, isDouble);
     threshold = thresholdOfKey(key, isDouble);
   }
@@ -38,8 +43,7 @@ inline SC_BOTH void setThreshold(Control& control, double threshold) {
   control.windows[0].key = key;
 }
 
-// k / n, and the same times the correction, control.kept[3], which every cut multiplies by
-// clamp(k / found, 1/2, 2)^(1/2).
+// k / n, and the same times the correction, which every cut multiplies by clamp(k / found, 1/2, 2)^(1/2).
 inline SC_BOTH double shareWanted(const Control& control) {
   return static_cast<double>(control.k) / static_cast<double>(control.n);
 }

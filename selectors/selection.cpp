@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "core/random.h"
 #include "selectors/rules.h"
@@ -70,21 +71,9 @@ class Selection::Tables {
     take(control.poison, ranks * kMaxNonFiniteIndices);
     if (plan.samples) take(control.histogram, kHistogramBins);
     if (plan.survey != SurveyKind::kNone) take(control.survey, ranks * plan.surveyLength);
-    if (plan.survey == SurveyKind::kNorms) {
-      take(control.fragments.lengths, windows);
-      take(control.fragments.entries, windows);
-      take(control.fragments.order, windows);
-      take(control.fragments.bins, windows);
-      take(control.fragments.norms, windows);
-      take(control.fragments.costs, windows);
-      take(control.fragments.loads, ranks);
-    }
-    if (request.regions) take(control.regions, ranks + 1);
-    if (plan.blocks != 0) {
-      take(control.blocks.counts, plan.blocks);
-      take(control.blocks.starts, ranks + 1);
-      take(control.blocks.loads, ranks);
-    }
+    if (plan.blocks != 0) take(control.blockCounts, plan.blocks);
+    place(plan.state, control.selector);
+    place(request.collective, control.collective);
   }
   uint64_t bytes() const { return bytes_; }
 
@@ -93,6 +82,16 @@ class Selection::Tables {
   void take(T*& table, uint64_t count) {
     if (base_ != nullptr) table = reinterpret_cast<T*>(base_ + bytes_);
     bytes_ += alignUp(count * sizeof(T), 64);
+  }
+
+  void place(const StatePlan& plan, MethodState& state) {
+    state = plan.fresh();
+    for (const StatePart& part : plan.parts()) {
+      if (!part.table) continue;
+      std::byte* table = nullptr;
+      take(table, part.bytes());
+      std::memcpy(state.bytes + part.at, &table, sizeof table);
+    }
   }
 
   std::byte* base_;
@@ -108,31 +107,32 @@ Status Selection::allocate(const std::shared_ptr<MemoryBudget>& budget) {
   for (const WindowPlan& window : plan_.windows) slots += window.lazy ? 0 : window.slots;
   SC_TRY(candidateIndices_, kernels_.allocate(slots * sizeof(uint32_t), budget));
   SC_TRY(candidateValues_, kernels_.allocate(slots * elementBytes(request_.accumulateType), budget));
+  if (plan_.kept != 0) {
+    SC_TRY(keptIndices_, kernels_.allocate(plan_.kept * sizeof(uint32_t), budget));
+    SC_TRY(keptValues_, kernels_.allocate(plan_.kept * elementBytes(request_.accumulateType), budget));
+    SC_TRY(keptCount_, kernels_.allocate(sizeof(uint32_t), budget));
+  }
   return {};
 }
 
 void Selection::reset() {
   Control fresh{};
-  Tables(control_.as<>()).place(plan_, request_, fresh);
+  Tables tables(control_.as<>());
+  tables.place(plan_, request_, fresh);
+  fresh.bytes = tables.bytes();
   fresh.threshold = plan_.threshold;
   fresh.k = plan_.k;
   fresh.rank = static_cast<uint32_t>(request_.rank);
   fresh.ranks = static_cast<uint32_t>(request_.ranks);
   fresh.n = request_.n;
   fresh.windowCount = static_cast<uint32_t>(plan_.windows.size());
-  fresh.teams = request_.teams;
-  fresh.seed = mixBits(mixBits(request_.seed) + fresh.rank);
+  fresh.seed = mixBits(mixBits(request_.params.seed) + fresh.rank);
   fresh.isDouble = request_.accumulateType == sparsecollFloat64 ? 1 : 0;
   fresh.surveyLength = plan_.surveyLength;
-  fresh.blocks.length = plan_.blockLength;
-  fresh.blocks.count = plan_.blocks;
   tables_ = fresh;
   iteration_ = 0;
   kernels_.copy(control(), &fresh, sizeof fresh, stream_);
-  if (plan_.blocks != 0)
-    kernels_.fillZero(fresh.blocks.starts, (static_cast<uint64_t>(request_.ranks) + 1) * sizeof(uint32_t), stream_);
-  if (request_.regions)
-    kernels_.fillZero(fresh.regions, (static_cast<uint64_t>(request_.ranks) + 1) * sizeof(uint64_t), stream_);
+  clearTables();
   uint64_t slot = plan_.lazySlots;
   for (size_t w = 0; w < plan_.windows.size(); ++w) {
     const WindowPlan& plan = plan_.windows[w];
@@ -149,10 +149,6 @@ void Selection::reset() {
     window.forced = kNoForcedIndex;
     window.exact = plan.exact ? 1 : 0;
     kernels_.copy(fresh.windows + w, &window, sizeof window, stream_);
-    if (plan_.survey == SurveyKind::kNorms) {
-      const uint64_t length = plan.end - plan.begin;
-      kernels_.copy(fresh.fragments.lengths + w, &length, sizeof length, stream_);
-    }
     slot += plan.lazy ? 0 : plan.slots;
   }
 }
@@ -199,10 +195,29 @@ void Selection::afterSurvey(Stream stream) {
 }
 
 void Selection::cut(const List& target, Stream stream) {
-  CutArgs args = cut_;
-  args.target = target;
-  plan_.draws ? kernels_.draw(args, stream) : kernels_.cut(args, stream);
+  if (plan_.picks != nullptr) {
+    pick(target, stream);
+  } else {
+    CutArgs args = cut_;
+    args.target = target;
+    kernels_.cut(args, stream);
+  }
   afterCut(stream);
+}
+
+void Selection::pick(const List& target, Stream stream) {
+  ListRuleArgs args;
+  args.control = control();
+  args.acc = cut_.acc;
+  args.to = target;
+  if (plan_.kept != 0) {
+    CutArgs cut = cut_;
+    cut.target = {keptIndices_.as<uint32_t>(), keptValues_.as<>(), keptCount_.as<uint32_t>(), plan_.kept,
+                  List::Values::kApart};
+    kernels_.cut(cut, stream);
+    args.from = {cut.target.indices, cut.target.values, cut.target.count};
+  }
+  kernels_.apply(*plan_.picks, args, plan_.capacity, stream);
 }
 
 void Selection::afterCut(Stream stream) {
@@ -210,7 +225,7 @@ void Selection::afterCut(Stream stream) {
 }
 
 Status Selection::observe(std::span<const ListView> delivered, Stream stream) {
-  if (plan_.blocks != 0) SC_TRY(kernels_.countBlocks(delivered, control(), stream));
+  if (plan_.blocks != 0) SC_TRY(kernels_.countBlocks(delivered, plan_.blockLength, plan_.blocks, control(), stream));
   if (plan_.afterExchange != nullptr) kernels_.apply(*plan_.afterExchange, control(), stream);
   kernels_.apply(kAdvance, control(), stream);
   ++iteration_;
@@ -229,11 +244,12 @@ Result<DensityPlan> Selection::planDensity(double density, uint64_t k) const {
   request.k = k;
   request.selectNothing = density == 0 && k == 0;
   SC_TRY(SelectionPlan plan, planFunction_(request));
-  if (wantedOf(request).now > mostWanted_ || plan.capacity > plan_.capacity)
+  if (wantedOf(request).now > mostWanted_ || plan.capacity > plan_.capacity || plan.kept > plan_.kept)
     return invalid("density {} was not planned for, the most are {} entries", density, mostWanted_);
   plan.capacity = plan_.capacity;
   plan.mostEntries = plan_.mostEntries;
   plan.lazySlots = plan_.lazySlots;
+  plan.kept = plan_.kept;
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     if (plan.windows[w].lazy) continue;  // its limit is set in every step
     plan.windows[w].slots = plan_.windows[w].slots;
@@ -257,11 +273,6 @@ void Selection::adopt(const DensityPlan& density) {
   request_.k = density.k;
   request_.selectNothing = density.density == 0 && density.k == 0;
   plan_ = plan;
-}
-
-void Selection::startSharesAnew() {
-  constexpr double kNone[4] = {};
-  kernels_.copy(control()->teamShare, kNone, sizeof kNone, stream_);
 }
 
 }  // namespace sparsecoll

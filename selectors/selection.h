@@ -10,6 +10,8 @@
 #include "core/bytes.h"
 #include "core/control.h"
 #include "core/kernels.h"
+#include "core/list_rule.h"
+#include "core/state_plan.h"
 #include "core/status.h"
 
 namespace sparsecoll {
@@ -23,17 +25,14 @@ struct SelectionRequest {
   double density = 0;  // one of density and k, unless selectNothing
   uint64_t k = 0;
   double maxDensity = 0;  // capacity is planned for it; at least density
-  double threshold = 0;
-  sparsecollDistribution_t distribution = sparsecollDistributionDefault;
-  bool faithful = false;
   bool selectNothing = false;
-  uint32_t blocks = 0;    // not 0: SparDL's blocks, each a unit of its own
-  uint32_t arrivals = 0;  // lists that may be added to a block before it is selected from
-  uint32_t teams = 1;
-  uint64_t chunk = 4096;                          // elements; ChunkTopK
-  uint64_t seed = 0;                              // of the methods that draw
-  bool regions = false;                           // the collective keeps regions and a threshold of the sum (Ok-Topk)
+  sparsecollParams_t params = {};  // as the caller gave them. density, k and SELECT_NOTHING may have changed: see above
+  uint32_t blocks = 0;             // not 0: the collective's, each a unit of its own
+  uint32_t arrivals = 0;           // lists that may be added to a block before it is selected from
+  StatePlan collective;            // what the collective keeps in the control block
   std::span<const sparsecollSegment_t> segments;  // lengths add up to n; empty: one unit
+
+  bool faithful() const { return params.faithful != 0; }
 };
 
 struct WindowPlan {
@@ -63,11 +62,13 @@ struct SelectionPlan {
   uint64_t capacity = 0;     // most entries this rank may send
   double threshold = 0;      // first threshold of the methods that move one
   uint64_t lazySlots = 0;    // shared by the lazy windows
-  uint64_t blockLength = 0;  // ExDyna
+  uint64_t blockLength = 0;  // the sum's entries are counted in so many blocks of this length
   uint32_t blocks = 0;
-  uint64_t chunk = 0;       // all windows but the last have this length; 0: they do not
-  bool draws = false;       // entries are drawn, not cut from candidates
-  bool boundsMove = false;  // rules set where windows begin and end
+  uint64_t chunk = 0;               // all windows but the last have this length; 0: they do not
+  const ListRule* picks = nullptr;  // writes what travels: entries of acc, or of those that the cut kept,
+  uint64_t kept = 0;                // which are at most so many; 0: nothing is cut
+  bool boundsMove = false;          // rules set where windows begin and end
+  StatePlan state;                  // what the rules keep in the control block
   SurveyKind survey = SurveyKind::kNone;
   uint32_t surveyLength = 0;
   bool samples = false;                 // the step starts with a histogram of a sample of acc
@@ -147,8 +148,8 @@ class Selection {
   Result<DensityPlan> planDensity(double density, uint64_t k) const;
   void adopt(const DensityPlan& density);  // needs no memory
   void reset();
-  // Where the ranks' shares of a block may have come to differ.
-  void startSharesAnew();
+  // Where what the ranks compute together may have come to differ.
+  void startAgreedAnew();
 
   void save(Writer& to) const;
   Status load(Reader& from, bool otherRanks);
@@ -161,6 +162,11 @@ class Selection {
         kernels_(kernels),
         stream_(kernels.stream()) {}
   Status allocate(const std::shared_ptr<MemoryBudget>& budget);
+  void pick(const List& target, Stream stream);
+  void clearTables();
+  template <class Visit>
+  static Status eachPart(const SelectionPlan& plan, const SelectionRequest& request, const Visit& visit);
+  void* partAt(MethodState Control::*state, const StatePart& part) const;
   class Tables;
   static WindowFacts factsOf(const SelectionPlan& plan, uint64_t n);
 
@@ -176,6 +182,9 @@ class Selection {
   uint64_t iteration_ = 0;  // control's, as the host counts
   Buffer candidateIndices_;
   Buffer candidateValues_;
+  Buffer keptIndices_;  // of plans that pick from what the cut keeps
+  Buffer keptValues_;
+  Buffer keptCount_;
   CutArgs cut_;  // of the latest pass
   WindowFacts facts_;
 };

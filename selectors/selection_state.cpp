@@ -2,6 +2,8 @@
 // then does anything change.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <vector>
 
 #include "core/numeric.h"
 #include "selectors/selection.h"
@@ -10,58 +12,96 @@ namespace sparsecoll {
 
 namespace {
 
+constexpr uint32_t kMostRanks = 1u << 20;  // that a blob may be of
+
 bool isMagnitude(double x) { return isFinite(x) && x >= 0; }
 bool isShare(double x) { return x >= 0 && x <= 1; }
 
-template <class T>
-void writeTable(Kernels& kernels, Writer& to, const T* table, uint64_t count, Stream stream) {
-  for (uint64_t i = 0; i < count; ++i) {
-    T value{};
-    kernels.copy(&value, table + i, sizeof value, stream);
-    to.write(value);
-  }
-}
-
-// Where the parts of [0, end) begin, and end; all 0 before the first step.
-template <class T>
-Result<std::vector<T>> readBounds(Reader& from, uint64_t parts, T end) {
-  std::vector<T> bounds(parts + 1);
-  for (T& bound : bounds) {
-    SC_TRY(bound, from.read<T>());
-  }
-  if (bounds.front() != 0 || (bounds.back() != 0 && bounds.back() != end) ||
-      !std::is_sorted(bounds.begin(), bounds.end()))
-    return fail(sparsecollCorrupted, "the blob has parts of the vector that no step leaves");
-  return bounds;
-}
+// As they are written: little-endian, one behind the other.
+using Numbers = std::span<const std::byte>;
 
 template <class T>
-Status readAll(Reader& from, std::span<T> values, bool (*sound)(T)) {
-  for (T& value : values) {
-    SC_TRY(value, from.read<T>());
-    if (!sound(value)) return fail(sparsecollCorrupted, "the blob's thresholds have a state that no step leaves");
+T numberAt(Numbers numbers, uint64_t i) {
+  T value;
+  std::memcpy(&value, numbers.data() + i * sizeof value, sizeof value);
+  return value;
+}
+
+uint64_t integerAt(Numbers numbers, const StatePart& part, uint64_t i) {
+  return part.elementBytes == sizeof(uint32_t) ? numberAt<uint32_t>(numbers, i) : numberAt<uint64_t>(numbers, i);
+}
+
+bool areBounds(Numbers numbers, const StatePart& part) {
+  const uint64_t last = numbers.size() / part.elementBytes - 1;
+  for (uint64_t i = 0; i < last; ++i)
+    if (integerAt(numbers, part, i) > integerAt(numbers, part, i + 1)) return false;
+  const uint64_t end = integerAt(numbers, part, last);
+  return integerAt(numbers, part, 0) == 0 && (end == 0 || end == part.end);
+}
+
+bool areSound(Numbers numbers, const StatePart& part) {
+  switch (part.sound) {
+    case Sound::kMagnitude:
+      return isMagnitude(numberAt<double>(numbers, 0));
+    case Sound::kFinite:
+      return isFinite(numberAt<double>(numbers, 0));
+    case Sound::kShare:
+      return isShare(numberAt<double>(numbers, 0));
+    case Sound::kSide:
+      return isShare(std::abs(numberAt<double>(numbers, 0)));
+    case Sound::kFlag:
+      return integerAt(numbers, part, 0) <= 1;
+    case Sound::kBounds:
+      return areBounds(numbers, part);
   }
-  return {};
+  return false;
 }
 
 }  // namespace
+
+template <class Visit>
+Status Selection::eachPart(const SelectionPlan& plan, const SelectionRequest& request, const Visit& visit) {
+  for (const StatePart& part : plan.state.parts()) SC_TRY(visit(&Control::selector, part));
+  for (const StatePart& part : request.collective.parts()) SC_TRY(visit(&Control::collective, part));
+  return {};
+}
+
+// In the kernels' memory.
+void* Selection::partAt(MethodState Control::*state, const StatePart& part) const {
+  if (!part.table) return (control()->*state).bytes + part.at;
+  void* table = nullptr;
+  std::memcpy(&table, (tables_.*state).bytes + part.at, sizeof table);
+  return table;
+}
+
+void Selection::clearTables() {
+  (void)eachPart(plan_, request_, [&](MethodState Control::*state, const StatePart& part) -> Status {
+    if (part.table) kernels_.fillZero(partAt(state, part), part.bytes(), stream_);
+    return {};
+  });
+}
+
+void Selection::startAgreedAnew() {
+  (void)eachPart(plan_, request_, [&](MethodState Control::*state, const StatePart& part) -> Status {
+    const std::vector<std::byte> none(part.bytes());
+    if (part.saved == Saved::kAgreed) kernels_.copy(partAt(state, part), none.data(), none.size(), stream_);
+    return {};
+  });
+}
 
 void Selection::save(Writer& to) const {
   Control now{};
   kernels_.copy(&now, control(), sizeof now, stream_);
   to.write(now.iteration);
   to.write(now.threshold);
-  to.write(now.gain);
-  to.write(now.side);
-  for (const double kept : now.kept) to.write(kept);
-  for (const double share : now.teamShare) to.write(share);
   to.write(now.ranks);
-  if (now.blocks.count != 0) writeTable(kernels_, to, now.blocks.starts, uint64_t{now.ranks} + 1, stream_);
-  if (request_.regions) {
-    to.write(now.sumThreshold);
-    to.write(now.sumDue);
-    writeTable(kernels_, to, now.regions, uint64_t{now.ranks} + 1, stream_);
-  }
+  (void)eachPart(plan_, request_, [&](MethodState Control::*state, const StatePart& part) -> Status {
+    if (part.saved == Saved::kNo) return {};
+    std::vector<std::byte> numbers(part.bytes());
+    kernels_.copy(numbers.data(), partAt(state, part), numbers.size(), stream_);
+    to.append(numbers.data(), numbers.size());
+    return {};
+  });
   to.write(now.windowCount);
   for (uint32_t w = 0; w < now.windowCount; ++w) {
     Window window{};
@@ -74,28 +114,24 @@ void Selection::save(Writer& to) const {
 
 // otherRanks: the blob may come from another number of ranks; what depends on it starts anew.
 Status Selection::load(Reader& from, bool otherRanks) {
-  constexpr uint32_t kMostParts = 1u << 20;
   Control saved{};
   SC_TRY(saved.iteration, from.read<uint64_t>());
-  SC_TRY(readAll<double>(from, {&saved.threshold, 1}, isMagnitude));
-  SC_TRY(readAll<double>(from, {&saved.gain, 1}, isShare));
-  SC_TRY(readAll<double>(from, {&saved.side, 1}, [](double x) { return isShare(std::abs(x)); }));
-  SC_TRY(readAll<double>(from, saved.kept, isMagnitude));
-  SC_TRY(readAll<double>(from, saved.teamShare, [](double x) { return isFinite(x); }));
+  SC_TRY(saved.threshold, from.read<double>());
   SC_TRY(saved.ranks, from.read<uint32_t>());
-  const bool alike = saved.ranks == static_cast<uint32_t>(request_.ranks);
-  if ((!alike && !otherRanks) || saved.ranks == 0 || saved.ranks > kMostParts)
+  if (!isMagnitude(saved.threshold)) return fail(sparsecollCorrupted, "the blob's threshold is {}", saved.threshold);
+  const auto ranks = static_cast<uint32_t>(request_.ranks);
+  const bool alike = saved.ranks == ranks;
+  if ((!alike && !otherRanks) || saved.ranks == 0 || saved.ranks > kMostRanks)
     return fail(sparsecollCorrupted, "the blob's selection is of {} ranks", saved.ranks);
-  std::vector<uint32_t> starts;
-  if (plan_.blocks != 0) {
-    SC_TRY(starts, readBounds<uint32_t>(from, saved.ranks, plan_.blocks));
-  }
-  std::vector<uint64_t> regions;
-  if (request_.regions) {
-    SC_TRY(readAll<double>(from, {&saved.sumThreshold, 1}, isMagnitude));
-    SC_TRY(readAll<uint32_t>(from, {&saved.sumDue, 1}, [](uint32_t x) { return x <= 1; }));
-    SC_TRY(regions, readBounds<uint64_t>(from, saved.ranks, request_.n));
-  }
+  std::vector<Numbers> parts;
+  SC_TRY(eachPart(plan_, request_, [&](MethodState Control::*, const StatePart& part) -> Status {
+    if (part.saved == Saved::kNo) return {};
+    const uint64_t count = part.saved == Saved::kOfAllRanks ? part.count - ranks + saved.ranks : part.count;
+    SC_TRY(const Numbers numbers, from.take(count * part.elementBytes));
+    if (!areSound(numbers, part)) return fail(sparsecollCorrupted, "the blob has a state that no step leaves");
+    parts.push_back(numbers);
+    return {};
+  }));
   SC_TRY(const auto windows, from.read<uint32_t>());
   const bool sameWindows = windows == plan_.windows.size();
   if (!sameWindows && alike) return invalid("the blob has {} windows, this reducer {}", windows, plan_.windows.size());
@@ -116,21 +152,15 @@ Status Selection::load(Reader& from, bool otherRanks) {
   iteration_ = saved.iteration;
   kernels_.copy(&now->iteration, &saved.iteration, sizeof saved.iteration, stream_);
   kernels_.copy(&now->threshold, &saved.threshold, sizeof saved.threshold, stream_);
-  kernels_.copy(&now->gain, &saved.gain, sizeof saved.gain, stream_);
-  kernels_.copy(&now->side, &saved.side, sizeof saved.side, stream_);
-  kernels_.copy(now->kept, saved.kept, sizeof saved.kept, stream_);
-  if (otherRanks)
-    startSharesAnew();
-  else
-    kernels_.copy(now->teamShare, saved.teamShare, sizeof saved.teamShare, stream_);
-  if (request_.regions) {
-    kernels_.copy(&now->sumThreshold, &saved.sumThreshold, sizeof saved.sumThreshold, stream_);
-    kernels_.copy(&now->sumDue, &saved.sumDue, sizeof saved.sumDue, stream_);
-  }
-  if (alike && !regions.empty())
-    kernels_.copy(tables_.regions, regions.data(), regions.size() * sizeof(uint64_t), stream_);
-  if (alike && !starts.empty())
-    kernels_.copy(tables_.blocks.starts, starts.data(), starts.size() * sizeof(uint32_t), stream_);
+  size_t next = 0;
+  SC_TRY(eachPart(plan_, request_, [&](MethodState Control::*state, const StatePart& part) -> Status {
+    if (part.saved == Saved::kNo) return {};
+    const Numbers numbers = parts[next++];
+    const bool taken = part.saved == Saved::kYes || (part.saved == Saved::kOfAllRanks ? alike : !otherRanks);
+    if (taken) kernels_.copy(partAt(state, part), numbers.data(), numbers.size(), stream_);
+    return {};
+  }));
+  if (otherRanks) startAgreedAnew();
   for (size_t w = 0; w < states.size(); ++w) {
     kernels_.copy(&tables_.windows[w].key, &states[w].key, sizeof(uint64_t), stream_);
     kernels_.copy(&tables_.windows[w].spread, &states[w].spread, sizeof(double), stream_);

@@ -15,19 +15,25 @@ void planSharedThreshold(const SelectionRequest& request, double roomShare, uint
   plan.boundsMove = true;
   WindowPlan window;
   window.exact = false;
-  if (request.faithful) {
-    plan.threshold = firstThreshold(request.threshold, wanted.now);
+  if (request.faithful()) {
+    plan.threshold = firstThreshold(request.params.threshold, wanted.now);
     plan.capacity = longest;
     window.slots = longest;
   } else {
     const double room = std::ceil(roomShare * static_cast<double>(wanted.most) / static_cast<double>(request.ranks));
-    plan.threshold = request.threshold;
+    plan.threshold = request.params.threshold;
     plan.capacity = std::min(longest, static_cast<uint64_t>(room));
     window.slots = std::min(longest, 2 * plan.capacity + 256);
     plan.surveyLength = kLadderRow;
     plan.survey = SurveyKind::kLadder;
     plan.afterSurvey = &kReadLadder;
     plan.afterCut = &kTellShare;
+    plan.state.keep(&LadderState::lowest, Sound::kMagnitude);
+    plan.state.keep(&LadderState::factor, Sound::kMagnitude);
+    plan.state.keep(&LadderState::last, Sound::kMagnitude);
+    plan.state.keep(&LadderState::high, Sound::kMagnitude);
+    plan.state.keep(&LadderState::spread, Sound::kShare);
+    plan.state.keep(&LadderState::side, Sound::kSide);
   }
   window.room = plan.capacity;
   plan.windows.push_back(window);

@@ -15,7 +15,7 @@ SC_BOTH double readThreshold(Control& control, const double* above, double k) {
   const double high = lnOf(above[j]);
   const double low = lnOf(std::max(above[j + 1], 0.5));
   const double part = high > low ? clamped((high - lnOf(k)) / (high - low), 0.0, 1.0) : 0;
-  return ladder::rung(control, j) * powOf(ladder::factor(control), part);
+  return ladder::rung(control, j) * powOf(ladder::of(control).factor, part);
 }
 
 // Without a common threshold each rank takes its share, the first ones an entry more.
@@ -31,10 +31,10 @@ SC_BOTH void takeShare(Control& control) {
 SC_BOTH void takeThreshold(Control& control, const double* above) {
   const double incomplete = above[kRungs];
   const auto k = static_cast<double>(control.k);
-  if (!(ladder::lowest(control) > 0 && incomplete == 0 && above[0] >= k && above[kRungs - 1] <= k)) {
-    control.side = above[kRungs - 1] > k ? ladder::kAboveLadder
-                   : incomplete == 0     ? ladder::kBelowLadder
-                                         : ladder::kAboveLowest;
+  if (!(ladder::of(control).lowest > 0 && incomplete == 0 && above[0] >= k && above[kRungs - 1] <= k)) {
+    ladder::of(control).side = above[kRungs - 1] > k ? ladder::kAboveLadder
+                               : incomplete == 0     ? ladder::kBelowLadder
+                                                     : ladder::kAboveLowest;
     return takeShare(control);
   }
   control.threshold = readThreshold(control, above, k);

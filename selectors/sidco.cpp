@@ -6,6 +6,8 @@
 // Faithful: M starts at 1; every 5 steps it moves by one against the mean of kept / k if that is outside 0.8 to 1.2
 // (the published rule). Default: M = 3, and the density that is asked of the fit is multiplied by
 // clamp(k / kept, 1/2, 2)^(1/2) from step to step, so that what the fit gets wrong does not stay wrong.
+#include "selectors/sidco.h"
+
 #include "selectors/closed_loop.h"
 #include "selectors/rules.h"
 #include "selectors/selectors.h"
@@ -15,9 +17,14 @@ namespace sparsecoll {
 namespace {
 
 Result<SelectionPlan> planSidco(const SelectionRequest& request) {
-  const SidcoRules& rules = sidcoRulesOf(request.distribution);
+  const SidcoRules& rules = sidcoRulesOf(static_cast<sparsecollDistribution_t>(request.params.distribution));
   SelectionPlan plan = planSampledThreshold(request, rules.fitFaithful, rules.fitDefault);
-  if (request.faithful) plan.afterCut = &kSidcoAdaptStages;
+  if (request.faithful()) {
+    plan.afterCut = &kSidcoAdaptStages;
+    plan.state.keep(&SidcoState::stages, Sound::kMagnitude);
+    plan.state.keep(&SidcoState::steps, Sound::kMagnitude);
+    plan.state.keep(&SidcoState::quality, Sound::kMagnitude);
+  }
   return plan;
 }
 

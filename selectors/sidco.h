@@ -1,7 +1,19 @@
 // The closed forms of SIDCo (Abdelmoniem et al. 2021, section 2), in kept share delta.
 #pragma once
 
-#include "core/portable.h"
+#include "selectors/sampled_threshold.h"
+
+namespace sparsecoll {
+
+struct SidcoState {
+  ClosedLoop loop;
+  // As published: the number of stages, and since it last moved the steps and their sum of kept / k.
+  double stages;
+  double steps;
+  double quality;
+};
+
+}  // namespace sparsecoll
 
 namespace sparsecoll::sidco {
 

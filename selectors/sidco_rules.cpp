@@ -44,8 +44,7 @@ SC_BOTH double thresholdFor(const Magnitudes& sample, sparsecollDistribution_t d
 
 SC_BOTH double mostStages(double delta) { return std::max(1.0, std::ceil(lnOf(delta) / lnOf(0.5))); }
 
-// kept: 0 stages, 1 steps in the window, 2 sum of kept / k.
-SC_BOTH double& stages(Control& control) { return control.kept[0]; }
+SC_BOTH SidcoState& stateOf(Control& control) { return control.selector.as<SidcoState>(); }
 
 template <sparsecollDistribution_t kDistribution>
 SC_BOTH void fitDefault(Control& control, const Crew& crew) {
@@ -57,24 +56,25 @@ SC_BOTH void fitDefault(Control& control, const Crew& crew) {
 template <sparsecollDistribution_t kDistribution>
 SC_BOTH void fitFaithful(Control& control, const Crew& crew) {
   const Magnitudes sample(control, crew);
-  const double staged = clamped(stages(control), 1.0, mostStages(shareWanted(control)));
+  const double staged = clamped(stateOf(control).stages, 1.0, mostStages(shareWanted(control)));
   const double threshold = thresholdFor(sample, kDistribution, shareWanted(control), staged);
   crew.alone([&] {
-    stages(control) = staged;
+    stateOf(control).stages = staged;
     setThreshold(control, threshold);
   });
 }
 
 SC_BOTH void adaptStages(Control& control) {
   if (control.k == 0) return;
-  control.kept[1] += 1;
-  control.kept[2] += static_cast<double>(control.windows[0].found) / static_cast<double>(control.k);
-  if (control.kept[1] < kWindowSteps) return;
-  const double quality = control.kept[2] / kWindowSteps;
-  control.kept[1] = control.kept[2] = 0;
-  if (quality > 1 + kTolerance) stages(control) -= 1;
-  if (quality < 1 - kTolerance) stages(control) += 1;
-  stages(control) = clamped(stages(control), 1.0, mostStages(shareWanted(control)));
+  SidcoState& state = stateOf(control);
+  state.steps += 1;
+  state.quality += static_cast<double>(control.windows[0].found) / static_cast<double>(control.k);
+  if (state.steps < kWindowSteps) return;
+  const double quality = state.quality / kWindowSteps;
+  state.steps = state.quality = 0;
+  if (quality > 1 + kTolerance) state.stages -= 1;
+  if (quality < 1 - kTolerance) state.stages += 1;
+  state.stages = clamped(state.stages, 1.0, mostStages(shareWanted(control)));
 }
 
 template <sparsecollDistribution_t kDistribution>

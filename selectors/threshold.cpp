@@ -17,7 +17,7 @@ Result<SelectionPlan> planThreshold(const SelectionRequest& request) {
   plan.k = wanted.now;
   plan.mostEntries = wanted.most;
   plan.capacity = std::min(request.n, kRoom * wanted.most);
-  plan.threshold = firstThreshold(request.threshold, wanted.now);
+  plan.threshold = firstThreshold(request.params.threshold, wanted.now);
   WindowPlan window;
   window.end = request.n;
   window.limit = request.selectNothing ? 0 : plan.capacity;

@@ -17,6 +17,7 @@ constexpr double kFirstSpread = 0.04;
 constexpr uint64_t kSpare = 256;
 constexpr uint64_t kSpareAlone = 16384;
 constexpr uint64_t kSpareInChunk = 128;
+constexpr uint64_t kUsualChunk = 4096;
 
 WindowPlan windowFor(Range range, uint64_t limit, uint64_t mostLimit, uint64_t slots, uint64_t infinity) {
   WindowPlan window;
@@ -56,12 +57,16 @@ std::vector<Unit> blockUnits(const SelectionRequest& request) {
   return units;
 }
 
+uint64_t chunkOf(const SelectionRequest& request) {
+  return request.params.chunk != 0 ? static_cast<uint64_t>(request.params.chunk) : kUsualChunk;
+}
+
 std::vector<Unit> chunkUnits(const SelectionRequest& request) {
+  const uint64_t chunk = chunkOf(request);
   const double density = densityOf(request);
   std::vector<Unit> units;
-  for (uint64_t begin = 0; begin < request.n; begin += request.chunk)
-    units.push_back(
-        {{begin, std::min(begin + request.chunk, request.n)}, density, std::max(density, request.maxDensity)});
+  for (uint64_t begin = 0; begin < request.n; begin += chunk)
+    units.push_back({{begin, std::min(begin + chunk, request.n)}, density, std::max(density, request.maxDensity)});
   return units;
 }
 
@@ -115,7 +120,7 @@ Result<SelectionPlan> planTopK(const SelectionRequest& request) {
 // et al. 2025, arXiv:2508.15706) send them: indices fit 16 bits inside a chunk, and no part of the vector starves.
 Result<SelectionPlan> planChunkTopK(const SelectionRequest& request) {
   SelectionPlan plan = planUnits(request, chunkUnits(request), kSpareInChunk);
-  plan.chunk = request.chunk;
+  plan.chunk = chunkOf(request);
   return plan;
 }
 

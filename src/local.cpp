@@ -105,7 +105,7 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
   request.density = params.density;
   request.k = params.k;
   request.maxDensity = params.density;
-  request.threshold = params.threshold;
+  request.params = params;
   request.selectNothing = (params.flags & SPARSECOLL_SELECT_NOTHING) != 0;
   Kernels& kernels = comm.kernels();
   SC_TRY(const auto selection, Selection::make(selector->plan, request, kernels, comm.budget()));

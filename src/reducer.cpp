@@ -68,7 +68,7 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
   stats_->finish(operation, status, selection_.get());
   residual_.endStep(status.ok() && operation.sequenceAt != nullptr, stream);
   // Not every rank got equally far, unless all of them met NaN or Inf at the end.
-  if (!status.ok() && !captured && status.result() != sparsecollNonFinite) selection_->startSharesAnew();
+  if (!status.ok() && !captured && status.result() != sparsecollNonFinite) selection_->startAgreedAnew();
   return status;
 }
 

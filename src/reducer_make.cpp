@@ -77,16 +77,13 @@ SelectionRequest Reducer::selectionRequest() const {
   request.density = spec_.params.density;
   request.k = spec_.params.k;
   request.maxDensity = std::max(spec_.maxDensity, spec_.params.density);
-  request.threshold = spec_.params.threshold;
-  request.distribution = static_cast<sparsecollDistribution_t>(spec_.params.distribution);
-  request.faithful = spec_.params.faithful != 0;
   request.selectNothing = spec_.has(SPARSECOLL_SELECT_NOTHING);
-  if (spec_.params.chunk != 0) request.chunk = static_cast<uint64_t>(spec_.params.chunk);
-  request.seed = spec_.params.seed;
-  request.regions = spec_.collective->regions;
+  request.params = spec_.params;
+  if (spec_.collective->state != nullptr)
+    request.collective = spec_.collective->state(spec_.n, static_cast<uint32_t>(request.ranks),
+                                                 static_cast<uint32_t>(spec_.params.teams));
   if (spec_.collective->blocks) {
-    request.teams = static_cast<uint32_t>(spec_.params.teams);
-    request.blocks = static_cast<uint32_t>(request.ranks) / request.teams;
+    request.blocks = static_cast<uint32_t>(request.ranks / spec_.params.teams);
     request.arrivals = ceilLog2(request.blocks);
   }
   request.segments = spec_.segments;

@@ -12,7 +12,7 @@ namespace sparsecoll {
 namespace {
 
 constexpr uint32_t kMagic = 0x31425053;  // "SPB1"
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 
 struct BlobHead {
   uint32_t selector, collective, faithful, accumulateType;

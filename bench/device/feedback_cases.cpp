@@ -136,7 +136,7 @@ Outcome feedback(const Vectors& vectors, double density) {
   sparsecoll::SelectionRequest request;
   request.n = vectors.n();
   request.density = density;
-  request.distribution = kMethod.distribution;
+  request.params.distribution = kMethod.distribution;
   request.ranks = kMethod.ranks;
   std::vector<sparsecollSegment_t> segments;
   if (kMethod.units != Units::kWhole)

@@ -3,6 +3,7 @@
 
 #include "bench/common/random.h"
 #include "bench/device/cases.h"
+#include "selectors/deft.h"
 #include "selectors/rules.h"
 #include "selectors/selectors.h"
 
@@ -53,8 +54,8 @@ Outcome deftShare(const Vectors& vectors, double density) {
   waitForDevice();
   Outcome outcome = timed(vectors, selection, sparsecoll::kDeftShare);
   std::vector<uint64_t> entries(selection->surveyLength());
-  checkCuda(cudaMemcpy(entries.data(), selection->tables().fragments.entries, entries.size() * sizeof(uint64_t),
-                       cudaMemcpyDefault),
+  const auto& state = selection->tables().selector.as<sparsecoll::DeftState>();
+  checkCuda(cudaMemcpy(entries.data(), state.entries, entries.size() * sizeof(uint64_t), cudaMemcpyDefault),
             "cudaMemcpy");
   uint64_t sum = 0;
   for (const uint64_t of : entries) sum += of;

@@ -5,6 +5,7 @@
 #include "bench/common/errors.h"
 #include "core/math.h"
 #include "selectors/selectors.h"
+#include "selectors/sidco.h"
 
 namespace bench {
 
@@ -29,7 +30,7 @@ double thresholdOf(PlanFunction plan, const sparsecoll::SelectionRequest& reques
   control.windows = &window;
   control.windowCount = 1;
   control.k = planned->k;
-  control.kept[0] = stages;
+  control.selector.as<sparsecoll::SidcoState>().stages = stages;
   planned->afterSample->onHost(control);
   return control.threshold;
 }
@@ -42,22 +43,22 @@ double quantile(const Sample& sample, uint64_t k) {
 template <sparsecollDistribution_t kDistribution, int kStages>
 double staged(const Sample& sample, uint64_t k) {
   auto request = requestFor(sample, k);
-  request.distribution = kDistribution;
-  request.faithful = true;
+  request.params.distribution = kDistribution;
+  request.params.faithful = 1;
   return thresholdOf(sparsecoll::selectorRow(sparsecollSelectSidco)->plan, request, sample, kStages);
 }
 
 template <sparsecollDistribution_t kDistribution>
 double preset(const Sample& sample, uint64_t k) {
   auto request = requestFor(sample, k);
-  request.distribution = kDistribution;
+  request.params.distribution = kDistribution;
   return thresholdOf(sparsecoll::selectorRow(sparsecollSelectSidco)->plan, request, sample);
 }
 
 template <sparsecollSelect_t kSelector, bool kFaithful>
 double searched(const Sample& sample, uint64_t k) {
   auto request = requestFor(sample, k);
-  request.faithful = kFaithful;
+  request.params.faithful = kFaithful ? 1 : 0;
   return thresholdOf(sparsecoll::selectorRow(kSelector)->plan, request, sample);
 }
 

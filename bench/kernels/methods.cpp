@@ -50,7 +50,7 @@ class MethodLoop {
     request.n = data.n();
     request.ranks = ranks;
     request.density = density;
-    request.distribution = method.distribution;
+    request.params.distribution = method.distribution;
     for (int rank = 0; rank < ranks; ++rank) {
       request.rank = rank;
       auto made = sparsecoll::Selection::make(sparsecoll::selectorRow(method.selector)->plan, request, hostKernels(), nullptr);

@@ -1,6 +1,9 @@
 // Counts and checks of lists, and lists inside chunks, on device code against the host's.
 #include <numeric>
 
+#include "collectives/ok_topk.h"
+#include "collectives/rules.h"
+#include "collectives/split_gather.h"
 #include "tests/device/two_back_ends.h"
 
 namespace sparsecoll::test {
@@ -97,9 +100,13 @@ TEST_CASE("device code cuts regions, tallies owners and counts streams as the ho
         std::vector<RankFacts> facts(ranks, {7, 7});
         control.ranks = ranks;
         control.facts = facts.data();
-        control.regions = outcome.room<uint64_t>(ranks + 1);
-        control.regionsDue = owners != 0 ? 1 : 0;
-        kernels.cutRegions(lists[0], &control, stream);
+        auto& state = control.collective.as<OkTopkState>();
+        state.regions = outcome.room<uint64_t>(ranks + 1);
+        state.regionsDue = owners != 0 ? 1 : 0;
+        ListRuleArgs cut;
+        cut.control = &control;
+        cut.from = lists[0];
+        kernels.apply(kOkTopkCutRegions, cut, ranks, stream);
         kernels.tally(lists[1], owners != 0 ? bounds.data() : nullptr, owners, &control, stream);
         *outcome.room<uint64_t>(1) = control.delivered;
         *outcome.room<uint32_t>(1) = control.largest;
@@ -116,10 +123,14 @@ TEST_CASE("device code cuts regions, tallies owners and counts streams as the ho
     for (uint32_t& count : counts) count = static_cast<uint32_t>(random());
     ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
       Control control{};
-      kernels.countStreams(counts.data(), ranks, denseFrom, &control, stream);
+      control.ranks = ranks;
+      auto& state = control.collective.as<SplitGatherState>();
+      state.counts = counts.data();
+      state.denseFrom = denseFrom;
+      kernels.apply(kSplitGatherNote, &control, stream);
       *outcome.room<uint64_t>(1) = control.delivered;
       *outcome.room<uint32_t>(1) = control.largest;
-      *outcome.room<uint32_t>(1) = control.denseStreams;
+      *outcome.room<uint32_t>(1) = state.dense;
     });
   }
 }
@@ -132,10 +143,8 @@ TEST_CASE("device code counts the entries of blocks as the host does") {
         .check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
           Control control{};
           control.n = n;
-          control.blocks.length = length;
-          control.blocks.count = blocks;
-          control.blocks.counts = outcome.room<uint32_t>(blocks);
-          outcome.end(kernels.countBlocks(lists, &control, stream));
+          control.blockCounts = outcome.room<uint32_t>(blocks);
+          outcome.end(kernels.countBlocks(lists, length, blocks, &control, stream));
         })
         .status()
         .ok();

@@ -399,3 +399,21 @@ TEST_CASE("a forged blob that holds more than a state is refused") {
     CHECK(exported(group.reducer(0)) == good);
   }
 }
+
+TEST_CASE("a blob of another version is refused by name") {
+  constexpr size_t kVersionAt = 4;  // behind the magic
+  Group group(1, 40, sparsecollFloat32, preset("exdyna", 0.1));
+  runSteps(group, 1, 2);
+  const Blob good = exported(group.reducer(0));
+  for (const uint32_t version : {0u, 3u, 5u}) {
+    CAPTURE(version);
+    Blob other = good;
+    std::memcpy(other.data() + kVersionAt, &version, sizeof version);
+    const uint32_t crc = crc32c(other, other.size() - 4);
+    std::memcpy(other.data() + other.size() - 4, &crc, 4);
+    CHECK(import(group.reducer(0), other) == sparsecollUnsupported);
+    CHECK(std::string(sparsecollGetLastError()).find("state of version " + std::to_string(version)) !=
+          std::string::npos);
+    CHECK(exported(group.reducer(0)) == good);
+  }
+}

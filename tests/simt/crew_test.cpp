@@ -7,12 +7,18 @@
 #include <random>
 #include <vector>
 
+#include "selectors/deft.h"
+#include "selectors/exdyna.h"
 #include "selectors/rules.h"
+#include "selectors/sampled_threshold.h"
 #include "tests/device/checks.h"
 #include "tests/simt/simt.h"
 
 namespace sparsecoll::test {
 namespace {
+
+// What the selector's state is.
+enum class Keeps { kNumbers, kDeft, kExDyna };
 
 // A control block with all tables that rules for crews look at, as large as they are for `windows` and `ranks`.
 struct Block {
@@ -39,11 +45,14 @@ struct Block {
     control.facts = facts.data();
     control.histogram = histogram.data();
     control.survey = survey.data();
-    control.blocks.counts = blockCounts.data();
-    control.blocks.starts = blockStarts.data();
-    control.blocks.loads = loads.data();
-    control.fragments = {lengths.data(), entries.data(), order.data(), bins.data(),
-                         norms.data(),   costs.data(),   loads.data()};
+    control.blockCounts = blockCounts.data();
+    if (keeps == Keeps::kDeft)
+      control.selector.as<DeftState>() = {lengths.data(), entries.data(), order.data(), bins.data(),
+                                          norms.data(),   costs.data(),   loads.data()};
+    if (keeps == Keeps::kExDyna) {
+      control.selector.as<ExDynaState>().starts = blockStarts.data();
+      control.selector.as<ExDynaState>().loads = loads.data();
+    }
     return control;
   }
 
@@ -53,8 +62,12 @@ struct Block {
     plain.facts = nullptr;
     plain.histogram = nullptr;
     plain.survey = nullptr;
-    plain.fragments = {};
-    plain.blocks = {};
+    plain.blockCounts = nullptr;
+    if (keeps == Keeps::kDeft) plain.selector = {};
+    if (keeps == Keeps::kExDyna) {
+      plain.selector.as<ExDynaState>().starts = nullptr;
+      plain.selector.as<ExDynaState>().loads = nullptr;
+    }
     std::vector<std::byte> all;
     const auto add = [&](const void* from, uint64_t count) {
       const auto* const begin = static_cast<const std::byte*>(from);
@@ -73,6 +86,7 @@ struct Block {
   }
 
   Control control{};
+  Keeps keeps = Keeps::kNumbers;
   std::vector<Window> windows;
   std::vector<RankFacts> facts;
   std::vector<uint32_t> histogram;
@@ -114,13 +128,14 @@ TEST_CASE("DEFT's shares of many fragments") {
       for (const uint64_t k : {uint64_t{1}, uint64_t{fragments}, uint64_t{fragments} + 3, uint64_t{20000}}) {
         CAPTURE(fragments, ranks, k);
         Block block(fragments, ranks);
+        block.keeps = Keeps::kDeft;
         std::mt19937_64 random(fragments * 1000 + ranks);
         block.control.k = k;
         block.control.n = 1u << 20;
         uint64_t room = 0;
         for (uint32_t f = 0; f < fragments; ++f) {
-          room += block.lengths[f] = 1 + random() % 200;
-          block.windows[f].room = block.lengths[f];
+          block.windows[f].end = block.windows[f].room = 1 + random() % 200;
+          room += block.windows[f].room;
         }
         // Many fragments with equal norms, some with none, and one that is no number.
         for (double& norm : block.survey) norm = static_cast<double>(random() % 5);
@@ -179,7 +194,7 @@ TEST_CASE("histograms of every kind") {
         block.control.k = k;
         block.control.iteration = 3;
         block.control.threshold = 0.7;
-        block.control.kept[0] = 2;
+        block.control.selector.as<ClosedLoop>().correction = 2;
         block.windows[0].end = block.control.n;
         checkRule(*rule, block);
       }
@@ -199,8 +214,8 @@ TEST_CASE("the guards of many windows, and the ladder of many ranks") {
   checkRule(kTopKAfterCut, block);
   block.control.k = 5000;
   block.control.n = 1u << 20;
-  block.control.kept[0] = 1e-3;
-  block.control.kept[1] = 1.02;
+  block.control.selector.as<LadderState>().lowest = 1e-3;
+  block.control.selector.as<LadderState>().factor = 1.02;
   for (uint32_t r = 0; r < 64; ++r)
     for (uint32_t j = 0; j < kRungs; ++j) block.survey[r * (kRungs + 1) + j] = static_cast<double>(160 - 3 * j - r % 2);
   const Block read = checkRule(kReadLadder, block);
@@ -215,8 +230,8 @@ TEST_CASE("ExDyna's borders") {
         CAPTURE(blocks, ranks, share);
         Block block(1, ranks);
         std::mt19937_64 random(blocks + ranks);
-        block.control.blocks.count = blocks;
-        block.control.blocks.length = 32;
+        block.keeps = Keeps::kExDyna;
+        block.control.selector.as<ExDynaState>().blocks = {32, blocks};
         block.control.n = uint64_t{blocks} * 32;
         block.blockCounts.resize(blocks);
         block.blockStarts.resize(ranks + 1);

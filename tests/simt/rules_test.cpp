@@ -1,5 +1,5 @@
 // Every rule of every method leaves the same control block on the host and on a device, in the steps of reducers.
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <span>
@@ -30,50 +30,17 @@ struct Records {
   }
 };
 
-// The control block and every table that it has.
+// The control block and the tables behind it.
 class Memory {
  public:
-  explicit Memory(Control& control) {
-    const uint64_t ranks = control.ranks;
-    const uint64_t windows = control.windowCount;
-    add(&control, 1);
-    add(control.windows, windows);
-    add(control.facts, ranks);
-    add(control.poison, ranks * kMaxNonFiniteIndices);
-    add(control.histogram, kHistogramBins);
-    add(control.survey, ranks * control.surveyLength);
-    add(control.fragments.lengths, windows);
-    add(control.fragments.entries, windows);
-    add(control.fragments.order, windows);
-    add(control.fragments.bins, windows);
-    add(control.fragments.norms, windows);
-    add(control.fragments.costs, windows);
-    add(control.fragments.loads, ranks);
-    add(control.regions, ranks + 1);
-    add(control.blocks.counts, control.blocks.count);
-    add(control.blocks.starts, ranks + 1);
-    add(control.blocks.loads, ranks);
-  }
+  explicit Memory(Control& control)
+      : all_(reinterpret_cast<std::byte*>(&control), std::max<uint64_t>(control.bytes, sizeof control)) {}
 
-  std::vector<std::byte> bytes() const {
-    std::vector<std::byte> all;
-    for (const std::span<std::byte> table : tables_) all.insert(all.end(), table.begin(), table.end());
-    return all;
-  }
-  void put(const std::vector<std::byte>& bytes) {
-    const std::byte* from = bytes.data();
-    for (const std::span<std::byte> table : tables_) {
-      std::memcpy(table.data(), from, table.size());
-      from += table.size();
-    }
-  }
+  std::vector<std::byte> bytes() const { return {all_.begin(), all_.end()}; }
+  void put(const std::vector<std::byte>& bytes) { std::copy(bytes.begin(), bytes.end(), all_.begin()); }
 
  private:
-  template <class T>
-  void add(T* table, uint64_t count) {
-    if (table != nullptr) tables_.push_back({reinterpret_cast<std::byte*>(table), count * sizeof(T)});
-  }
-  std::vector<std::span<std::byte>> tables_;
+  std::span<std::byte> all_;
 };
 
 }  // namespace

@@ -120,7 +120,7 @@ SelectionRequest requestOf(uint64_t n, int ranks, double density, std::span<cons
   request.n = n;
   request.ranks = ranks;
   request.density = request.maxDensity = density;
-  request.faithful = faithful;
+  request.params.faithful = faithful ? 1 : 0;
   request.segments = segments;
   return request;
 }

@@ -90,8 +90,8 @@ double imbalanceOf(PlanFunction plan, bool faithful, uint64_t steps) {
   request.n = 65536;
   request.ranks = 4;
   request.density = request.maxDensity = 0.02;
-  request.faithful = faithful;
-  request.threshold = faithful ? 30 : 0;
+  request.params.faithful = faithful ? 1 : 0;
+  request.params.threshold = faithful ? 30 : 0;
   SelectionRun<float> run(plan, request, true);
   double sum = 0;
   for (uint64_t step = 0; step < steps; ++step) {
@@ -119,7 +119,7 @@ TEST_CASE("partitions are disjoint and cover the vector in every step, in both m
         request.n = n;
         request.ranks = ranks;
         request.density = request.maxDensity = 0.05;
-        request.faithful = faithful;
+        request.params.faithful = faithful ? 1 : 0;
         SelectionRun<float> run(selectorRow(sparsecollSelectExDyna)->plan, request, true);
         for (uint64_t step = 0; step < 8; ++step) {
           run.step(gradientsOf<float>(run.ranks(), n, step));

@@ -86,7 +86,7 @@ TEST_CASE("every selector plans within what it may") {
       request.n = 1000;
       request.ranks = 4;
       request.density = request.maxDensity = 0.01;
-      request.faithful = faithful;
+      request.params.faithful = faithful ? 1 : 0;
       auto plan = row->plan(request);
       REQUIRE(plan.ok());
       CHECK(plan->k == 10);

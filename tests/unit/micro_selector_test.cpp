@@ -17,7 +17,7 @@ SelectionRequest requestOf(uint64_t n, int ranks, double density, bool faithful 
   request.n = n;
   request.ranks = ranks;
   request.density = request.maxDensity = density;
-  request.faithful = faithful;
+  request.params.faithful = faithful ? 1 : 0;
   return request;
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("the published first threshold") {
     CHECK(plan->capacity == (row.n + 3) / 4);
   }
   SelectionRequest given = requestOf(1000, 4, 0.01, true);
-  given.threshold = 0.25;
+  given.params.threshold = 0.25;
   CHECK(selectorRow(sparsecollSelectMicro)->plan(given)->threshold == 0.25);
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("the published factors as coded") {
 TEST_CASE("a faithful rank that selects nothing sends one index of its partition") {
   const uint64_t n = 100;
   SelectionRequest request = requestOf(n, 4, 0.05, true);
-  request.threshold = 1e6;
+  request.params.threshold = 1e6;
   SelectionRun<float> run(selectorRow(sparsecollSelectMicro)->plan, request, true);
   for (uint64_t t = 0; t < 60; ++t) {
     CAPTURE(t);
@@ -146,7 +146,7 @@ TEST_CASE("nothing is forced where nothing is wanted or no element is owned") {
   SelectionRun<float> silent(selectorRow(sparsecollSelectMicro)->plan, nothing, true);
   CHECK(silent.step(gradientsOf<float>(4, 100, 1)) == 0);
   SelectionRequest shorter = requestOf(3, 8, 1, true);
-  shorter.threshold = 1e6;
+  shorter.params.threshold = 1e6;
   SelectionRun<float> few(selectorRow(sparsecollSelectMicro)->plan, shorter, true);
   for (uint64_t t = 0; t < 16; ++t) CHECK(few.step(gradientsOf<float>(8, 3, t)) == 3);
 }

@@ -17,7 +17,7 @@ SelectionRequest requestOf(uint64_t n, double density, bool faithful) {
   SelectionRequest request;
   request.n = n;
   request.density = request.maxDensity = density;
-  request.faithful = faithful;
+  request.params.faithful = faithful ? 1 : 0;
   return request;
 }
 

@@ -28,7 +28,7 @@ SelectionRequest requestOf(const Method& method, uint64_t n, double density, int
   request.n = n;
   request.ranks = ranks;
   request.density = request.maxDensity = density;
-  request.faithful = method.faithful;
+  request.params.faithful = method.faithful ? 1 : 0;
   return request;
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("a threshold is Dutta's unless one is given") {
   CHECK(plan->threshold == 1 / (2 * std::sqrt(1000.0)));
   CHECK(plan->windows[0].key == keyOfThreshold(plan->threshold, false));
   CHECK(plan->capacity == 4000);
-  request.threshold = 0.7;
+  request.params.threshold = 0.7;
   request.accumulateType = sparsecollFloat64;
   plan = selectorRow(sparsecollSelectThreshold)->plan(request);
   CHECK(plan->threshold == 0.7);
@@ -151,7 +151,7 @@ TEST_CASE("a threshold stays where it is") {
   SelectionRequest request;
   request.n = n;
   request.density = request.maxDensity = 0.01;
-  request.threshold = 4;
+  request.params.threshold = 4;
   SelectionRun<float> run(selectorRow(sparsecollSelectThreshold)->plan, request, true);
   for (uint64_t step = 0; step < 6; ++step) {
     CAPTURE(step);

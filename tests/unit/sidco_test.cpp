@@ -34,7 +34,7 @@ TEST_CASE("faithful: five steps decide on one stage more or less") {
   SelectionRequest request;
   request.n = 100000;
   request.density = request.maxDensity = 0.01;
-  request.faithful = true;
+  request.params.faithful = 1;
   const SelectionPlan plan = *selectorRow(sparsecollSelectSidco)->plan(request);
   Window window{};
   Control control{};
@@ -42,11 +42,11 @@ TEST_CASE("faithful: five steps decide on one stage more or less") {
   control.windowCount = 1;
   control.n = request.n;
   control.k = plan.k;
-  control.kept[0] = 1;
+  control.selector.as<SidcoState>().stages = 1;
   const auto fiveSteps = [&](uint64_t found) {
     window.found = found;
     for (int step = 0; step < 5; ++step) plan.afterCut->onHost(control);
-    return control.kept[0];
+    return control.selector.as<SidcoState>().stages;
   };
   CHECK(fiveSteps(2000) == 1);  // not below 1
   CHECK(fiveSteps(500) == 2);
@@ -55,7 +55,7 @@ TEST_CASE("faithful: five steps decide on one stage more or less") {
   CHECK(fiveSteps(1190) == 3);
   CHECK(fiveSteps(1300) == 2);
   for (int window5 = 0; window5 < 20; ++window5) (void)fiveSteps(1);
-  CHECK(control.kept[0] == 7);  // ceil(ln 0.01 / ln 0.5)
+  CHECK(control.selector.as<SidcoState>().stages == 7);  // ceil(ln 0.01 / ln 0.5)
 }
 
 }  // namespace
