@@ -28,8 +28,11 @@ struct DenseRule {
   uint32_t* nonFinite;
 };
 
+// As many threads at a time as with scales that are known when it starts.
+constexpr uint32_t kSumBlocks = 1536 / kThreads;
+
 template <class T, class A, uint32_t kMost>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kSumBlocks)
     sumVectors(Table<const void*, kMost> in, Table<void*, kMost> out, DenseRule<A> rule) {
   const auto inputScale = static_cast<A>(rule.inputScale.now());
   const FinishFactors<A> factors = rule.factors.now();

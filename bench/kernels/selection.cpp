@@ -26,7 +26,7 @@ class StationaryPass {
 
   void run() {
     hostKernels().pass(args_, {});
-    args_.scale = -args_.scale;
+    args_.scale = -args_.scale.value;
   }
   double candidatesPerElement() const { return static_cast<double>(window_.found()) / static_cast<double>(n_); }
 
