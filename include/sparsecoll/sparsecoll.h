@@ -160,6 +160,7 @@ typedef enum {
   sparsecollSelectChunkTopK = 12,
   sparsecollSelectRedSync = 13,
   sparsecollSelectReusedTopK = 14,
+  sparsecollSelectRandomOfTop = 15, /* k at random of the r largest */
   sparsecollSelectMaxEnum = 0x7fffffff
 } sparsecollSelect_t;
 
@@ -353,7 +354,7 @@ typedef struct {
   double threshold;   /* Threshold: keep |acc| >= threshold; 0: 1 / (2 sqrt(k)) (Dutta et al. 2021). MiCRO: first threshold */
   double inputScale;  /* 0 means 1; 1 / lossScale keeps the residual in unscaled units */
   double outputScale; /* 0 means 1 */
-  uint64_t seed;      /* Random: of what is drawn */
+  uint64_t seed;      /* Random, RandomOfTop: of what is drawn */
   uint64_t tag;       /* the caller's bucket id, shown in mismatch reports */
   int32_t distribution; /* sparsecollDistribution_t, for Sidco */
   int32_t teams;        /* SparDL: groups of ranks, a divisor of their number; 0: chosen by cost, see docs/algorithms */
@@ -366,6 +367,7 @@ typedef struct {
   double clipNorm;      /* this rank's scaled gradient is scaled down to an L2 norm of clipNorm / sqrt(nRanks); 0: never.
                            A norm that is NaN or Inf clips nothing */
   double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1 */
+  uint64_t candidates;  /* RandomOfTop: r, of which k are sent; at least k, more than n means n; 0: 2 k */
 } sparsecollParams_t;
 
 /* One tensor of the flat gradient, for per-tensor rules. */
