@@ -6,13 +6,14 @@ namespace sparsecoll {
 
 // Each stands in the file of its method. A new one is named here and in the list below.
 extern const SelectorRow kTopKRow, kThresholdRow, kMicroRow, kExDynaRow, kDeftRow, kSageRow, kSidcoRow, kGaussianRow,
-    kRedSyncRow, kLeaderTopKRow, kRandomRow, kChunkTopKRow, kReusedTopKRow, kSampledRow;
+    kRedSyncRow, kLeaderTopKRow, kRandomRow, kChunkTopKRow, kReusedTopKRow, kSampledRow, kRandomOfTopRow;
 
 namespace {
 
 constexpr const SelectorRow* kRows[] = {
-    &kTopKRow,     &kThresholdRow, &kMicroRow,      &kExDynaRow, &kDeftRow,      &kSageRow,       &kSidcoRow,
-    &kGaussianRow, &kRedSyncRow,   &kLeaderTopKRow, &kRandomRow, &kChunkTopKRow, &kReusedTopKRow, &kSampledRow,
+    &kTopKRow,   &kThresholdRow, &kMicroRow,      &kExDynaRow,  &kDeftRow,
+    &kSageRow,   &kSidcoRow,     &kGaussianRow,   &kRedSyncRow, &kLeaderTopKRow,
+    &kRandomRow, &kChunkTopKRow, &kReusedTopKRow, &kSampledRow, &kRandomOfTopRow,
 };
 
 }  // namespace

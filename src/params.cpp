@@ -59,6 +59,7 @@ constexpr Field kFields[] = {
     SC_REAL(momentum, 0, kBelowOne),
     SC_REAL(clipNorm, 0, kHuge),
     SC_REAL(residualDecay, 0, 1),
+    SC_UNSIGNED(candidates),
 };
 
 template <class T>

@@ -37,38 +37,39 @@
    so that, entry by entry, sum(residual before + scaled input) = sum delivered + sum(residual after).
 
    Presets. sparsecollPreset fills in a published method by its name. docs/algorithms has a page on each.
-       preset         selector     collective    paper
-       dense          -            dense         Rabenseifner 2004; ring: Patarasuk and Yuan 2009
-       topka          topk         allgather     Renggli et al. 2019 (SparCML), section 5.1; Shi et al. 2019
-       threshold      threshold    index_union   Dutta et al. 2021
-       micro          micro        index_union   Yoon and Oh 2023 (MiCRO), arXiv:2310.00967
-       exdyna         exdyna       index_union   Yoon and Oh 2024 (ExDyna), arXiv:2402.13781
-       deft           deft         index_union   Yoon and Oh 2023 (DEFT), arXiv:2307.03500
-       sage           sage         index_union   Yoon, Jeong and Oh 2023 (SAGE), doi:10.1007/s11227-023-05120-7
-       sidco-e        sidco        allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
-       sidco-gp       sidco        allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
-       sidco-p        sidco        allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
-       gaussiank      gaussian     allgather     Shi et al. 2019 (GaussianK), arXiv:1911.08772
-       redsync        redsync      allgather     Fang et al. 2019 (RedSync), arXiv:1808.04357
-       cltk           leader_topk  index_union   Chen et al. 2020 (ScaleCom), arXiv:2104.11125
-       randomk        random       allgather     Stich et al. 2018, arXiv:1809.07599
-       chunk-topk     chunk_topk   allgather     Peng et al. 2024 (DeMo), arXiv:2411.19870
-       gtopk          topk         gtopk         Shi et al. 2019 (gTop-k), arXiv:1901.04359
-       oktopk         reused_topk  ok_topk       Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598
-       sparcml-rd     topk         sparcml       Renggli et al. 2019 (SparCML), arXiv:1802.08021
-       sparcml-split  topk         split_gather  Renggli et al. 2019 (SparCML), arXiv:1802.08021
-       topkdsa        topk         topkdsa       Renggli et al. 2019 (SparCML); Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598
-       spardl         topk         spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
-       spardl-rsag    topk         spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
-       spardl-bsag    topk         spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
-       dgc            sampled      allgather     Lin et al. 2018 (DGC), arXiv:1712.01887
+       preset         selector      collective    paper
+       dense          -             dense         Rabenseifner 2004; ring: Patarasuk and Yuan 2009
+       topka          topk          allgather     Renggli et al. 2019 (SparCML), section 5.1; Shi et al. 2019
+       gtopk          topk          gtopk         Shi et al. 2019 (gTop-k), arXiv:1901.04359
+       oktopk         reused_topk   ok_topk       Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598
+       sparcml-rd     topk          sparcml       Renggli et al. 2019 (SparCML), arXiv:1802.08021
+       sparcml-split  topk          split_gather  Renggli et al. 2019 (SparCML), arXiv:1802.08021
+       topkdsa        topk          topkdsa       Renggli et al. 2019 (SparCML); Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598
+       spardl         topk          spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
+       spardl-rsag    topk          spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
+       spardl-bsag    topk          spardl        Zhao et al. 2024 (SparDL), arXiv:2304.00737
+       threshold      threshold     index_union   Dutta et al. 2021
+       micro          micro         index_union   Yoon and Oh 2023 (MiCRO), arXiv:2310.00967
+       exdyna         exdyna        index_union   Yoon and Oh 2024 (ExDyna), arXiv:2402.13781
+       deft           deft          index_union   Yoon and Oh 2023 (DEFT), arXiv:2307.03500
+       sage           sage          index_union   Yoon, Jeong and Oh 2023 (SAGE), doi:10.1007/s11227-023-05120-7
+       sidco-e        sidco         allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
+       sidco-gp       sidco         allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
+       sidco-p        sidco         allgather     Abdelmoniem et al. 2021 (SIDCo), arXiv:2101.10761
+       gaussiank      gaussian      allgather     Shi et al. 2019 (GaussianK), arXiv:1911.08772
+       redsync        redsync       allgather     Fang et al. 2019 (RedSync), arXiv:1808.04357
+       cltk           leader_topk   index_union   Chen et al. 2020 (ScaleCom), arXiv:2104.11125
+       randomk        random        allgather     Stich et al. 2018, arXiv:1809.07599
+       chunk-topk     chunk_topk    allgather     Peng et al. 2024 (DeMo), arXiv:2411.19870
+       dgc            sampled       allgather     Lin et al. 2018 (DGC), arXiv:1712.01887
+       rtopk          random_of_top allgather     Barnes et al. 2020 (rTop-k), arXiv:2005.10761
 
    Selectors and collectives. Any selector goes with any collective, with these exceptions, which are Unsupported: spardl
    cuts the blocks that it selects from, which topk alone can do; and selectors that share one density among all ranks
    need a collective in which every rank sees the list of every other one.
        topk
            with dense allgather index_union spardl ok_topk gtopk sparcml split_gather topkdsa
-       threshold sampled sidco sage gaussian random chunk_topk redsync reused_topk
+       threshold sampled sidco sage gaussian random chunk_topk redsync reused_topk random_of_top
            with dense allgather index_union ok_topk gtopk sparcml split_gather topkdsa
        deft micro exdyna leader_topk
            with dense allgather index_union
@@ -99,7 +100,7 @@
    Corrupted of ReducerImport and ReducerImportFrom, which read the caller's bytes, and any code of CommSplit and CommShrink
    that says why there is no new communicator. CommGetAsyncError tells whether a communicator has ended, and by which code.
    The collective calls of a communicator that has ended, and CommWait, return the code that ended it. What remains useful:
-       CommGetInfo CommGetAsyncError CommGetFailure GetStats ReducerGetInfo ReducerGetStats to learn what happened
+       CommGetInfo CommGetDetails CommGetAsyncError CommGetFailure GetStats ReducerGetInfo ReducerGetStats to learn what happened
        CommShrink and ReducerMove to go on with the ranks that are left
        ReducerGetResidual ReducerExport ReducerFlush to rescue what was not sent yet
        CommAbort CommDestroy ReducerDestroy to end
@@ -250,6 +251,7 @@ typedef enum {
   sparsecollSelectChunkTopK = 12,
   sparsecollSelectRedSync = 13,
   sparsecollSelectReusedTopK = 14,
+  sparsecollSelectRandomOfTop = 15, /* k at random of the r largest */
   sparsecollSelectMaxEnum = 0x7fffffff
 } sparsecollSelect_t;
 
@@ -447,7 +449,7 @@ typedef struct {
   double threshold;   /* Threshold: keep |acc| >= threshold; 0: 1 / (2 sqrt(k)) (Dutta et al. 2021). MiCRO: first threshold */
   double inputScale;  /* of the first steps, see ReducerSetScales; 0 means 1 */
   double outputScale; /* of the first steps; 0 means 1 */
-  uint64_t seed;      /* Random: of what is drawn */
+  uint64_t seed;      /* Random, RandomOfTop: of what is drawn */
   uint64_t tag;       /* the caller's bucket id, shown in mismatch reports */
   int32_t distribution; /* sparsecollDistribution_t, for Sidco */
   int32_t teams;        /* SparDL: groups of ranks, a divisor of their number; 0: chosen by cost, see docs/algorithms */
@@ -462,6 +464,7 @@ typedef struct {
                            A norm that is NaN or Inf clips nothing */
   double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1. Says
                            nothing to the dense collective, which has no residual */
+  uint64_t candidates;  /* RandomOfTop: r, of which k are sent; at least k, more than n means n; 0: 2 k */
 } sparsecollParams_t;
 
 /* One tensor of the flat gradient, for per-tensor rules. */

@@ -128,6 +128,7 @@ VALUE(sparsecollSelectRandom, 11);
 VALUE(sparsecollSelectChunkTopK, 12);
 VALUE(sparsecollSelectRedSync, 13);
 VALUE(sparsecollSelectReusedTopK, 14);
+VALUE(sparsecollSelectRandomOfTop, 15);
 VALUE(sparsecollSelectMaxEnum, 0x7fffffff);
 
 /* sparsecollDistribution_t */
@@ -230,7 +231,7 @@ FIELD(sparsecollAllocator_t, user, 16, 8);
 FIELD(sparsecollAllocator_t, allocate, 24, 8);
 FIELD(sparsecollAllocator_t, release, 32, 8);
 
-SIZE(sparsecollParams_t, 136);
+SIZE(sparsecollParams_t, 144);
 FIELD(sparsecollParams_t, structSize, 0, 8);
 FIELD(sparsecollParams_t, magic, 8, 4);
 FIELD(sparsecollParams_t, headerVersion, 12, 4);
@@ -254,6 +255,7 @@ FIELD(sparsecollParams_t, chunk, 108, 4);
 FIELD(sparsecollParams_t, momentum, 112, 8);
 FIELD(sparsecollParams_t, clipNorm, 120, 8);
 FIELD(sparsecollParams_t, residualDecay, 128, 8);
+FIELD(sparsecollParams_t, candidates, 136, 8);
 
 SIZE(sparsecollSegment_t, 24);
 FIELD(sparsecollSegment_t, length, 0, 8);

@@ -63,12 +63,12 @@ TEST_CASE("the header's example trains four ranks") {
 }
 
 TEST_CASE("the header lists the presets with their selectors, collectives and papers") {
-  std::vector<std::string> lines = {"preset         selector     collective    paper"};
+  std::vector<std::string> lines = {"preset         selector      collective    paper"};
   for (uint32_t i = 0; sparsecollPresetName(i) != nullptr; ++i) {
     const sparsecollParams_t params = preset(sparsecollPresetName(i), 0);
     const bool dense = params.collective == sparsecollCollDense;
     char line[200];
-    std::snprintf(line, sizeof line, "%-14s %-12s %-13s %s", sparsecollPresetName(i),
+    std::snprintf(line, sizeof line, "%-14s %-13s %-13s %s", sparsecollPresetName(i),
                   dense ? "-" : sparsecollSelectorName(params.selector), sparsecollCollectiveName(params.collective),
                   sparsecollPresetPaper(i));
     lines.emplace_back(line);

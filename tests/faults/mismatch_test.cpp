@@ -62,6 +62,7 @@ const Row kRows[] = {
     {"clipNorm", [](Wish& w) { w.params.clipNorm = 1; }},
     {"residualDecay", [](Wish& w) { w.params.residualDecay = 0.5; }},
     {"seed", [](Wish& w) { w.params.seed = 1; }},
+    {"candidates", [](Wish& w) { w.params.candidates = 1; }},
     {"tag", [](Wish& w) { w.params.tag = 77; }},
     {"segments",
      [](Wish& w) {

@@ -136,7 +136,7 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(seed = ~0ull, kGood),
     PARAM(k = 0, kGood),
     PARAM(selector = -1, kBad),
-    PARAM(selector = 15, kBad),
+    PARAM(selector = 16, kBad),
     PARAM(distribution = 1, kGood),
     PARAM(distribution = 3, kGood),
     PARAM(distribution = 4, kBad),
@@ -157,6 +157,10 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(selector = sparsecollSelectDeft, kGood),
     PARAM(selector = sparsecollSelectChunkTopK, kGood),
     PARAM(selector = sparsecollSelectRandom, kGood),
+    PARAM(selector = sparsecollSelectRandomOfTop, kGood),
+    PARAM(candidates = 1; p.selector = sparsecollSelectRandomOfTop, kBad),
+    PARAM(candidates = ~0ull; p.selector = sparsecollSelectRandomOfTop, kGood),
+    PARAM(candidates = 1, kGood),  // matters to RandomOfTop only
     PARAM(collective = -1, kBad),
     PARAM(collective = 11, kBad),
     PARAM(collective = 255, kBad),
@@ -396,7 +400,7 @@ TEST_CASE("every field of params") {
 TEST_CASE("the text names the field that is wrong") {
   const Ranks ranks(1);
   for (const char* const field : {"selector", "collective", "faithful", "op", "wire", "flags", "density", "threshold",
-                                  "inputScale", "outputScale", "momentum", "clipNorm", "residualDecay"})
+                                  "inputScale", "outputScale", "momentum", "clipNorm", "residualDecay", "candidates"})
     for (const auto& row : kParams) {
       if (row.expected != kBad || std::string(row.name).find(std::string(field) + " = ") != 0) continue;
       CAPTURE(row.name);

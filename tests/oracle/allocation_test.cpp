@@ -72,6 +72,7 @@ constexpr Row kRows[] = {
     {"sparcml-split", "sparcml-split", false, 0, false, 5, sparsecollFloat64, 0.01},
     {"topkdsa dense", "topkdsa", false, 0, false, 4, sparsecollFloat32, 0.3},
     {"randomk", "randomk", false, 0, false, 3, sparsecollFloat32, 0.01},
+    {"rtopk", "rtopk", false, 0, false, 3, sparsecollFloat32, 0.01},
     {"chunk-topk", "chunk-topk", false, 0, false, 4, sparsecollFloat32, 0.015625},
     {"micro 16 ranks", "micro", false, 0, false, 16, sparsecollFloat32, 0.02},
 };

@@ -67,6 +67,7 @@ inline std::vector<Scenario> scenarios() {
     list.push_back({"sparcml-split" + suffix, "sparcml-split", false, 5, type});
     list.push_back({"topkdsa" + suffix, "topkdsa", false, 7, type});
     list.push_back({"randomk" + suffix, "randomk", false, 3, type});
+    list.push_back({"rtopk" + suffix, "rtopk", false, 3, type});
     list.push_back({"chunk-topk" + suffix, "chunk-topk", false, 3, type});
   }
   return list;

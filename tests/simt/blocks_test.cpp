@@ -21,9 +21,9 @@ struct Steps {
   double density;
   double clipNorm;
 };
-constexpr Steps kCases[] = {
-    {"topka", 0.02, 3},  {"micro", 0.02, 0},   {"deft", 0.05, 0},    {"spardl", 0.3, 0},     {"oktopk", 0.3, 0},
-    {"exdyna", 0.05, 0}, {"redsync", 0.02, 0}, {"randomk", 0.05, 0}, {"chunk-topk", 0.1, 0}, {"sparcml-split", 0.3, 0}};
+constexpr Steps kCases[] = {{"topka", 0.02, 3}, {"micro", 0.02, 0},     {"deft", 0.05, 0},        {"spardl", 0.3, 0},
+                            {"oktopk", 0.3, 0}, {"exdyna", 0.05, 0},    {"redsync", 0.02, 0},     {"randomk", 0.05, 0},
+                            {"rtopk", 0.05, 0}, {"chunk-topk", 0.1, 0}, {"sparcml-split", 0.3, 0}};
 
 void checkSteps(const Steps& steps) {
   constexpr int kRanks = 2;
