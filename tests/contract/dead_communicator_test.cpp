@@ -34,6 +34,7 @@ struct World {
   size_t bytes = 0;
   sparsecollStats_t stats = SPARSECOLL_INIT(sparsecollStats_t);
   sparsecollFailure_t failure = SPARSECOLL_INIT(sparsecollFailure_t);
+  sparsecollCommDetails_t details = SPARSECOLL_INIT(sparsecollCommDetails_t);
   sparsecollReducerInfo_t info = SPARSECOLL_INIT(sparsecollReducerInfo_t);
   sparsecollResult_t state = sparsecollSuccess;
   void* data = nullptr;
@@ -73,6 +74,7 @@ const NamedCall kOfTheRanks[] = {
 // They work as ever. In this order: a communicator is shrunk before its reducers move.
 const NamedCall kOfOneRank[] = {
     CALL("CommGetInfo", sparsecollCommGetInfo(c, &w.number, nullptr, nullptr)),
+    CALL("CommGetDetails", sparsecollCommGetDetails(c, &w.details)),
     CALL("CommGetAsyncError", sparsecollCommGetAsyncError(c, &w.state)),
     CALL("CommGetFailure", sparsecollCommGetFailure(c, &w.failure)),
     CALL("GetStats", sparsecollGetStats(c, &w.stats)),
