@@ -6,6 +6,7 @@
 
 #include "core/bytes.h"
 #include "cuda/cuda_kernels.h"
+#include "src/names.h"
 #include "transports/nccl.h"
 #include "transports/ucx.h"
 
@@ -15,18 +16,19 @@ namespace {
 
 struct EngineRow {
   sparsecollTransport_t engine;
-  const char* name;
-  const char* word = nullptr;  // in SPARSECOLL_DISABLE_ENGINES; nullptr: ranks do not meet over it
+  const char* name;  // in prose; transportName has the word for command lines
   bool inHostMemory = true;
   bool oneVersion = false;  // ranks with different versions of it cannot talk
-  Result<int> (*version)() = nullptr;
+  Result<int> (*version)() = nullptr;  // nullptr: ranks do not meet over it
+
+  bool isCalled(std::string_view word) const { return version != nullptr && word == transportName(engine); }
 };
 
 constexpr EngineRow kRows[] = {
     {sparsecollTransportAuto, "Auto"},
     {sparsecollTransportThreads, "Threads"},
-    {sparsecollTransportUcx, "UCX", "ucx", true, false, ucx::version},
-    {sparsecollTransportNccl, "NCCL", "nccl", false, true, nccl::version},
+    {sparsecollTransportUcx, "UCX", true, false, ucx::version},
+    {sparsecollTransportNccl, "NCCL", false, true, nccl::version},
     {sparsecollTransportEngine, "Engine"},
     {sparsecollTransportSimulated, "Simulated"},
 };
@@ -41,10 +43,9 @@ Result<bool> isDisabled(const EngineRow& row) {
   while (!left.empty()) {
     const std::string_view word = left.substr(0, left.find(','));
     left.remove_prefix(std::min(left.size(), word.size() + 1));
-    const bool known =
-        std::ranges::any_of(kRows, [&](const EngineRow& one) { return one.word != nullptr && word == one.word; });
+    const bool known = std::ranges::any_of(kRows, [&](const EngineRow& one) { return one.isCalled(word); });
     if (!known) return invalid("{} has '{}': it takes nccl and ucx, with a comma between", kDisabled, word);
-    found = found || word == row.word;
+    found = found || row.isCalled(word);
   }
   return found;
 }
@@ -118,7 +119,7 @@ Result<Candidate> read(bootstrap::Bytes part) {
   if (candidate.version != SPARSECOLL_VERSION_CODE) return candidate;
   SC_TRY(const auto named, reader.read<uint16_t>());
   SC_TRY(const auto onDevice, reader.read<uint16_t>());
-  const bool known = named < std::size(kRows) && (named == sparsecollTransportAuto || kRows[named].word != nullptr);
+  const bool known = named < std::size(kRows) && (named == sparsecollTransportAuto || kRows[named].version != nullptr);
   if (!known || onDevice > 1) return fail(sparsecollCorrupted, "a rank names engine {}", named);
   candidate.named = static_cast<sparsecollTransport_t>(named);
   candidate.onDevice = onDevice != 0;
