@@ -234,6 +234,13 @@ const std::map<std::string, std::function<Provoked()>> kProvocations = {
     {"SystemError", systemError},
 };
 
+// A communicator of one rank, in host memory.
+sparsecoll::Result<std::vector<std::shared_ptr<sparsecoll::Communicator>>> one() {
+  constexpr int kPlaces[] = {SPARSECOLL_HOST};
+  return sparsecoll::Communicator::inProcess(kPlaces,
+                                             *sparsecoll::readConfig(nullptr, false, {sparsecollTransportThreads}));
+}
+
 }  // namespace
 
 TEST_CASE("the header and the guide know every code and say the same of it") {
@@ -258,7 +265,7 @@ TEST_CASE("an operation that fails with a code ends the communicator where the g
     if (row.fate == Fate::kNotReturned) continue;
     CAPTURE(row.name);
     const auto code = static_cast<sparsecollResult_t>(row.code);
-    auto comms = sparsecoll::Communicator::inProcess(1, nullptr, *sparsecoll::readConfig(nullptr, false));
+    auto comms = one();
     REQUIRE(comms.ok());
     sparsecoll::Communicator& comm = *comms->front();
     sparsecoll::Operation operation;
@@ -273,7 +280,7 @@ TEST_CASE("an operation that fails with a code ends the communicator where the g
 }
 
 TEST_CASE("an exception inside an operation is InternalError and ends the communicator") {
-  auto comms = sparsecoll::Communicator::inProcess(1, nullptr, *sparsecoll::readConfig(nullptr, false));
+  auto comms = one();
   REQUIRE(comms.ok());
   sparsecoll::Operation operation;
   operation.onHost = true;
