@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads, kSumBlocks)
     Four<T> stored;
     for (uint32_t q = 0; q < kLanesWide; ++q) {
       sum.at[q] = finishOne(factors, sum.at[q]);
-      nonFinite = nonFinite || (i + q < rule.count && !isFinite(sum.at[q]));
+      nonFinite |= !isFinite(sum.at[q]);  // zeros behind the end stay finite, unless the scales let nothing do so
       stored.at[q] = Element<T>::store(sum.at[q]);
     }
     for (uint32_t r = 0; r < out.count; ++r) {

@@ -10,9 +10,10 @@ namespace sparsecoll {
 namespace {
 
 template <class Row>
-Result<const Row*> found(const Row* row, const char* what, const char* name) {
+Result<const Row*> found(const Row* row, int32_t id, const char* what, const char* name) {
   if (row != nullptr) return row;
-  return unsupported("{} {} is not in this version of the library", what, name != nullptr ? name : "unknown");
+  if (name == nullptr) return invalid("params.{} is {}", what, id);
+  return unsupported("{} {} is not in this version of the library", what, name);
 }
 
 // The i-th preset of the rows, or nullptr, and i less what was passed over.
@@ -27,9 +28,9 @@ const PresetRow* presetIn(std::span<const Row* const> rows, uint32_t& i) {
 
 }  // namespace
 
-Result<const SelectorRow*> findSelector(int32_t id) { return found(selectorRow(id), "selector", selectorName(id)); }
+Result<const SelectorRow*> findSelector(int32_t id) { return found(selectorRow(id), id, "selector", selectorName(id)); }
 Result<const CollectiveRow*> findCollective(int32_t id) {
-  return found(collectiveRow(id), "collective", collectiveName(id));
+  return found(collectiveRow(id), id, "collective", collectiveName(id));
 }
 
 const PresetRow* presetRow(uint32_t i) {
