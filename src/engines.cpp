@@ -18,7 +18,7 @@ struct EngineRow {
   sparsecollTransport_t engine;
   const char* name;  // in prose; transportName has the word for command lines
   bool inHostMemory = true;
-  bool oneVersion = false;  // ranks with different versions of it cannot talk
+  bool oneVersion = false;             // ranks with different versions of it cannot talk
   Result<int> (*version)() = nullptr;  // nullptr: ranks do not meet over it
 
   bool isCalled(std::string_view word) const { return version != nullptr && word == transportName(engine); }

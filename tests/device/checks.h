@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "tests/device/emulation.h"
 #include "tests/support/catch.h"
+#include "tests/support/wanted.h"
 
 namespace sparsecoll::test {
 
@@ -19,8 +19,7 @@ inline uint64_t schedulesWanted() {
 #else
   constexpr uint64_t kUsual = 2;
 #endif
-  const char* const given = std::getenv("SPARSECOLL_SIMT_SEEDS");
-  return given != nullptr ? std::stoull(given) : kUsual;
+  return wanted("SPARSECOLL_SIMT_SEEDS", kUsual);
 }
 
 inline void checkEmulation() {

@@ -87,6 +87,29 @@ bool waitFor(Condition condition) {
   return condition();
 }
 
+// Aborts a rank from a thread of its own: the signal may have found the held rank with a lock that abort needs, and
+// then abort returns only once that rank is released.
+class Abort {
+ public:
+  explicit Abort(sparsecollComm_t comm)
+      : thread_([this, comm] {
+          result_ = sparsecollCommAbort(comm);
+          returned_ = true;
+        }) {}
+  bool returned() const {
+    return waitFor([this] { return returned_.load(); });
+  }
+  sparsecollResult_t join() {
+    thread_.join();
+    return result_;
+  }
+
+ private:
+  std::atomic<bool> returned_{false};
+  sparsecollResult_t result_ = sparsecollInternalError;
+  std::thread thread_;  // last: it uses the others
+};
+
 void letOthersWait() { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }
 
 }  // namespace
@@ -114,12 +137,17 @@ TEST_CASE("a dense step that reports success has every part of the sum, also whe
     letOthersWait();  // they have summed their parts and wait for rank 0
     pthread_kill(threads[static_cast<size_t>(waiting)].native_handle(), SIGUSR1);
     const bool held = waitFor([] { return Hold::held.load(); });
-    CHECK(sparsecollCommAbort(group.ranks()[aborted]) == sparsecollSuccess);
+    Abort abort(group.ranks()[aborted]);
+    const bool inTime = abort.returned();
     Page::open = true;
     letOthersWait();  // rank 0 goes on, and finds that a peer is gone
     Hold::released = true;
     for (std::thread& thread : threads) thread.join();
-    if (!inside || !held) continue;
+    CHECK(abort.join() == sparsecollSuccess);
+    if (!inside || !held || !inTime) {
+      WARN("not checked: the ranks were not held where they were to be");
+      continue;
+    }
     for (int rank = 0; rank < 3; ++rank) {
       CAPTURE(rank);
       if (results[static_cast<size_t>(rank)] == sparsecollSuccess) CHECK(outs[rank].countOther(111) == 0);
@@ -157,11 +185,13 @@ TEST_CASE("a dense step that was aborted returns when no peer uses its vectors a
     const bool inside = held && waitFor([] { return Page::touched.load(); });
     bool early = false;
     if (inside) {
-      (void)sparsecollCommAbort(group.ranks()[1]);
+      Abort abort(group.ranks()[1]);
+      (void)abort.returned();
       Hold::released = true;
       letOthersWait();
       letOthersWait();
       early = returned[1] && !Page::open;  // rank 0 reads rank 1's gradient right now
+      CHECK(abort.join() == sparsecollSuccess);
     }
     Hold::released = true;
     Page::open = true;
@@ -169,5 +199,6 @@ TEST_CASE("a dense step that was aborted returns when no peer uses its vectors a
     if (two.joinable()) two.join();
     zero.join();
     CHECK_FALSE(early);
+    if (!inside) WARN("not checked: the ranks were not held where they were to be");
   }
 }

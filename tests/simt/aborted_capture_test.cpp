@@ -7,7 +7,7 @@
 
 #include "tests/simt/simt.h"
 #include "tests/simt/twins.h"
-#include "tests/support/seeds.h"
+#include "tests/support/wanted.h"
 
 using namespace sparsecoll::test;
 

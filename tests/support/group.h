@@ -123,6 +123,10 @@ class Group {
       return sparsecollReducerRun(reducers_[rank], gradients[r].data(), outs[r].data(), nullptr);
     });
   }
+  // Until the work of the ranks' steps is done.
+  Results wait() const {
+    return onEach(ranks_, [](int, sparsecollComm_t comm) { return sparsecollCommWait(comm, nullptr, 0); });
+  }
   Results each(const std::function<sparsecollResult_t(int, sparsecollReducer_t)>& body) const {
     return onEach(ranks_, [&](int rank, sparsecollComm_t) { return body(rank, reducers_[rank]); });
   }

@@ -29,6 +29,7 @@ void checkSameSteps(Expected& expected, Tested& tested, int steps,
     tested.gradients = expected.gradients;
     REQUIRE(expected.step() == good);
     require(tested.step());
+    require(tested.wait());
     for (int rank = 0; rank < ranks; ++rank) {
       CAPTURE(rank);
       const auto r = static_cast<size_t>(rank);

@@ -90,6 +90,7 @@ class StreamGroup {
       return ran == sparsecollSuccess ? sparsecollCommWait(ranks_[rank], ranks_.stream(rank), 60000) : ran;
     });
   }
+  Results wait() const { return ranks_.wait(); }
   Elements residual(int rank) const { return residualOf(reducer(rank)); }
 
   std::vector<Elements> gradients;

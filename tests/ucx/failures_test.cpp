@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/support/catch.h"
+#include "tests/support/wanted.h"
 #include "tests/ucx/processes.h"
 
 namespace {
@@ -23,11 +24,6 @@ namespace sparsecoll::test {
 namespace {
 
 constexpr uint64_t kLength = 200000;
-
-int trials(const char* name, int otherwise) {
-  const char* const given = std::getenv(name);
-  return given != nullptr ? std::atoi(given) : otherwise;
-}
 
 std::set<std::string> sharedMemory() {
   std::set<std::string> names;
@@ -80,8 +76,8 @@ double median(std::vector<double> values) {
 
 TEST_CASE("a rank that is killed at any moment ends the others' waits, and is the one they blame") {
   if (!ucxHere()) return;
-  const auto seed = static_cast<uint64_t>(trials("SPARSECOLL_TEST_SEED", static_cast<int>(time(nullptr))));
-  const int count = trials("SPARSECOLL_TEST_TRIALS", 10);
+  const auto seed = wanted("SPARSECOLL_TEST_SEED", static_cast<uint64_t>(time(nullptr)));
+  const auto count = static_cast<int>(wanted("SPARSECOLL_TEST_TRIALS", 10));
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Random random(seed);
   const std::set<std::string> before = sharedMemory();
@@ -110,7 +106,8 @@ TEST_CASE("a rank that is killed at any moment ends the others' waits, and is th
     kill(processes.process(victim), SIGKILL);
     const bool allEnded = processes.awaitEnd(60000, {victim});
     REQUIRE(!processes.anyHangs());
-    // UCX 1.13 has assertions about its TCP connections that a dying peer makes untrue now and then (docs/reliability.md).
+    // UCX 1.13 has assertions about its TCP connections that a dying peer makes untrue now and then
+    // (docs/reliability.md).
     std::set<int> dead = {victim};
     for (int rank = 0; rank < ranks; ++rank)
       if (rank != victim && processes.signalOf(rank) == SIGABRT && transports[0] != '\0') dead.insert(rank);
@@ -203,8 +200,8 @@ TEST_CASE("a rank that is stopped shows as a Timeout that names it") {
 
 TEST_CASE("abort from another thread ends this rank's wait and its peers'") {
   if (!ucxHere()) return;
-  const int count = trials("SPARSECOLL_TEST_ABORTS", 20);
-  const auto seed = static_cast<uint64_t>(trials("SPARSECOLL_TEST_SEED", static_cast<int>(time(nullptr))));
+  const auto count = static_cast<int>(wanted("SPARSECOLL_TEST_ABORTS", 20));
+  const auto seed = wanted("SPARSECOLL_TEST_SEED", static_cast<uint64_t>(time(nullptr)));
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Processes processes(3);
   processes.start([&](int rank, Finding& finding) {

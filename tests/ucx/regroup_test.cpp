@@ -4,17 +4,13 @@
 #include <ctime>
 
 #include "tests/support/catch.h"
+#include "tests/support/wanted.h"
 #include "tests/ucx/processes.h"
 
 namespace sparsecoll::test {
 namespace {
 
 constexpr uint64_t kLength = 64;
-
-int trials(const char* name, int otherwise) {
-  const char* const given = std::getenv(name);
-  return given != nullptr ? std::atoi(given) : otherwise;
-}
 
 // Integers, so that every sum is exact.
 void fill(std::vector<float>& gradient, int rank, int step) {
@@ -114,11 +110,11 @@ void survive(Finding& finding, sparsecollComm_t comm, int rank, const char* meth
 
 TEST_CASE("survivors of a killed rank go on at the same step, and nothing of theirs is lost") {
   if (!ucxHere()) return;
-  const auto seed = static_cast<uint64_t>(trials("SPARSECOLL_TEST_SEED", static_cast<int>(time(nullptr))));
+  const auto seed = wanted("SPARSECOLL_TEST_SEED", static_cast<uint64_t>(time(nullptr)));
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Random random(seed);
   int steppedBack = 0;
-  const int count = trials("SPARSECOLL_TEST_SHRINKS", 6);
+  const auto count = static_cast<int>(wanted("SPARSECOLL_TEST_SHRINKS", 6));
   for (int trial = 0; trial < count; ++trial) {
     const int ranks = 3 + static_cast<int>(random.below(2));
     const int victim = static_cast<int>(random.below(static_cast<uint64_t>(ranks)));
