@@ -120,15 +120,26 @@ class Convergence(unittest.TestCase):
         self.assertEqual(len(self.calls()), 2 * len(rows))
         text = self.module.DOCUMENT.read_text()
         # 0.51 and 0.52: a mean of 51.5 and two deviations of 1.41 points.
-        self.assertIn("| dense | 51.5 % ± 1.4 | - | - | 1 kB | 1.0000 | 1 | 2 |", text)
-        self.assertIn("| topka | 51.5 % ± 1.4 | +0.0 points | yes | 50 B | 0.0500 | 0.1 | 2 |", text)
-        self.assertIn("| micro | diverged | - |", text)
-        self.assertIn("topka, no error feedback", text)
-        self.assertIn("topka, contiguous shards", text)
-        self.assertIn("### 8 ranks", text)
+        self.assertIn("| method | sent / dense | HR@10, % | gap, 4 ranks | gap, 8 ranks |\n", text)
+        self.assertIn("| dense | 1.0000 | 51.5 ±1.4 | - | - |\n", text)
+        self.assertIn("| topka | 0.0500 | 51.5 ±1.4 | +0.0* | +0.0* |\n", text)
+        self.assertIn("| micro | 0.0500 | diverged | - | - |\n", text)
+        self.assertIn("| topka, no error feedback | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
+        self.assertIn("| topka, contiguous shards | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
+        self.assertNotIn("dense, contiguous shards", text)
+        self.assertIn("Seeds: 2 with 4 ranks, 2 with 8 ranks.", text.replace("\n", " "))
         self.assertIn("abc1234", text)
-        # The command that the document shows is one that was run.
-        shown = text.split("```\nsparsecoll-ncf ")[1].split("\n```")[0].replace(" \\\n ", "")
+
+        self.output.truncate(0)
+        self.assertEqual(self.run_script("--tables"), 0)
+        self.assertEqual(len(self.calls()), 2 * len(rows))
+        tables = self.output.getvalue()
+        self.assertIn("| dense | 51.5 % ± 1.4 | - | - | 1 kB | 1.0000 | 1 | 2 |", tables)
+        self.assertIn("| topka | 51.5 % ± 1.4 | +0.0 points | yes | 50 B | 0.0500 | 0.1 | 2 |", tables)
+        self.assertIn("| dense, contiguous shards | 51.5 % ± 1.4 |", tables)
+        self.assertIn("NeuMF on MovieLens, 8 ranks\n", tables)
+        # The command that is shown is one that was run.
+        shown = tables.split("sparsecoll-ncf ")[1].split("\n")[0]
         self.assertIn("--preset topka --ranks 4 --batch-size 1024 --seed 1 --sharding iid", shown)
         self.assertIn("--density 0.1", shown)
         shown = shown.replace("DATA/", f"{self.folder / 'data'}/")
@@ -154,7 +165,11 @@ class Convergence(unittest.TestCase):
         longer = [call for call in self.calls() if f"--epochs {self.module.LONGER * epochs} " in call]
         self.assertEqual(len(longer), 1 + len(self.module.METHODS))
         self.assertTrue(all("--ranks 4 " in call and "--seed 1 " in call for call in longer))
-        part = self.module.DOCUMENT.read_text().split("### 4 ranks, 4 times the epochs\n")[1].split("\n## ")[0]
+        text = self.module.DOCUMENT.read_text()
+        self.assertIn("| gap, 4 ranks | gap, 8 ranks | gap, 4 times the epochs |\n", text)
+        self.assertIn("| topka | 0.0500 | 0.5 ±0.0 | +0.0* | +0.0* | +0.0 |\n", text)
+        self.assertEqual(self.run_script("--tables"), 0)
+        part = self.output.getvalue().split("WikiText-2, 4 ranks, 4 times the epochs\n")[1].split("\n\n")[0]
         self.assertIn("| topka | 0.5 | +0.0 | - | 50 B | 0.0500 | 0.01 | 1 |", part)
         self.assertNotIn("contiguous", part)
 
