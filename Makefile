@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build cuda-all test $(PRESETS:%=test-%) summary test-trainers demo bench hosts fuzz stress convergence clean
+.PHONY: help setup build cuda-all test $(PRESETS:%=test-%) summary test-trainers demo bench hosts fuzz stress convergence docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -93,6 +93,10 @@ fuzz: ## look for inputs that break a parser, FUZZ_SECONDS (60) for each; with c
 	@if echo 'int main() {}' | clang++ -x c++ -fsanitize=fuzzer-no-link - -o /dev/null 2> /dev/null; then preset=fuzz; else preset=asan; fi; \
 	cmake --preset $$preset && cmake --build --preset $$preset -j $(JOBS) --target fuzz && \
 	tests/fuzz/run.sh build/$$preset $(FUZZ_SECONDS)
+
+docs: ## HTML of the header and of all pages into build/docs; installs doxygen
+	@scripts/setup --docs
+	@scripts/docs
 
 clean: ## remove everything that was built
 	rm -rf build
