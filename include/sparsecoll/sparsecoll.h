@@ -794,7 +794,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetInfo(sparsecollReducer_t r
 /* One step: gradient and out are n elements of the reducer's type; out may equal gradient. After an error the content of
    out is unspecified; the residual holds at most this step's gradient in addition (transactional: is unchanged).
    On devices the stream may be captured in a CUDA graph, on all ranks for the same step (else Mismatch); replays then go
-   on from step to step like runs, until the reducer is destroyed. docs/guide/devices.md has the conditions.
+   on from step to step like runs, until the reducer is destroyed. docs/guide/cuda-graphs.md has the conditions.
    Errors: InvalidArgument, InvalidUsage, Mismatch, NonFinite, Timeout, PeerFailed, Aborted, Corrupted; Unsupported (what
    cannot be captured). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void* gradient, void* out,
