@@ -39,10 +39,31 @@ expect 9 "$run" -n 3 --grace 20 bash -c '[ "$SPARSECOLL_RANK" = 1 ] && exit 9; s
 grep -q 'rank 1 ended with status 9' "$folder/out" || fail "the failed rank is not named"
 expect 137 "$run" -n 2 --grace 20 bash -c '[ "$SPARSECOLL_RANK" = 1 ] && kill -9 $$; sleep 1'
 grep -q 'rank 1 was ended by signal 9' "$folder/out" || fail "the killed rank is not named"
+# The killed rank is named, however late its end is seen: its peers hold a pipe whose other end only that rank has.
+for _ in $(seq 10); do
+  rm -f "$folder/pipe"
+  mkfifo "$folder/pipe"
+  expect 137 "$run" -n 3 --grace 20 bash -c '
+    if [ "$SPARSECOLL_RANK" = 1 ]; then exec 3> "$TMPDIR/pipe"; sleep 0.2; kill -9 $$; fi
+    [ "$SPARSECOLL_RANK" = 2 ] && cat < "$TMPDIR/pipe"
+    exit $(($SPARSECOLL_RANK == 2 ? 3 : 0))'
+  grep -q 'rank 1 was ended by signal 9' "$folder/out" || fail "the killed rank is not named"
+  grep -q 'after it, rank 2: ended with status 3' "$folder/out" || fail "the rank that ended after it is not named"
+done
+rm "$folder/pipe"
+for _ in 1 2 3; do
+  status=0
+  timeout 120 "$run" -n 3 --grace 20 "$program" kill 1 > "$folder/out" 2>&1 || status=$?
+  [ "$status" = 137 ] || fail "a killed rank: status $status"
+  grep -q 'rank 1 was ended by signal 9' "$folder/out" || fail "the killed rank is not named"
+  grep -q 'after it, ranks 0,2: ended with status 3' "$folder/out" || fail "the other ranks are not named"
+done
 clean
 expect 127 "$run" -n 2 --grace 0 "$folder/no-such-program"
-expect 2 "$run" -n 0 "$program"
-expect 2 "$run" -n 2
+expect 3 "$run" -n 0 "$program"
+expect 3 "$run" -n 2
+expect 0 "$run" --version
+grep -qE '^sparsecoll-run [0-9]+\.[0-9]+\.[0-9]+$' "$folder/out" || fail "no version"
 clean
 echo "failures decide the status"
 
