@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Jobs by sparsecoll-run: ranks meet and sum; the first failure decides the status and ends the others; signals are passed
-# on; nothing is left behind. Slurm, Open MPI and MPICH are played by their variables; MPICH starts a job, too, if it is here.
+# on; nothing is left behind. Slurm, Open MPI, MPICH and torchrun are played by their variables; MPICH starts a job, too, if it is here.
 # usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM        exit code 77: this machine has no UCX
 set -euo pipefail
 run=$1 program=$2
@@ -110,6 +110,9 @@ play PMI_RANK=% PMI_SIZE=3 MPI_LOCALNRANKS=3 MPI_LOCALRANKID=% SLURM_PROCID=0 SP
 [ "$(grep -c 'of 3 by MPICH: success' "$folder/out")" = 3 ] || fail "MPICH's ranks did not meet"
 play PMI_RANK=% PMI_SIZE=3 SPARSECOLL_LAUNCH_DIR="$folder"
 [ "$(grep -c 'of 3 by PMI: success' "$folder/out")" = 3 ] || fail "PMI's ranks did not meet"
+play RANK=% WORLD_SIZE=3 LOCAL_RANK=% LOCAL_WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=29500 \
+  TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0 SLURM_PROCID=0 SLURM_NTASKS=1 SPARSECOLL_LAUNCH_DIR="$folder"
+[ "$(grep -c 'of 3 by RANK: success' "$folder/out")" = 3 ] || fail "torchrun's ranks did not meet"
 if command -v mpiexec.mpich > /dev/null; then
   expect 0 mpiexec.mpich -n 2 bash -c '"$0"; exit' "$program"  # bash stands between the starter and the rank
   [ "$(grep -c 'of 2 by MPICH: success' "$folder/out")" = 2 ] || fail "ranks of mpiexec did not meet"
@@ -117,5 +120,8 @@ fi
 clean
 expect 1 env PMI_RANK=1 PMI_SIZE=2 "$program"
 grep -q 'unsupported' "$folder/out" || fail "ranks without a folder are not refused"
+expect 1 env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=29500 "$program"
+grep -q 'WORLD_SIZE.*set SPARSECOLL_LAUNCH_DIR' "$folder/out" || fail "the missing variable is not named"
+expect 0 env RANK=0 WORLD_SIZE=1 "$program"
 clean
-echo "ranks of Slurm, Open MPI and MPICH meet"
+echo "ranks of Slurm, Open MPI, MPICH and torchrun meet"
