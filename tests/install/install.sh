@@ -16,6 +16,13 @@ prefix="$dir/a moved prefix"
 "$cmake" --install "$build_dir" --config "$configuration" --prefix "$dir/the first prefix"
 mv "$dir/the first prefix" "$prefix" # from here on a path that was written down at install time is a dead one
 
+echo "== programs"
+for program in "$prefix"/bin/sparsecoll-*; do
+  [ -e "$program" ] || continue
+  "$program" --version
+done
+[ ! -e "$build_dir/bin/sparsecoll-run" ] || [ -e "$prefix/bin/sparsecoll-run" ]
+
 echo "== find_package"
 "$cmake" -S "$here/consumer" -B "$dir/by cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$compiler" \
   -DPROGRAM="$program" -DCMAKE_BUILD_TYPE="$configuration"
