@@ -65,7 +65,7 @@ class Plot(unittest.TestCase):
             self.skipTest("no matplotlib")
         self.assertEqual(done.returncode, 0, done.stderr)
         text = (self.out / "metric-bytes.svg").read_text()
-        self.assertIn("<!-- dense, 2 seeds", text)
+        self.assertIn("<!-- dense, 2 runs", text)
         self.assertIn("FillBetweenPolyCollection_1" if "FillBetween" in text else "PolyCollection_1", text)
         self.assertIn("<!-- test accuracy in %", text)
         self.assertIn("$\\mathdefault{10^{", text)  # bytes on a logarithmic axis
