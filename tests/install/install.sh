@@ -17,9 +17,9 @@ prefix="$dir/a moved prefix"
 mv "$dir/the first prefix" "$prefix" # from here on a path that was written down at install time is a dead one
 
 echo "== programs"
-for program in "$prefix"/bin/sparsecoll-*; do
-  [ -e "$program" ] || continue
-  "$program" --version
+for installed in "$prefix"/bin/sparsecoll-*; do
+  [ -e "$installed" ] || continue
+  "$installed" --version
 done
 [ ! -e "$build_dir/bin/sparsecoll-run" ] || [ -e "$prefix/bin/sparsecoll-run" ]
 
