@@ -68,7 +68,11 @@ demo: setup ## train a network with dense and sparse gradients, side by side
 	cmake --build --preset demo -j $(JOBS)
 	@scripts/demo
 
-bench: setup build ## speed of this machine: sparse against dense all-reduce
+bench: setup ## speed of this machine: sparse against dense all-reduce
+	@echo "== release: configure"
+	cmake --preset release
+	@echo "== release: build sparsecoll-perf, $(JOBS) at once"
+	cmake --build --preset release -j $(JOBS) --target sparsecoll-perf
 	build/release/bin/sparsecoll-perf --ranks threads:4 -n 1000000 --density 0.01 --preset all --against dense
 
 stress: setup ## kill, abort and shrink ranks in processes many times: about 10 minutes

@@ -27,6 +27,10 @@ if(SPARSECOLL_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SPARSECOLL_CCACHE})
 endif()
 
+# For installed programs that link the library: they find it beside them, wherever the prefix is moved to.
+file(RELATIVE_PATH libraries_from_programs /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+set(SPARSECOLL_INSTALL_RPATH $ORIGIN/${libraries_from_programs})
+
 # What every target of this project compiles with. Contraction is off because results must have the same bits for every
 # instruction set: a fused multiply-add happens where the source says fma and nowhere else.
 add_library(sparsecoll_flags INTERFACE)

@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
-#include <iostream>
 
+#include "bench/common/command_line.h"
 #include "bench/device/report.h"
 
 namespace bench {
@@ -72,6 +72,7 @@ void runLength(const Options& options, uint64_t n, Report& report) {
 int runProgram(int argc, char** argv) {
   Options options;
   CLI::App app("The library's device code, one operation at a time.", "sparsecoll-device");
+  beginOptions(app);
   app.add_option("--n", options.n, "elements of the vector, a list")->delimiter(',');
   app.add_option("--density", options.densities, "entries to select / n, a list")->delimiter(',');
   app.add_option("--only", options.only, "these cases, a list")->delimiter(',');
@@ -88,14 +89,7 @@ int runProgram(int argc, char** argv) {
   app.add_option("--beside", options.beside, "rows of other programs, JSON files: in the same table and the same file")
       ->delimiter(',');
   app.add_flag("--list", options.list, "print the cases and end");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return kGood;
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(error.what());
-  }
+  if (!parseArguments(app, argc, argv)) return kGood;
   checkOptions(options);
   if (options.list) {
     forEach([](const CaseKind& kind) { fmt::print("{:<18} {:<10} {}\n", kind.name, kind.who, kind.what); });

@@ -7,17 +7,23 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/common/errors.h"
 #include "bench/kernels/benchmarks.h"
 #include "bench/kernels/data.h"
+#include "sparsecoll/sparsecoll.h"
 
 namespace bench {
 
 namespace {
 
-constexpr int kUsage = 3;
-constexpr int kEnvironment = 4;
 constexpr const char* kHelp =
-    "sparsecoll-kernels [--n LIST] [--density LIST] [--dist file:PATH] and the options of Google Benchmark:\n";
+    "The host kernels on one thread, each beside the bandwidth of r += g in the same process.\n"
+    "usage: sparsecoll-kernels [OPTIONS]\n"
+    "  --n LIST          elements of the vector (default 26214400,1048576; with --dist as many as are recorded)\n"
+    "  --density LIST    entries to select / n (default 0.1,0.01,0.001)\n"
+    "  --dist file:PATH  recorded gradients (default normal noise)\n"
+    "  --version         print the library's version and end\n"
+    "  --help            print this and end\n";
 
 const std::vector<uint64_t> kUsualLengths = {26214400, 1048576};
 constexpr int kSelectionRanks[] = {1, 2, 4, 8, 16};
@@ -51,6 +57,8 @@ class Arguments {
     for (int i = 1; i < argc; ++i) {
       const std::string_view argument = argv[i];
       const std::string_view name = argument.substr(0, argument.find('='));
+      if (argument == "--version") version_ = true;
+      if (argument == "--version") continue;
       if (name != "--n" && name != "--density" && name != "--dist") {
         rest_.push_back(argv[i]);
         continue;
@@ -64,6 +72,7 @@ class Arguments {
   }
 
   const Lists& lists() const { return lists_; }
+  bool version() const { return version_; }
   int* count() { return &count_; }
   char** rest() { return rest_.data(); }
 
@@ -84,6 +93,7 @@ class Arguments {
   }
 
   Lists lists_;
+  bool version_ = false;
   std::vector<char*> rest_;
   int count_ = 0;
 };
@@ -129,21 +139,32 @@ void addAll(const Lists& lists) {
 }
 
 void printHelp() {
-  fmt::print("{}", kHelp);
+  fmt::print("{}{}\nAnd the options of Google Benchmark:\n", kHelp, kExitCodes);
+  std::fflush(stdout);
   benchmark::PrintDefaultHelp();
 }
 
 int runProgram(int argc, char** argv) {
   Arguments arguments(argc, argv);
+  if (arguments.version()) {
+    const int code = sparsecollGetVersion();
+    fmt::print("sparsecoll-kernels {}.{}.{}\n", code / 10000, code / 100 % 100, code % 100);
+    return kGood;
+  }
   benchmark::Initialize(arguments.count(), arguments.rest(), printHelp);
   if (benchmark::ReportUnrecognizedArguments(*arguments.count(), arguments.rest())) return kUsage;
   benchmark::AddCustomContext("isa", hostKernels().name());
+  benchmark::AddCustomContext("libsparsecoll", sparsecollGetBuildInfo());
+  // A packaged Google Benchmark may have been built without NDEBUG, and says so of itself as "Library".
+  benchmark::AddCustomContext("note",
+                              "a warning that \"Library was built as DEBUG\" is about Google Benchmark's own "
+                              "library, which keeps the time, not about the kernels that are timed");
   Lists lists = arguments.lists();
   const uint64_t recorded = lists.recording.empty() ? 0 : Data::useRecording(lists.recording);
   if (lists.n.empty()) lists.n = recorded != 0 ? std::vector{recorded} : kUsualLengths;
   addAll(lists);
   benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  return kGood;
 }
 
 }  // namespace

@@ -19,11 +19,18 @@ namespace bench {
 
 namespace {
 
+size_t longestOf(const std::vector<std::string>& names) {
+  size_t longest = 0;
+  for (const std::string& name : names) longest = std::max(longest, name.size());
+  return longest;
+}
+
 void listPresets() {
+  const size_t width = longestOf(presetNames());
   for (uint32_t i = 0; const char* name = sparsecollPresetName(i); ++i) {
     const sparsecollParams_t params = Method{name, 1, sparsecollSum, 0, 0}.params();
     const char* const selector = isDense(params) ? "-" : sparsecollSelectorName(params.selector);
-    fmt::print("{:<14} selector {:<12} collective {:<13} {}\n", name, selector,
+    fmt::print("{:<{}} selector {:<13} collective {:<13} {}\n", name, width, selector,
                sparsecollCollectiveName(params.collective), sparsecollPresetPaper(i));
   }
 }
@@ -42,7 +49,10 @@ class Benchmark {
 
   int run() {
     report_.begin();
+    if (options_.world != nullptr && options_.world->ranks() == 1)
+      report_.note("one process is one rank: " + std::string(launcherOf(options_.transport).usage) + " starts P");
     for (const Shape& shape : shapesOf(options_)) runShape(shape);
+    if (options_.against == "dense") report_.conclude();
     if (!options_.json.empty() && options_.reports()) report_.write(options_.json);
     if (report_.anyWrong()) return kWrongData;
     bool failed = false;

@@ -5,9 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 
-#include "bench/common/errors.h"
+#include "bench/common/command_line.h"
 #include "bench/perf/check.h"
 
 namespace bench {
@@ -24,19 +23,23 @@ constexpr const char* kFooter =
     "steps.\n"
     "sel%: entries sent / n; wire%: bytes sent / bytes of a ring all-reduce; union%: non-zeros of the sum / n;\n"
     "xroof: total / roofline, the time of the method's memory traffic at the bandwidth of this machine.\n"
-    "local, xlocal: the same in computing time of the slowest rank, without waits and turns of others on its core.\n"
-    "Exit codes: 0 good, 1 an assertion failed, 2 wrong data, 3 usage, 4 environment.";
+    "local, xlocal: the same in computing time of the slowest rank, without waits and turns of others on its core.";
 
 void addShapes(CLI::App& app, Options& options) {
   app.add_option("-n,--elements", options.n,
-                 "elements of the gradient, a list; 1000000, or as many as the first recorded one has")
+                 "elements of the gradient, a list; with --dist file:PATH as many as the first recorded one has")
+      ->default_str("1000000")
       ->delimiter(',');
   app.add_option("--density", options.densities, "entries to send / n, a list")->delimiter(',');
   app.add_option("--preset", options.presets, "methods, a list, or all (see --list)")->delimiter(',');
   app.add_option("--dtype", options.types, elementTypeNames() + ", a list")->delimiter(',');
-  app.add_option("--ranks", options.ranks, "engine:RANKS, a list, for example threads:4,threads:7")->delimiter(',');
-  app.add_option("--transport", options.transport,
-                 "threads, or how processes that were started together meet: mpi (mpirun -np P sparsecoll-perf ...)");
+  app.add_option("--ranks", options.ranks,
+                 "threads:RANKS, a list, for example threads:4,threads:7; not with the other transports")
+      ->delimiter(',');
+  std::string transports = "threads, or how processes that were started together meet";
+  for (const Launcher& launcher : launchers())
+    if (launcher.join != nullptr) transports += fmt::format(", {} ({} ...)", launcher.name, launcher.usage);
+  app.add_option("--transport", options.transport, transports);
   app.add_option("--backend", options.backend, "host, cuda or cuda:ORDINAL: where the ranks' vectors lie");
   app.add_option("--op", options.op, "sum or avg")->check(CLI::IsMember({"sum", "avg"}));
   app.add_flag("--out-preserved", options.outPreserved, "promise that nobody else writes the sum");
@@ -72,6 +75,7 @@ void addRun(CLI::App& app, Options& options) {
   app.add_flag("--dry-run", options.dryRun, "print the cases and end");
   app.add_option("--assert", options.assertionTexts,
                  "exit with 1 unless it holds, for example \"speedup>=1.2 @ density<=0.01, preset==topka\"")
+      ->default_str("")
       ->allow_extra_args(false);
 }
 
@@ -110,8 +114,12 @@ void resolvePresets(Options& options) {
       throw UsageError(fmt::format("no preset \"{}\"; there are {}", preset, inOneLine(known)));
 }
 
-void joinWorld(Options& options) {
+void joinWorld(Options& options, bool ranksGiven) {
   if (const Launcher& launcher = launcherOf(options.transport); launcher.join != nullptr) {
+    if (ranksGiven)
+      throw UsageError(
+          fmt::format("--ranks goes with --transport threads; with --transport {} every process is a rank: {}",
+                      options.transport, launcher.usage));
     if (options.device != kHost) throw UsageError("--transport " + options.transport + ": in host memory only");
     options.world = launcher.join();
     options.rankCounts = {options.world->ranks()};
@@ -122,7 +130,7 @@ void joinWorld(Options& options) {
     throw UsageError("--against native: transport " + options.transport + " has no sum of its own");
 }
 
-void resolve(Options& options) {
+void resolve(Options& options, bool ranksGiven) {
   resolvePresets(options);
   for (const double density : options.densities)
     if (!(density > 0 && density <= 1)) throw UsageError(fmt::format("--density {}: it is in (0, 1]", density));
@@ -132,7 +140,7 @@ void resolve(Options& options) {
     throw UsageError(fmt::format("--threshold {}: it is a number above 0", options.threshold));
   options.device = deviceOf(options.backend);
   if (options.graph && options.device == kHost) throw UsageError("--graph: steps are captured on --backend cuda only");
-  joinWorld(options);
+  joinWorld(options, ranksGiven);
   for (const std::string& name : options.types)
     for (const int ranks : options.rankCounts)
       if (!options.noCheck && largestCheckInteger(elementType(name), ranks) < 1)
@@ -153,20 +161,12 @@ uint32_t Options::flags() const {
 std::optional<Options> parseOptions(int argc, const char* const* argv) {
   Options options;
   CLI::App app("Sparse against dense all-reduce: time, bytes and correctness of every method.", "sparsecoll-perf");
-  app.get_formatter()->column_width(26);
-  app.footer(kFooter);
+  beginOptions(app, kFooter);
   addShapes(app, options);
   addData(app, options);
   addRun(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(error.what());
-  }
-  resolve(options);
+  if (!parseArguments(app, argc, argv)) return std::nullopt;
+  resolve(options, app.count("--ranks") != 0);
   return options;
 }
 

@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <set>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -13,6 +15,12 @@
 #include "bench/perf/device.h"
 
 namespace bench {
+
+struct Column {
+  const char* title;
+  int width;
+  std::string (*text)(const Row& row);
+};
 
 namespace {
 
@@ -36,12 +44,6 @@ std::optional<double> xlocal(const Row& row) {
 std::string microseconds(double value) { return fmt::format("{:.{}f}", value, value < 1000 ? 1 : 0); }
 
 std::string phase(const Row& row, double value) { return row.timing.phases ? microseconds(value) : "-"; }
-
-struct Column {
-  const char* title;
-  int width;
-  std::string (*text)(const Row& row);
-};
 
 constexpr size_t kPlaceColumns = 5;  // what the case is
 constexpr Column kColumns[] = {
@@ -139,6 +141,13 @@ Report::Report(const Options& options) {
                       {"rooflines", nlohmann::json::array()}};
   if (options.device != kHost) json_["context"]["device"] = deviceName(options.device);
   json_["rows"] = nlohmann::json::array();
+  threads_ = options.world == nullptr && options.device == kHost;
+  for (const std::string& preset : options.presets)
+    presetWidth_ = std::max(presetWidth_, static_cast<int>(preset.size()));
+}
+
+int Report::widthOf(const Column& column) const {
+  return std::string_view(column.title) == "preset" ? presetWidth_ : column.width;
 }
 
 void Report::begin() {
@@ -183,13 +192,13 @@ void Report::addRoofline(const Shape& shape, const Roofline& roofline, uint32_t 
 
 void Report::add(const Row& row) {
   if (!columnsShown_) {
-    for (const Column& column : kColumns) fmt::print("{:>{}} ", column.title, column.width);
+    for (const Column& column : kColumns) fmt::print("{:>{}} ", column.title, widthOf(column));
     fmt::print("\n");
     columnsShown_ = true;
   }
   const std::span columns(kColumns);
   for (const Column& column : row.notCaptured.empty() ? columns : columns.first(kPlaceColumns))
-    fmt::print("{:>{}} ", column.text(row), column.width);
+    fmt::print("{:>{}} ", column.text(row), widthOf(column));
   fmt::print("{}\n", row.notCaptured.empty() ? "" : "not captured: " + row.notCaptured);
   if (row.check && row.check->wrong != 0) {
     note("WRONG: " + row.check->firstWrong);
@@ -197,6 +206,33 @@ void Report::add(const Row& row) {
   }
   std::fflush(stdout);
   json_["rows"].push_back(toJson(row));
+}
+
+void Report::conclude() {
+  std::vector<std::string> faster, slower;
+  std::set<double> densities;
+  for (const nlohmann::json& row : json_["rows"])
+    if (row["preset"] != "dense") densities.insert(row["density"].get<double>());
+  for (const nlohmann::json& row : json_["rows"]) {
+    if (!row["speedup_dense"].is_number() || row["preset"] == "dense") continue;
+    const double speedup = row["speedup_dense"].get<double>();
+    const std::string at = densities.size() > 1 ? fmt::format(" at density {:.5g}", row["density"].get<double>()) : "";
+    (speedup > 1 ? faster : slower)
+        .push_back(fmt::format("{}{} ({:.2f})", row["preset"].get<std::string>(), at, speedup));
+  }
+  if (faster.empty() && slower.empty()) return;
+  const auto list = [](const std::vector<std::string>& names) {
+    std::string line;
+    for (const std::string& name : names) line += (line.empty() ? "" : ", ") + name;
+    return names.empty() ? "none" : line;
+  };
+  note("Dense time / sparse time is in brackets. Sparse is faster here with: " + list(faster) + ".");
+  note("Dense is faster here than: " + list(slower) + ".");
+  if (threads_)
+    note(
+        "The ranks share one process, so no byte crosses a network, and sending less saves nothing. Between hosts "
+        "bytes "
+        "cost time: `make hosts` measures that.");
 }
 
 void Report::write(const std::string& path) const {

@@ -9,6 +9,8 @@
 
 namespace bench {
 
+struct Column;
+
 class Report {
  public:
   explicit Report(const Options& options);
@@ -18,15 +20,22 @@ class Report {
   void note(const std::string& text);
   void add(const Row& row);
 
+  // Where sparse was faster than dense, and where not, in words.
+  void conclude();
+
   const nlohmann::json& rows() const { return json_["rows"]; }
   bool anyWrong() const { return anyWrong_; }
   // Throws EnvironmentError.
   void write(const std::string& path) const;
 
  private:
+  int widthOf(const Column& column) const;
+
   nlohmann::json json_;
   bool anyWrong_ = false;
   bool columnsShown_ = false;
+  bool threads_ = false;  // ranks of one process, on the host
+  int presetWidth_ = 9;
 };
 
 }  // namespace bench

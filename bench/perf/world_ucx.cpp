@@ -19,6 +19,7 @@ class UcxWorld final : public World {
  public:
   UcxWorld() {
     sparsecollLaunchRead(&launch_);
+    if (const char* const problem = sparsecollLaunchProblem(&launch_)) throw UsageError(problem);
     if (launch_.path[0] == '\0')
       throw UsageError("--transport ucx: nobody has started ranks: sparsecoll-run -n P sparsecoll-perf ...");
     control_ = connect();
@@ -60,8 +61,7 @@ class UcxWorld final : public World {
         sparsecollAllReduce(places.data(), places.data(), places.size(), sparsecollFloat64, &params, control_, nullptr),
         "sparsecollAllReduce");
     for (uint64_t r = 0; r < static_cast<uint64_t>(ranks()); ++r)
-      for (uint64_t at = 0; at < bytes; ++at)
-        all[r * apart + at] = static_cast<unsigned char>(places[r * bytes + at]);
+      for (uint64_t at = 0; at < bytes; ++at) all[r * apart + at] = static_cast<unsigned char>(places[r * bytes + at]);
   }
 
   sparsecollLaunch_t launch_;

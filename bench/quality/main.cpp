@@ -1,19 +1,24 @@
 // sparsecoll-quality: how close every selector comes to the density it is asked for, as a table in Markdown. Error
 // feedback on, five distributions, default and faithful, beside what one exact histogram gives.
 #include <sparsecoll/sparsecoll.h>
+#include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "bench/common/command_line.h"
 
 namespace {
 
@@ -27,6 +32,7 @@ struct Options {
   int steps = 300;
   int settled = 6;  // first step that counts
   std::vector<std::string> presets;
+  std::string json;
 };
 
 double either(Engine& random, double x) { return random() % 2 == 0 ? x : -x; }
@@ -82,6 +88,7 @@ struct Course {
     most = std::max(most, ratio);
     ++count;
   }
+  nlohmann::json json() const { return {{"mean", sum / count}, {"least", least}, {"most", most}}; }
   std::string text() const {
     char line[64];
     std::snprintf(line, sizeof line, "%.2f (%.2f-%.2f)", sum / count, least, most);
@@ -92,7 +99,7 @@ struct Course {
 void must(sparsecollResult_t result) {
   if (result == sparsecollSuccess) return;
   std::fprintf(stderr, "sparsecoll-quality: %s: %s\n", sparsecollGetErrorString(result), sparsecollGetLastError());
-  std::exit(1);
+  std::exit(bench::kEnvironment);
 }
 
 // The entries that reach the quantile of a histogram of acc with 32 bins an octave, over k.
@@ -191,39 +198,126 @@ std::vector<std::string> allPresets() {
   return names;
 }
 
-}  // namespace
+// On a terminal, once it takes longer than two seconds: a line on stderr that the next one replaces.
+class Progress {
+ public:
+  explicit Progress(size_t total) : total_(total), shows_(isatty(STDERR_FILENO) == 1) {}
+  void begin(const std::string& what) {
+    ++at_;
+    if (!shows_ || std::chrono::steady_clock::now() - start_ < std::chrono::seconds(2)) return;
+    std::fprintf(stderr, "\r\033[K%zu of %zu: %s", at_, total_, what.c_str());
+    shown_ = true;
+  }
+  void clear() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+    shown_ = false;
+  }
 
-int main(int argc, char** argv) {
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  size_t total_;
+  size_t at_ = 0;
+  bool shows_;
+  bool shown_ = false;
+};
+
+// The table on stdout, a line when it is complete, and the JSON file.
+class Table {
+ public:
+  explicit Table(const Options& options)
+      : options_(options), progress_(std::size(kDistributions) * (1 + 2 * options.presets.size())) {
+    json_["context"] = {{"build", nlohmann::json::parse(sparsecollGetBuildInfo())},
+                        {"n", options.n},
+                        {"density", options.density},
+                        {"ranks", options.ranks},
+                        {"steps", options.steps},
+                        {"settled", options.settled}};
+    json_["rows"] = nlohmann::json::array();
+    std::string line = "| |", rule = "|---|";
+    for (const Distribution& distribution : kDistributions) {
+      line += std::string(" ") + distribution.name + " |";
+      rule += "---:|";
+      streams_.emplace_back();
+      for (int rank = 0; rank < options.ranks; ++rank) streams_.back().emplace_back(distribution, options.n, rank);
+    }
+    std::printf("%s\n%s\n", line.c_str(), rule.c_str());
+  }
+
+  void row(const std::string& name, bool faithful, const std::function<Course(const std::vector<Stream>&)>& measure) {
+    const std::string title = name + (faithful ? ", faithful" : "");
+    std::string line = "| " + title + " |";
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      progress_.begin(title + ", " + kDistributions[i].name);
+      const Course course = measure(streams_[i]);
+      line += " " + course.text() + " |";
+      nlohmann::json cell = course.json();
+      cell.update({{"method", name}, {"faithful", faithful}, {"distribution", kDistributions[i].name}});
+      json_["rows"].push_back(cell);
+    }
+    progress_.clear();
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+  }
+
+  void write() const {
+    if (options_.json.empty()) return;
+    std::ofstream file(options_.json);
+    file << json_.dump(2) << "\n";
+    if (!file.flush()) throw bench::EnvironmentError(options_.json + ": cannot be written");
+  }
+
+ private:
+  const Options& options_;
+  Progress progress_;
+  std::vector<std::vector<Stream>> streams_;
+  nlohmann::json json_;
+};
+
+int runProgram(int argc, char** argv) {
   Options options;
-  options.presets = allPresets();
-  CLI::App app("Entries sent over entries asked for, by method and distribution");
+  const std::vector<std::string> known = allPresets();
+  CLI::App app("Entries sent over entries asked for, by method and distribution: mean (least-most) of the steps.",
+               "sparsecoll-quality");
+  bench::beginOptions(app);
   app.add_option("-n,--elements", options.n, "elements of the gradient")->check(CLI::Range(1000ull, 1ull << 30));
   app.add_option("--density", options.density, "entries to send / n")->check(CLI::Range(1e-6, 1.0));
   app.add_option("--ranks", options.ranks, "threads")->check(CLI::Range(1, 64));
   app.add_option("--steps", options.steps, "with error feedback; the first six do not count")
       ->check(CLI::Range(8, 100000));
-  app.add_option("--preset", options.presets, "methods, a list")->delimiter(',');
-  CLI11_PARSE(app, argc, argv);
-
-  std::printf("| |");
-  for (const Distribution& distribution : kDistributions) std::printf(" %s |", distribution.name);
-  std::printf("\n|---|---:|---:|---:|---:|---:|\n");
-  std::vector<std::vector<Stream>> streams;
-  for (const Distribution& distribution : kDistributions) {
-    streams.emplace_back();
-    for (int rank = 0; rank < options.ranks; ++rank) streams.back().emplace_back(distribution, options.n, rank);
-  }
-  std::printf("| exact histogram |");
-  for (const auto& of : streams) std::printf(" %s |", histogramCourse(options, of).text().c_str());
-  std::printf("\n");
+  app.add_option("--preset", options.presets, "methods, a list; without it all but dense")
+      ->default_str("")
+      ->delimiter(',');
+  app.add_option("--json", options.json, "write the results to this file");
+  if (!bench::parseArguments(app, argc, argv)) return bench::kGood;
+  if (options.presets.empty()) options.presets = known;
   for (const std::string& preset : options.presets)
-    for (const bool faithful : {false, true}) {
-      std::printf("| %s%s |", preset.c_str(), faithful ? ", faithful" : "");
-      for (const auto& of : streams) {
-        std::printf(" %s |", courseOf(options, preset, faithful, of).text().c_str());
-        std::fflush(stdout);
-      }
-      std::printf("\n");
-    }
-  return 0;
+    if (std::find(known.begin(), known.end(), preset) == known.end())
+      throw bench::UsageError("--preset " + preset +
+                              ": no sparse method has this name; sparsecoll-perf --list has all");
+
+  Table table(options);
+  table.row("exact histogram", false,
+            [&](const std::vector<Stream>& streams) { return histogramCourse(options, streams); });
+  for (const std::string& preset : options.presets)
+    for (const bool faithful : {false, true})
+      table.row(preset, faithful,
+                [&](const std::vector<Stream>& streams) { return courseOf(options, preset, faithful, streams); });
+  table.write();
+  return bench::kGood;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto fail = [](const char* what, int code) {
+    std::fprintf(stderr, "sparsecoll-quality: %s\n", what);
+    return code;
+  };
+  try {
+    return runProgram(argc, argv);
+  } catch (const bench::UsageError& error) {
+    return fail(error.what(), bench::kUsage);
+  } catch (const std::exception& error) {
+    return fail(error.what(), bench::kEnvironment);
+  }
 }

@@ -15,7 +15,8 @@ const std::vector<std::string> kModels{"resnet20",  "resnet56",  "resnet110", "r
 
 }  // namespace
 
-void CnnProgram::addOptions(CLI::App& app, Settings&) {
+void CnnProgram::addOptions(CLI::App& app, Settings& settings) {
+  settings.exchange.presets = {"dgc"};  // the most accurate at the default density (docs/convergence.md)
   app.add_option("--model", model_)->check(CLI::IsMember(kModels))->capture_default_str();
   app.add_option("--data", request_.data, "the set; folder: train/CLASS/*.jpg and val/CLASS/*.jpg in --data-dir")
       ->check(CLI::IsMember({"cifar10", "cifar100", "mnist", "folder", "synthetic"}))

@@ -33,6 +33,14 @@ std::vector<std::string> presetsOf(const ExchangeSettings& exchange) {
   return once;
 }
 
+constexpr int kUsage = 3;
+
+std::string versionText(const std::string& name) {
+  const int code = sparsecollGetVersion();
+  return name + " " + std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." +
+         std::to_string(code % 100);
+}
+
 // Settings that would mean something else with this method, or nothing.
 void checkExchange(const std::string& preset, const Settings& settings) {
   static_cast<void>(presetParams(preset));  // a wrong name is told here
@@ -115,13 +123,15 @@ int runProgram(int argc, char** argv, Program& program) {
   Settings settings;
   CLI::App app(program.summary());
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // so that words can be appended
+  app.set_version_flag("--version", versionText(program.name()), "print the library's version and end");
+  app.footer("Exit codes: 0 good, 1 the training failed, 3 usage, 128 + the signal that stopped it.");
   program.addOptions(app, settings);
   addCommonOptions(app, settings);
   try {
     app.parse(argc, argv);
     checkSettings(settings);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : kUsage;  // help and version are no faults
   }
   try {
     tuneProcess();

@@ -138,8 +138,7 @@ size_t launchedRanks() {
   if (launch.path[0] != '\0') return static_cast<size_t>(launch.size);
   if (launch.size > 1)
     throw std::runtime_error("rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size) +
-                             " cannot find the others: set SPARSECOLL_LAUNCH_DIR to a folder of this job alone, which "
-                             "all ranks see");
+                             " cannot find the others: " + sparsecollLaunchProblem(&launch));
   return 0;
 }
 
@@ -153,6 +152,7 @@ std::string launchCommand() {
   const auto launch = readLaunch();
   if (launch.path[0] == '\0') return "";
   const std::string by = launch.by, size = std::to_string(launch.size);
+  if (by == "RANK") return "torchrun --no-python --nproc-per-node RANKS-PER-HOST ";
   if (by == "sparsecoll-run") return "sparsecoll-run -n " + size + " -- ";
   const std::string starter = by == "Slurm" ? "srun" : by == "Open MPI" ? "mpirun" : "mpiexec";
   return starter + " -n " + size + " ";

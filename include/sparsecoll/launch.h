@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.h - what a program has to know to join its job: how many ranks there are, which one it is, and the id they
-   meet by. Reads what sparsecoll-run, Slurm's srun, Open MPI's mpirun or MPICH's mpiexec put into the environment.
-   Header only, C99 with POSIX.
+   meet by. Reads what sparsecoll-run, Slurm's srun, Open MPI's mpirun, MPICH's mpiexec or PyTorch's torchrun put into
+   the environment. Header only, C99 with POSIX.
 
    The id goes from rank 0 to the others through a file that only this user can read (mode 0600, made anew, gone once
    all ranks have met) in a folder that all ranks see: SPARSECOLL_LAUNCH_DIR, which sparsecoll-run sets; else the folder
    that the Slurm job was submitted from; else /tmp, where all ranks are on one host. MPICH's jobs have no name that all
-   hosts know: on several they need SPARSECOLL_LAUNCH_DIR, a folder of this job alone. */
+   hosts know: on several they need SPARSECOLL_LAUNCH_DIR, a folder of this job alone. Those of torchrun always need it,
+   as do programs that are told RANK and WORLD_SIZE by hand. */
 #ifndef SPARSECOLL_LAUNCH_H_
 #define SPARSECOLL_LAUNCH_H_
 
@@ -21,6 +22,22 @@
 
 #include "sparsecoll/sparsecoll.h"
 
+/* Strict C99 without _POSIX_C_SOURCE hides the names, not the flags. */
+#if defined(O_CLOEXEC)
+#define SPARSECOLL_LAUNCH_CLOEXEC O_CLOEXEC
+#elif defined(__O_CLOEXEC)
+#define SPARSECOLL_LAUNCH_CLOEXEC __O_CLOEXEC
+#else
+#error "no O_CLOEXEC: define _POSIX_C_SOURCE as 200809L before the first include"
+#endif
+#if defined(O_NOFOLLOW)
+#define SPARSECOLL_LAUNCH_NOFOLLOW O_NOFOLLOW
+#elif defined(__O_NOFOLLOW)
+#define SPARSECOLL_LAUNCH_NOFOLLOW __O_NOFOLLOW
+#else
+#error "no O_NOFOLLOW: define _POSIX_C_SOURCE as 200809L before the first include"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -29,7 +46,8 @@ typedef struct {
   int rank, size;
   int localRank;  /* among the ranks of this host; -1: not known */
   int oneHost;    /* 1: all ranks are on one host */
-  const char* by; /* "sparsecoll-run", "Slurm", "Open MPI", "MPICH", "PMI" (another one), or "nobody": one rank */
+  const char* by; /* "sparsecoll-run", "Slurm", "Open MPI", "MPICH", "PMI" (another one), "RANK" (torchrun, or whoever
+                     set RANK and WORLD_SIZE), or "nobody": one rank */
   char path[512]; /* of the file that hands the id on; a number is appended to it for each communicator. Empty: nobody
                      has started ranks, or they have no folder in common until SPARSECOLL_LAUNCH_DIR names one */
   unsigned made;  /* communicators so far */
@@ -61,7 +79,7 @@ static inline long sparsecollLaunchStarter(void) {
     ssize_t length;
     int fd;
     snprintf(line, sizeof line, "/proc/%ld/stat", pid);
-    fd = open(line, O_RDONLY | O_CLOEXEC);
+    fd = open(line, O_RDONLY | SPARSECOLL_LAUNCH_CLOEXEC);
     if (fd < 0) break;
     length = read(fd, line, sizeof line - 1);
     (void)close(fd);
@@ -110,9 +128,21 @@ static inline void sparsecollLaunchReadSlurm(sparsecollLaunch_t* launch, const c
            sparsecollLaunchText("SLURM_RESTART_COUNT", "0"));
 }
 
+static inline void sparsecollLaunchReadRank(sparsecollLaunch_t* launch, const char* folder) {
+  launch->by = "RANK";
+  launch->rank = sparsecollLaunchNumber("RANK", 0);
+  launch->size = sparsecollLaunchNumber("WORLD_SIZE", 1);
+  launch->localRank = sparsecollLaunchNumber("LOCAL_RANK", -1);
+  launch->oneHost = sparsecollLaunchNumber("LOCAL_WORLD_SIZE", 0) == launch->size;
+  launch->path[0] = '\0';
+  if (folder != NULL)
+    snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-rank-%s", folder, (long)geteuid(),
+             sparsecollLaunchText("TORCHELASTIC_RESTART_COUNT", "0"));
+}
+
 /* Reads the environment. Never fails: a program that nobody launched is rank 0 of 1. An mpirun or mpiexec inside of a
    Slurm job goes before Slurm, whose variables the ranks inherit; srun may set PMI's variables, too, but not MPICH's.
- */
+   torchrun goes before these, and so do RANK and WORLD_SIZE if they tell of another number of ranks. */
 static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
   const char* folder = sparsecollLaunchText("SPARSECOLL_LAUNCH_DIR", NULL);
   memset(launch, 0, sizeof *launch);
@@ -133,6 +163,21 @@ static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
   } else if (getenv("SLURM_PROCID") != NULL) {
     sparsecollLaunchReadSlurm(launch, folder);
   }
+  if (getenv("RANK") != NULL && getenv("WORLD_SIZE") != NULL && strcmp(launch->by, "sparsecoll-run") != 0 &&
+      (getenv("TORCHELASTIC_RUN_ID") != NULL || sparsecollLaunchNumber("WORLD_SIZE", 1) != launch->size))
+    sparsecollLaunchReadRank(launch, folder);
+}
+
+/* Why the ranks cannot meet, in words for the user, where sparsecollLaunchComm returns Unsupported for want
+   of a path; else NULL. */
+static inline const char* sparsecollLaunchProblem(const sparsecollLaunch_t* launch) {
+  if (launch->path[0] != '\0' || launch->size <= 1) return NULL;
+  if (strcmp(launch->by, "RANK") == 0)
+    return "RANK and WORLD_SIZE (torchrun) tell of several ranks, which have no file to meet by: set "
+           "SPARSECOLL_LAUNCH_DIR to a folder of this job alone, which all ranks see";
+  return "ranks on several hosts have no file to meet by: set SPARSECOLL_LAUNCH_DIR to a folder of this job alone, "
+         "which "
+         "all ranks see";
 }
 
 static inline int sparsecollLaunchWrite(const char* path, const sparsecollUniqueId_t* id) {
@@ -141,7 +186,7 @@ static inline int sparsecollLaunchWrite(const char* path, const sparsecollUnique
   ssize_t written;
   snprintf(fresh, sizeof fresh, "%s.new", path);
   (void)unlink(fresh);
-  fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | SPARSECOLL_LAUNCH_CLOEXEC, 0600);
   if (fd < 0) return -1;
   written = write(fd, id->bytes, sizeof id->bytes);
   if (close(fd) != 0 || written != (ssize_t)sizeof id->bytes || rename(fresh, path) != 0) {
@@ -156,7 +201,7 @@ static inline int sparsecollLaunchFetch(const char* path, sparsecollUniqueId_t* 
   uint64_t waited;
   for (waited = 0;; waited += 5) {
     struct stat about;
-    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | SPARSECOLL_LAUNCH_NOFOLLOW | SPARSECOLL_LAUNCH_CLOEXEC);
     if (fd >= 0) {
       const int ours =
           fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() && (about.st_mode & 077) == 0;
@@ -181,7 +226,7 @@ static inline void sparsecollLaunchWipe(sparsecollUniqueId_t* id) {
    in the same order. device and config: as CommInitRank; config NULL: defaults, and where the ranks are on several
    hosts the interface "auto", unless SPARSECOLL_INTERFACE names one. Errors: as GetUniqueId and CommInitRank;
    SystemError (the id cannot be written or read), Timeout (it has not come), Unsupported (several ranks without a
-   path). */
+   path: sparsecollLaunchProblem says which variable is missing). */
 static inline sparsecollResult_t sparsecollLaunchComm(sparsecollLaunch_t* launch, sparsecollComm_t* comm, int device,
                                                       const sparsecollConfig_t* config) {
   sparsecollConfig_t own = SPARSECOLL_INIT(sparsecollConfig_t);

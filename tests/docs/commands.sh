@@ -3,7 +3,7 @@
 # README.md and docs/guide. Blocks of one page run in their order, in a folder that holds nothing but train.c, which is
 # examples/hello/hello.c. A cmake block becomes a project that is configured, built and run; any other block is a shell's.
 # PREFIX and /opt/sparsecoll stand for where the library was installed; nothing else is changed.
-# usage: commands.sh ROOT BUILD_DIR CONFIGURATION CMAKE [SANITIZERS]
+# usage: commands.sh ROOT BUILD_DIR CONFIGURATION CMAKE
 #        commands.sh --self-test             (every planted fault must be found)
 set -euo pipefail
 export LC_ALL=C
@@ -111,11 +111,7 @@ if [ "$1" = --self-test ]; then
   self_test
   exit
 fi
-build_dir=$2 configuration=$3 cmake=$4 sanitizers=${5:-}
-if [ -n "$sanitizers" ]; then
-  echo "skipped: a sanitized library cannot be linked into a program built without $sanitizers"
-  exit 77
-fi
+build_dir=$2 configuration=$3 cmake=$4
 for program in cc pkg-config; do
   command -v $program > /dev/null || { echo "skipped: there is no $program here"; exit 77; }
 done

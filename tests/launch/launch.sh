@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Jobs by sparsecoll-run: ranks meet and sum; the first failure decides the status and ends the others; signals are passed
-# on; nothing is left behind. Slurm, Open MPI and MPICH are played by their variables; MPICH starts a job, too, if it is here.
+# on; nothing is left behind. Slurm, Open MPI, MPICH and torchrun are played by their variables; MPICH starts a job, too, if it is here.
 # usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM        exit code 77: this machine has no UCX
 set -euo pipefail
 run=$1 program=$2
@@ -39,10 +39,31 @@ expect 9 "$run" -n 3 --grace 20 bash -c '[ "$SPARSECOLL_RANK" = 1 ] && exit 9; s
 grep -q 'rank 1 ended with status 9' "$folder/out" || fail "the failed rank is not named"
 expect 137 "$run" -n 2 --grace 20 bash -c '[ "$SPARSECOLL_RANK" = 1 ] && kill -9 $$; sleep 1'
 grep -q 'rank 1 was ended by signal 9' "$folder/out" || fail "the killed rank is not named"
+# The killed rank is named, however late its end is seen: its peers hold a pipe whose other end only that rank has.
+for _ in $(seq 10); do
+  rm -f "$folder/pipe"
+  mkfifo "$folder/pipe"
+  expect 137 "$run" -n 3 --grace 20 bash -c '
+    if [ "$SPARSECOLL_RANK" = 1 ]; then exec 3> "$TMPDIR/pipe"; sleep 0.2; kill -9 $$; fi
+    [ "$SPARSECOLL_RANK" = 2 ] && cat < "$TMPDIR/pipe"
+    exit $(($SPARSECOLL_RANK == 2 ? 3 : 0))'
+  grep -q 'rank 1 was ended by signal 9' "$folder/out" || fail "the killed rank is not named"
+  grep -q 'after it, rank 2: ended with status 3' "$folder/out" || fail "the rank that ended after it is not named"
+done
+rm "$folder/pipe"
+for _ in 1 2 3; do
+  status=0
+  timeout 120 "$run" -n 3 --grace 20 "$program" kill 1 > "$folder/out" 2>&1 || status=$?
+  [ "$status" = 137 ] || fail "a killed rank: status $status"
+  grep -q 'rank 1 was ended by signal 9' "$folder/out" || fail "the killed rank is not named"
+  grep -q 'after it, ranks 0,2: ended with status 3' "$folder/out" || fail "the other ranks are not named"
+done
 clean
 expect 127 "$run" -n 2 --grace 0 "$folder/no-such-program"
-expect 2 "$run" -n 0 "$program"
-expect 2 "$run" -n 2
+expect 3 "$run" -n 0 "$program"
+expect 3 "$run" -n 2
+expect 0 "$run" --version
+grep -qE '^sparsecoll-run [0-9]+\.[0-9]+\.[0-9]+$' "$folder/out" || fail "no version"
 clean
 echo "failures decide the status"
 
@@ -89,6 +110,9 @@ play PMI_RANK=% PMI_SIZE=3 MPI_LOCALNRANKS=3 MPI_LOCALRANKID=% SLURM_PROCID=0 SP
 [ "$(grep -c 'of 3 by MPICH: success' "$folder/out")" = 3 ] || fail "MPICH's ranks did not meet"
 play PMI_RANK=% PMI_SIZE=3 SPARSECOLL_LAUNCH_DIR="$folder"
 [ "$(grep -c 'of 3 by PMI: success' "$folder/out")" = 3 ] || fail "PMI's ranks did not meet"
+play RANK=% WORLD_SIZE=3 LOCAL_RANK=% LOCAL_WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=29500 \
+  TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0 SLURM_PROCID=0 SLURM_NTASKS=1 SPARSECOLL_LAUNCH_DIR="$folder"
+[ "$(grep -c 'of 3 by RANK: success' "$folder/out")" = 3 ] || fail "torchrun's ranks did not meet"
 if command -v mpiexec.mpich > /dev/null; then
   expect 0 mpiexec.mpich -n 2 bash -c '"$0"; exit' "$program"  # bash stands between the starter and the rank
   [ "$(grep -c 'of 2 by MPICH: success' "$folder/out")" = 2 ] || fail "ranks of mpiexec did not meet"
@@ -96,5 +120,8 @@ fi
 clean
 expect 1 env PMI_RANK=1 PMI_SIZE=2 "$program"
 grep -q 'unsupported' "$folder/out" || fail "ranks without a folder are not refused"
+expect 1 env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=29500 "$program"
+grep -q 'WORLD_SIZE.*set SPARSECOLL_LAUNCH_DIR' "$folder/out" || fail "the missing variable is not named"
+expect 0 env RANK=0 WORLD_SIZE=1 "$program"
 clean
-echo "ranks of Slurm, Open MPI and MPICH meet"
+echo "ranks of Slurm, Open MPI, MPICH and torchrun meet"

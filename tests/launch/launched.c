@@ -1,5 +1,6 @@
 /* A rank of a launched job: meets the others and sums. Arguments: nothing; "fail RANK": that rank ends with status 7
-   once all have met, and the others wait for it; "wait": all wait for a signal. */
+   once all have met, and the others wait for it; "kill RANK": the same, but it is killed; "wait": all wait for a
+   signal. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <sparsecoll/launch.h>
@@ -26,11 +27,13 @@ int main(int argc, char** argv) {
     fflush(stdout);
     for (;;) pause();
   }
+  if (sparsecollLaunchProblem(&launch) != NULL) fprintf(stderr, "%s\n", sparsecollLaunchProblem(&launch));
   result = sparsecollLaunchComm(&launch, &comm, SPARSECOLL_HOST, NULL);
   if (result != sparsecollSuccess) {
     fprintf(stderr, "rank %d: %s: %s\n", launch.rank, sparsecollGetErrorString(result), sparsecollGetLastError());
     return 1;
   }
+  if (launch.rank == failing && strcmp(argv[1], "kill") == 0) (void)kill(getpid(), SIGKILL);
   if (launch.rank == failing) return 7;
   for (i = 0; i < kLength; ++i) values[i] = (float)(i + launch.rank);
   if (sparsecollPreset("topka", &params) != sparsecollSuccess) return 1;

@@ -59,6 +59,17 @@ class Plot(unittest.TestCase):
         for name in names:
             self.assertEqual(before[name], (self.out / f"{name}.svg").read_bytes())
 
+    def test_seeds_are_one_line_with_their_spread(self):
+        done = self.plot(training("dense", 1.0, seed=1), training("dense", 1.0, seed=2), training("topka", 0.01, seed=1))
+        if done.returncode == 77:
+            self.skipTest("no matplotlib")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = (self.out / "metric-bytes.svg").read_text()
+        self.assertIn("<!-- dense, 2 runs", text)
+        self.assertIn("FillBetweenPolyCollection_1" if "FillBetween" in text else "PolyCollection_1", text)
+        self.assertIn("<!-- test accuracy in %", text)
+        self.assertIn("$\\mathdefault{10^{", text)  # bytes on a logarithmic axis
+
     def test_what_is_not_there_is_left_out(self):
         text = line(event="start", preset="dense", run={}) + line(event="step", preset="dense", step=1, loss=2.0)
         done = self.plot(text, options=("--format", "png"))
@@ -104,6 +115,8 @@ class Plot(unittest.TestCase):
         self.assertEqual([row["step"] for row in one.tests], [20, 40])
         self.assertEqual(one.bytes_after(40), 20000)
         self.assertEqual(one.bytes_after(25), 12500)
+        self.assertEqual(module.merged([([1, 2], [3, 4]), ([1, 2, 3], [5, 8, 9])]),
+                         ([1, 2], [4, 6], [3, 4], [5, 8]))
         other = module.Training({"preset": "dense", "run": {"density": 1, "error_feedback": True, "seed": 2}}, 0)
         one.start["run"].update(error_feedback=False, seed=1)
         varying = module.varying_settings([one, other])

@@ -41,6 +41,7 @@ refused() {
   shift
   "$trainer" "${common[@]}" "$@" > "$dir/log" 2>&1 || status=$?
   [ $status != 0 ] || fail "$* is accepted"
+  [ "$1" != --density ] || [ $status = 3 ] || fail "$*: status $status, and usage is 3"
   grep -F -- "$text" "$dir/log" > /dev/null || { cat "$dir/log"; fail "$*: does not say $text"; }
 }
 run --preset dgc
@@ -56,6 +57,7 @@ plain=$(fingerprint)
 run --preset dense --clip-norm 0.1
 [ "$(fingerprint)" != "$plain" ] || fail "--clip-norm changes nothing with dense"
 
+"$trainer" --version | grep -qE '^sparsecoll-[a-z]+ [0-9]+[.][0-9]+[.][0-9]+$' || fail "no version"
 refused "no preset" --preset nosuch
 refused "needs one: no --bucket-mb" --preset topka --clip-norm 1 --bucket-mb 0.02
 refused "--density" --density 1.5

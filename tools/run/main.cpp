@@ -9,12 +9,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "sparsecoll/sparsecoll.h"
 #include "tools/run/options.h"
 #include "tools/run/ranks.h"
 
 namespace {
 
-constexpr int kUsageError = 2;
+constexpr int kUsageError = 3;
 constexpr int kSystemFailure = 126;
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
@@ -68,6 +69,7 @@ int run(const Options& options) {
     ranks.readOutput();
     ranks.attend();
   }
+  ranks.reportOthers();
   close(signals);
   return ranks.status();
 }
@@ -81,8 +83,13 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stdout);
     return 0;
   }
+  if (wrong == "version") {
+    constexpr int code = SPARSECOLL_VERSION_CODE;
+    std::printf("sparsecoll-run %d.%d.%d\n", code / 10000, code / 100 % 100, code % 100);
+    return 0;
+  }
   if (!wrong.empty()) {
-    std::fprintf(stderr, "sparsecoll-run: %s\n%s", wrong.c_str(), kUsage);
+    std::fprintf(stderr, "sparsecoll-run: %s\nsparsecoll-run --help says more\n", wrong.c_str());
     return kUsageError;
   }
   return run(options);

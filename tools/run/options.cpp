@@ -8,10 +8,14 @@ const char kUsage[] =
     "\n"
     "Starts PROGRAM RANKS times on this machine. Each copy finds SPARSECOLL_RANK, SPARSECOLL_SIZE and\n"
     "SPARSECOLL_LAUNCH_DIR in its environment; sparsecoll/launch.h makes a communicator of them.\n"
-    "  -n RANKS          how many, 1 to 256\n"
-    "  --prefix          put \"[rank] \" before every line of output\n"
+    "  -n RANKS          how many, 1 to 256; must be given\n"
     "  --grace SECONDS   when a rank fails, the others get so long to end before they are told to (default 5)\n"
-    "Exit status: 0 if all ranks ended with 0; else the first failure: a rank's status, or 128 + its signal.\n";
+    "  --prefix          put \"[rank] \" before every line of output (default: lines come as they are)\n"
+    "  --version         print the version and end\n"
+    "  --help            print this and end\n"
+    "Exit codes: 0 all ranks ended with 0; 3 usage; 126 no process could be started; 127 PROGRAM could not be "
+    "started.\n"
+    "Else those of the rank that failed first: its status, or 128 + the signal that ended it.\n";
 
 namespace {
 
@@ -35,6 +39,7 @@ std::string readOptions(int argc, char** argv, Options& options) {
       break;
     }
     if (name == "--help" || name == "-h") return "help";
+    if (name == "--version") return "version";
     if (name == "--prefix") {
       options.prefix = true;
     } else if (name == "-n") {

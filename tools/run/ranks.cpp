@@ -1,6 +1,7 @@
 #include "tools/run/ranks.h"
 
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,12 +12,28 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <tuple>
 
 namespace {
 constexpr int kNotFound = 127;
 constexpr auto kAfterTerm = std::chrono::seconds(2);
-constexpr auto kAfterLast = std::chrono::seconds(2);  // for what is still to be read once all ranks have ended
+constexpr auto kAfterLast = std::chrono::seconds(2);      // for what is still to be read once all ranks have ended
+constexpr auto kSettle = std::chrono::milliseconds(100);  // between the first failure that is seen and its report
+constexpr auto kEndTakes = std::chrono::seconds(2);       // at most, from a closed pipe to the end of the process
+
+// A rank whose peer is gone may end itself by SIGABRT or SIGPIPE. The other signals have a reason of their own.
+bool killed(int how) { return WIFSIGNALED(how) && WTERMSIG(how) != SIGABRT && WTERMSIG(how) != SIGPIPE; }
+int codeOf(int how) { return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how); }
+
+std::string endOf(int how) {
+  if (!WIFSIGNALED(how)) return "ended with status " + std::to_string(WEXITSTATUS(how));
+  return "was ended by signal " + std::to_string(WTERMSIG(how)) + " (" + strsignal(WTERMSIG(how)) + ")";
+}
 }  // namespace
+
+RankProcesses::RankProcesses(const Options& options, std::string folder)
+    : options_(options), folder_(std::move(folder)), endings_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 RankProcesses::~RankProcesses() {
   signalAll(SIGKILL);
@@ -24,7 +41,9 @@ RankProcesses::~RankProcesses() {
     if (rank.process > 0 && !rank.ended) waitpid(rank.process, nullptr, 0);
     for (const int fd : rank.output)
       if (fd >= 0) close(fd);
+    if (rank.lifeline >= 0) close(rank.lifeline);
   }
+  if (endings_ >= 0) close(endings_);
 }
 
 bool RankProcesses::start() {
@@ -41,14 +60,23 @@ bool RankProcesses::startRank(int number) {
     if (pipe2(pipes[stream], O_CLOEXEC) != 0) return false;
     rank.output[stream] = pipes[stream][0];
   }
+  int lifeline[2];
+  if (pipe2(lifeline, O_CLOEXEC) != 0) return false;
+  rank.lifeline = lifeline[0];
+  epoll_event closed{};
+  closed.events = EPOLLHUP | EPOLLET;
+  closed.data.u32 = static_cast<uint32_t>(number);
+  epoll_ctl(endings_, EPOLL_CTL_ADD, rank.lifeline, &closed);
   const pid_t parent = getpid();
   rank.process = fork();
   if (rank.process == 0) {
     // Ranks must not outlive their launcher, however it ends.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(kNotFound);
+    fcntl(lifeline[1], F_SETFD, 0);  // stays open in the program
     become(number, pipes);
   }
+  close(lifeline[1]);
   for (size_t stream = 0; options_.prefix && stream < 2; ++stream) close(pipes[stream][1]);
   if (rank.process < 0) std::fprintf(stderr, "sparsecoll-run: fork: %s\n", std::strerror(errno));
   return rank.process > 0;
@@ -88,34 +116,88 @@ void RankProcesses::signalAll(int signal) {
     if (rank.process > 0 && !rank.ended && kill(-rank.process, signal) != 0) kill(rank.process, signal);
 }
 
-void RankProcesses::forward(int signal) { signalAll(signal); }
+void RankProcesses::forward(int signal) {
+  signalled_ = signalled_ || signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+  signalAll(signal);
+}
+
+// Edge-triggered events come in the order in which they happened, however late they are read.
+void RankProcesses::noteEnding() {
+  epoll_event closed[16];
+  for (int found; (found = epoll_wait(endings_, closed, 16, 0)) > 0;)
+    for (int i = 0; i < found; ++i) {
+      Rank& rank = ranks_[closed[i].data.u32];
+      if (rank.ending || rank.ended) continue;
+      rank.ending = true;
+      rank.order = ++begun_;
+      rank.began = Clock::now();
+    }
+}
 
 void RankProcesses::ended(Rank& rank, int how) {
   rank.ended = true;
-  const int code = WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
-  if (code == 0 || failed_) return;
-  status_ = code;
+  rank.how = how;
+  rank.afterOurs = signalled_;
+  // A helper of the rank may hold the pipe still, and a program that closes all it has inherited has said nothing.
+  if (!rank.ending || Clock::now() - rank.began > kEndTakes) {
+    rank.ending = false;
+    rank.order = ++begun_;
+  }
+  if (how == 0 || failed_) return;
   failed_ = true;
-  next_ = Clock::now() + std::chrono::seconds(options_.graceSeconds);
-  const auto number = static_cast<int>(&rank - ranks_.data());
-  if (WIFSIGNALED(how))
-    std::fprintf(stderr, "sparsecoll-run: rank %d was ended by signal %d\n", number, WTERMSIG(how));
-  else
-    std::fprintf(stderr, "sparsecoll-run: rank %d ended with status %d\n", number, code);
+  failedAt_ = Clock::now();
+  next_ = failedAt_ + std::chrono::seconds(options_.graceSeconds);
+}
+
+// It has begun to end, but how is not known yet.
+bool RankProcesses::mayHaveBeenFirst(const Rank& rank) const {
+  return rank.ending && !rank.ended && Clock::now() - rank.began <= kEndTakes;
+}
+
+// Which rank failed first: one that somebody else's signal ended, else the one that began to end first.
+void RankProcesses::decide() {
+  if (!failed_ || first_ != nullptr) return;
+  const bool open = Clock::now() < failedAt_ + kSettle ||
+                    std::any_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return mayHaveBeenFirst(rank); });
+  if (open && !allEnded()) return;
+  const auto standing = [](const Rank& rank) { return std::make_tuple(rank.afterOurs, !killed(rank.how), rank.order); };
+  for (const Rank& rank : ranks_)
+    if (rank.ended && rank.how != 0 && (first_ == nullptr || standing(rank) < standing(*first_))) first_ = &rank;
+  status_ = codeOf(first_->how);
+  std::fprintf(stderr, "sparsecoll-run: rank %d %s\n", static_cast<int>(first_ - ranks_.data()),
+               endOf(first_->how).c_str());
+}
+
+void RankProcesses::reportOthers() const {
+  if (first_ == nullptr) return;
+  std::map<std::string, std::string> groups;  // from an end to the ranks that ended so
+  for (const Rank& rank : ranks_) {
+    if (&rank == first_ || rank.how == 0) continue;
+    std::string& numbers = groups[endOf(rank.how)];
+    numbers += (numbers.empty() ? "" : ",") + std::to_string(&rank - ranks_.data());
+  }
+  for (const auto& [end, numbers] : groups)
+    std::fprintf(stderr, "sparsecoll-run: after it, %s %s: %s\n",
+                 numbers.find(',') == std::string::npos ? "rank" : "ranks", numbers.c_str(), end.c_str());
 }
 
 void RankProcesses::attend() {
+  noteEnding();
   for (Rank& rank : ranks_) {
     int how = 0;
-    if (!rank.ended && waitpid(rank.process, &how, WNOHANG) == rank.process) ended(rank, how);
+    if (rank.ended || waitpid(rank.process, &how, WNOHANG) != rank.process) continue;
+    noteEnding();  // its pipe was closed before it could be collected
+    ended(rank, how);
   }
+  decide();
   if (allEnded()) {
     // A process that a rank has started may outlive it, with its output in hand.
     if (outputUntil_ == Clock::time_point::max()) outputUntil_ = Clock::now() + kAfterLast;
     if (Clock::now() >= outputUntil_) closeOutputs();
     return;
   }
-  if (!failed_ || stage_ == 2 || Clock::now() < next_) return;
+  if (first_ == nullptr || stage_ == 2 || Clock::now() < next_) return;
+  signalled_ = true;
   signalAll(stage_ == 0 ? SIGTERM : SIGKILL);
   ++stage_;
   next_ = Clock::now() + kAfterTerm;
@@ -123,6 +205,7 @@ void RankProcesses::attend() {
 
 int RankProcesses::msToNextStep() const {
   const bool last = outputUntil_ != Clock::time_point::max();
+  if (!last && failed_ && first_ == nullptr) return 20;
   if (!last && (!failed_ || stage_ == 2)) return -1;
   const auto next = last ? outputUntil_ : next_;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()).count();

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Every program has --help with its exit codes and --version, ends with 3 where its command line is wrong, and says what is
+# wrong; what single programs refuse.
+# usage: command_lines.sh VERSION PROGRAM...
+set -euo pipefail
+version=$1
+shift
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() { echo "FAIL: $*"; cat "$dir/out"; exit 1; }
+
+# expect STATUS TEXT COMMAND...
+expect() {
+  local wanted=$1 text=$2 status=0
+  shift 2
+  timeout 60 "$@" > "$dir/out" 2>&1 || status=$?
+  [ $status = "$wanted" ] || fail "$* ended with $status, not $wanted"
+  grep -qF -- "$text" "$dir/out" || fail "$* does not say: $text"
+}
+
+for program in "$@"; do
+  name=$(basename "$program")
+  expect 0 "Exit codes: 0 " "$program" --help
+  expect 0 "--version" "$program" --help
+  expect 0 "$name $version" "$program" --version
+  [ "$(wc -l < "$dir/out")" = 1 ] || fail "$name --version says more than the version"
+  operands=()
+  [ "$name" != sparsecoll-fit ] || operands=(file.npy)
+  expect 3 "no-such-option" "$program" --no-such-option "${operands[@]}"
+  case $name in
+    sparsecoll-perf)
+      expect 0 "ucx (sparsecoll-run -n P" "$program" --help
+      expect 0 "=20" "$program" --help
+      expect 3 "--ranks goes with --transport threads" "$program" --ranks threads:2 --transport ucx
+      ! "$program" --help | grep -q 'mpi (' ||
+        expect 3 "--ranks goes with --transport threads" "$program" --ranks threads:2 --transport mpi
+      # Each number stands under the end of its column's title, however long the preset's name is.
+      longest=$("$program" --list | awk '{ print length($1), $1 }' | sort -n | tail -n 1 | cut -d' ' -f2)
+      "$program" --ranks threads:2 -n 2000 --preset "dense,$longest" --steps 2 --warmup 1 > "$dir/out" || fail "$longest"
+      awk '/^ +n / { title = index($0, " total ") } title && !/^#/ && substr($0, title + 6, 1) != " " { exit 1 }
+           title && !/^#/ && substr($0, title + 5, 1) == " " { exit 1 }' "$dir/out" || fail "columns are shifted"
+      ;;
+    sparsecoll-quality)
+      expect 3 "no sparse method" "$program" --preset nosuch
+      expect 3 "--density" "$program" --density 2
+      expect 0 "| topka, faithful |" "$program" -n 2000 --ranks 2 --steps 9 --preset topka --json "$dir/quality.json"
+      [ "$(grep -c '"distribution"' "$dir/quality.json")" = 15 ] || fail "the JSON lacks rows"
+      grep -q '"version"' "$dir/quality.json" || fail "the JSON does not say what was built"
+      expect 4 "cannot be written" "$program" -n 2000 --ranks 2 --steps 8 --preset topka --json "$dir/nowhere/q.json"
+      ;;
+    sparsecoll-kernels)
+      expect 3 "a list of numbers" "$program" --n x
+      expect 0 "about Google Benchmark's own" "$program" --n 1000 --density 0.01 --benchmark_filter=read \
+        --benchmark_min_time=0.01
+      ;;
+  esac
+done
+echo "passed"

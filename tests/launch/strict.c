@@ -1,0 +1,9 @@
+/* launch.h in strict C99, without a feature test macro. Only compiled. */
+#include <sparsecoll/launch.h>
+
+int main(void) {
+  sparsecollLaunch_t launch;
+  sparsecollComm_t comm = NULL;
+  sparsecollLaunchRead(&launch);
+  return sparsecollLaunchComm(&launch, &comm, SPARSECOLL_HOST, NULL) == sparsecollSuccess ? 0 : 1;
+}
