@@ -174,7 +174,8 @@ void RankProcesses::reportOthers() const {
   for (const Rank& rank : ranks_) {
     if (&rank == first_ || rank.how == 0) continue;
     std::string& numbers = groups[endOf(rank.how)];
-    numbers += (numbers.empty() ? "" : ",") + std::to_string(&rank - ranks_.data());
+    if (!numbers.empty()) numbers += ',';
+    numbers += std::to_string(&rank - ranks_.data());
   }
   for (const auto& [end, numbers] : groups)
     std::fprintf(stderr, "sparsecoll-run: after it, %s %s: %s\n",
