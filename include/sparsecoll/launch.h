@@ -176,8 +176,7 @@ static inline const char* sparsecollLaunchProblem(const sparsecollLaunch_t* laun
     return "RANK and WORLD_SIZE (torchrun) tell of several ranks, which have no file to meet by: set "
            "SPARSECOLL_LAUNCH_DIR to a folder of this job alone, which all ranks see";
   return "ranks on several hosts have no file to meet by: set SPARSECOLL_LAUNCH_DIR to a folder of this job alone, "
-         "which "
-         "all ranks see";
+         "which all ranks see";
 }
 
 static inline int sparsecollLaunchWrite(const char* path, const sparsecollUniqueId_t* id) {
