@@ -181,27 +181,45 @@ class Table {
                   static_cast<unsigned long long>(card));
   }
 
+  // Both dense sums have been measured: what follows is compared with the faster one.
+  void denseIsKnown() {
+    for (const Line& line : lines_) dense_ = dense_ == 0 ? line.median : std::min(dense_, line.median);
+    show();
+  }
+
   bool right() const { return wrong_ == 0 && strange_ == 0; }
 
  private:
   const float* gradientAt(int step) const { return gradient_.data() + static_cast<uint64_t>(step % 64) * kShift; }
 
+  struct Line {
+    std::string name;
+    double density, median, best;
+    uint64_t sent, card, wrong;
+  };
+
   void print(const std::string& name, double density, const Times& times, uint64_t sent, uint64_t wrong) {
-    const double median = times.seconds[times.seconds.size() / 2];
-    sent = largest(sent);
-    const uint64_t card = largest(times.cardBytes);
-    if (density == 1) dense_ = dense_ == 0 ? median : std::min(dense_, median);
-    if (rank != 0) return;
-    std::printf("%-16s %8g %10.1f %10.1f %12llu %12llu %9.2f %6llu\n", name.c_str(), density, median * 1e3,
-                times.seconds[0] * 1e3, static_cast<unsigned long long>(sent), static_cast<unsigned long long>(card),
-                dense_ / median, static_cast<unsigned long long>(wrong));
+    lines_.push_back({name, density, times.seconds[times.seconds.size() / 2], times.seconds[0], largest(sent),
+                      largest(times.cardBytes), wrong});
+    if (dense_ != 0) show();
+  }
+
+  void show() {
+    for (const Line& line : lines_)
+      if (rank == 0)
+        std::printf("%-16s %8g %10.1f %10.1f %12llu %12llu %9.2f %6llu\n", line.name.c_str(), line.density,
+                    line.median * 1e3, line.best * 1e3, static_cast<unsigned long long>(line.sent),
+                    static_cast<unsigned long long>(line.card), dense_ / line.median,
+                    static_cast<unsigned long long>(line.wrong));
+    lines_.clear();
     std::fflush(stdout);
   }
 
   uint64_t n_;
   int steps_;
   std::vector<float> gradient_, out_;
-  double dense_ = 0;  // the better one
+  std::vector<Line> lines_;  // that wait for dense_
+  double dense_ = 0;         // seconds of the better dense sum, once both have been measured
   uint64_t wrong_ = 0, strange_ = 0;
 };
 
@@ -222,6 +240,7 @@ int main(int count, char** words) {
   table.header();
   table.mpi();
   table.method(comm, "dense", 1);
+  table.denseIsKnown();
   for (const std::string& density : listOf(words[2]))
     for (const std::string& preset : presets)
       if (preset != "dense") table.method(comm, preset, std::atof(density.c_str()));
