@@ -2,22 +2,13 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <iostream>
 #include <string>
 
 #include "bench/common/errors.h"
-#include "sparsecoll/sparsecoll.h"
+#include "bench/common/version.h"
 
 namespace bench {
-
-// "sparsecoll-perf 0.1.0", the version being the library's.
-inline std::string versionText(const std::string& program) {
-  const int code = sparsecollGetVersion();
-  char numbers[64];
-  std::snprintf(numbers, sizeof numbers, " %d.%d.%d", code / 10000, code / 100 % 100, code % 100);
-  return program + numbers;
-}
 
 // Before the first option is added.
 inline void beginOptions(CLI::App& app, const std::string& footer = "") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/common/errors.h"
+#include "bench/common/version.h"
 #include "bench/kernels/benchmarks.h"
 #include "bench/kernels/data.h"
 #include "sparsecoll/sparsecoll.h"
@@ -57,8 +58,10 @@ class Arguments {
     for (int i = 1; i < argc; ++i) {
       const std::string_view argument = argv[i];
       const std::string_view name = argument.substr(0, argument.find('='));
-      if (argument == "--version") version_ = true;
-      if (argument == "--version") continue;
+      if (argument == "--version") {
+        version_ = true;
+        continue;
+      }
       if (name != "--n" && name != "--density" && name != "--dist") {
         rest_.push_back(argv[i]);
         continue;
@@ -147,8 +150,7 @@ void printHelp() {
 int runProgram(int argc, char** argv) {
   Arguments arguments(argc, argv);
   if (arguments.version()) {
-    const int code = sparsecollGetVersion();
-    fmt::print("sparsecoll-kernels {}.{}.{}\n", code / 10000, code / 100 % 100, code % 100);
+    fmt::print("{}\n", versionText("sparsecoll-kernels"));
     return kGood;
   }
   benchmark::Initialize(arguments.count(), arguments.rest(), printHelp);

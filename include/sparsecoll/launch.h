@@ -93,22 +93,26 @@ static inline long sparsecollLaunchStarter(void) {
   return (long)getppid();
 }
 
+/* The names of the variables that tell a rank its place in the job and on its host. */
+static inline void sparsecollLaunchReadPlace(sparsecollLaunch_t* launch, const char* rank, const char* size,
+                                             const char* localRank, const char* localSize) {
+  launch->rank = sparsecollLaunchNumber(rank, 0);
+  launch->size = sparsecollLaunchNumber(size, 1);
+  launch->localRank = sparsecollLaunchNumber(localRank, -1);
+  launch->oneHost = sparsecollLaunchNumber(localSize, 0) == launch->size;
+}
+
 static inline void sparsecollLaunchReadOpenMpi(sparsecollLaunch_t* launch, const char* folder) {
   launch->by = "Open MPI";
-  launch->rank = sparsecollLaunchNumber("OMPI_COMM_WORLD_RANK", 0);
-  launch->size = sparsecollLaunchNumber("OMPI_COMM_WORLD_SIZE", 1);
-  launch->localRank = sparsecollLaunchNumber("OMPI_COMM_WORLD_LOCAL_RANK", -1);
-  launch->oneHost = sparsecollLaunchNumber("OMPI_COMM_WORLD_LOCAL_SIZE", 0) == launch->size;
+  sparsecollLaunchReadPlace(launch, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                            "OMPI_COMM_WORLD_LOCAL_SIZE");
   snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-%s", folder != NULL ? folder : "/tmp", (long)geteuid(),
            sparsecollLaunchText("PMIX_NAMESPACE", "job"));
 }
 
 static inline void sparsecollLaunchReadPmi(sparsecollLaunch_t* launch, const char* folder) {
   launch->by = getenv("MPI_LOCALNRANKS") != NULL ? "MPICH" : "PMI";
-  launch->rank = sparsecollLaunchNumber("PMI_RANK", 0);
-  launch->size = sparsecollLaunchNumber("PMI_SIZE", 1);
-  launch->localRank = sparsecollLaunchNumber("MPI_LOCALRANKID", -1);
-  launch->oneHost = sparsecollLaunchNumber("MPI_LOCALNRANKS", 0) == launch->size;
+  sparsecollLaunchReadPlace(launch, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
   if (launch->oneHost)
     snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-mpich-%ld", folder != NULL ? folder : "/tmp",
              (long)geteuid(), sparsecollLaunchStarter());
@@ -130,10 +134,7 @@ static inline void sparsecollLaunchReadSlurm(sparsecollLaunch_t* launch, const c
 
 static inline void sparsecollLaunchReadRank(sparsecollLaunch_t* launch, const char* folder) {
   launch->by = "RANK";
-  launch->rank = sparsecollLaunchNumber("RANK", 0);
-  launch->size = sparsecollLaunchNumber("WORLD_SIZE", 1);
-  launch->localRank = sparsecollLaunchNumber("LOCAL_RANK", -1);
-  launch->oneHost = sparsecollLaunchNumber("LOCAL_WORLD_SIZE", 0) == launch->size;
+  sparsecollLaunchReadPlace(launch, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   launch->path[0] = '\0';
   if (folder != NULL)
     snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-rank-%s", folder, (long)geteuid(),
