@@ -5,6 +5,8 @@
 #include <functional>
 
 #include "bench/common/command_line.h"
+#include "bench/common/output_file.h"
+#include "bench/common/program.h"
 #include "bench/device/report.h"
 
 namespace bench {
@@ -37,11 +39,7 @@ void forEach(const std::function<void(const CaseKind&)>& work) {
     for (const CaseKind& kind : kinds()) work(kind);
 }
 
-void checkOptions(const Options& options) {
-  for (const uint64_t n : options.n)
-    if (n < 1024 || n > 0xffffffffu) throw UsageError(fmt::format("--n {}: 1024 to 4294967295", n));
-  for (const double density : options.densities)
-    if (!(density > 0 && density <= 1)) throw UsageError(fmt::format("--density {}: it is in (0, 1]", density));
+void checkNames(const Options& options) {
   for (const std::string& name : options.only) {
     bool known = false;
     forEach([&](const CaseKind& kind) { known = known || name == kind.name; });
@@ -73,30 +71,33 @@ int runProgram(int argc, char** argv) {
   Options options;
   CLI::App app("The library's device code, one operation at a time.", "sparsecoll-device");
   beginOptions(app);
-  app.add_option("--n", options.n, "elements of the vector, a list")->delimiter(',');
-  app.add_option("--density", options.densities, "entries to select / n, a list")->delimiter(',');
+  app.add_option("--n", options.n, "elements of the vector, a list")
+      ->delimiter(',')
+      ->check(within<uint64_t>(1024, UINT32_MAX));
+  app.add_option("--density", options.densities, "entries to select / n, a list")->delimiter(',')->check(densities());
   app.add_option("--only", options.only, "these cases, a list")->delimiter(',');
-  app.add_option("--replays", options.settings.replays.count, "graphs that are timed")->check(CLI::Range(1, 1000000));
+  app.add_option("--replays", options.settings.replays.count, "graphs that are timed")->check(within(1, 1000000));
   app.add_option("--graph-bytes", options.settings.replays.graphBytes, "that a graph moves at least")
-      ->check(CLI::PositiveNumber);
+      ->check(within(1.0, 1e15));
   app.add_option("--noises", options.settings.noises, "gradients that a loop with error feedback meets")
-      ->check(CLI::Range(1, 1000));
+      ->check(within(1, 1000));
   app.add_option("--sets", options.settings.sets,
                  "of buffers to go around; 0: more than the device's cache holds twice")
-      ->check(CLI::Range(0, 64));
-  app.add_option("--device", options.device, "ordinal");
+      ->check(within(0, 64));
+  app.add_option("--device", options.device, "ordinal")->check(within(0, 1023));
   app.add_option("--json", options.json, "write the results to this file");
   app.add_option("--beside", options.beside, "rows of other programs, JSON files: in the same table and the same file")
       ->delimiter(',');
   app.add_flag("--list", options.list, "print the cases and end");
   if (!parseArguments(app, argc, argv)) return kGood;
-  checkOptions(options);
+  checkNames(options);
   if (options.list) {
     forEach([](const CaseKind& kind) { fmt::print("{:<18} {:<10} {}\n", kind.name, kind.who, kind.what); });
     return kGood;
   }
   std::vector<nlohmann::json> beside;
   for (const std::string& path : options.beside) beside.push_back(readRows(path));
+  OutputFile json(options.json);
   checkCuda(cudaSetDevice(options.device), "cudaSetDevice");
   Report report(options.settings);
   report.begin();
@@ -108,7 +109,7 @@ int runProgram(int argc, char** argv) {
     }
     for (const nlohmann::json& file : beside) report.addOf(file, n);
   }
-  if (!options.json.empty()) report.write(options.json);
+  json.write(report.json());
   return report.anyWrong() ? kWrongData : kGood;
 }
 
@@ -117,15 +118,5 @@ int runProgram(int argc, char** argv) {
 }  // namespace bench
 
 int main(int argc, char** argv) {
-  const auto fail = [](const char* what, int code) {
-    fmt::print(stderr, "sparsecoll-device: {}\n", what);
-    return code;
-  };
-  try {
-    return bench::runProgram(argc, argv);
-  } catch (const bench::UsageError& error) {
-    return fail(error.what(), bench::kUsage);
-  } catch (const std::exception& error) {
-    return fail(error.what(), bench::kEnvironment);
-  }
+  return bench::exitCodeOf("sparsecoll-device", [&] { return bench::runProgram(argc, argv); });
 }

@@ -129,11 +129,7 @@ void Report::skip(const Place& place, const std::string& reason) {
   json_["benchmarks"].push_back(std::move(row));
 }
 
-void Report::write(const std::string& path) const {
-  std::ofstream file(path);
-  file << json_.dump(2) << "\n";
-  if (!file.flush()) throw EnvironmentError(path + ": cannot be written");
-}
+std::string Report::json() const { return json_.dump(2) + "\n"; }
 
 nlohmann::json readRows(const std::string& path) {
   std::ifstream file(path);

@@ -29,7 +29,7 @@ class Report {
   // A case that could not be run here, and why.
   void skip(const Place& place, const std::string& reason);
   bool anyWrong() const { return anyWrong_; }
-  void write(const std::string& path) const;
+  std::string json() const;
 
  private:
   void addRow(const std::string& name, nlohmann::json row);

@@ -1,7 +1,5 @@
 #include "bench/fit/options.h"
 
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
 
 #include "bench/common/command_line.h"
@@ -26,12 +24,11 @@ std::optional<Options> parseOptions(int argc, const char* const* argv) {
   app.add_option("FILE", options.files, "recorded gradients: .npy files, or raw 32-bit floats")->required();
   app.add_option("--density", options.densities, "entries to keep / n, a list")
       ->delimiter(',')
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(densities());
   app.add_option("--svg", options.svg, "draw the magnitudes and the fits into this file");
   app.add_option("--json", options.json, "write the results to this file");
   if (!parseArguments(app, argc, argv)) return std::nullopt;
-  for (const double density : options.densities)
-    if (!(density > 0 && density <= 1)) throw UsageError(fmt::format("--density {}: it is in (0, 1]", density));
   return options;
 }
 

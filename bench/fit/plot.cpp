@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-
-#include "bench/common/errors.h"
 
 namespace bench {
 
@@ -160,16 +157,14 @@ class Panel {
 
 }  // namespace
 
-void writePlot(const std::string& path, const std::vector<Analysis>& analyses) {
+std::string plotOf(const std::vector<Analysis>& analyses) {
   const double height = kPanelHeight * static_cast<double>(analyses.size());
-  std::ofstream file(path);
-  file << fmt::format(
+  std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
       "font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
       kPanelWidth, height);
-  for (size_t i = 0; i < analyses.size(); ++i) file << Panel(analyses[i], i).svg();
-  file << "</svg>\n";
-  if (!file.flush()) throw EnvironmentError(path + ": cannot be written");
+  for (size_t i = 0; i < analyses.size(); ++i) svg += Panel(analyses[i], i).svg();
+  return svg + "</svg>\n";
 }
 
 }  // namespace bench

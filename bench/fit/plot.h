@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// One panel a gradient, one below the other. Throws EnvironmentError.
-void writePlot(const std::string& path, const std::vector<Analysis>& analyses);
+// One panel a gradient, one below the other, as SVG.
+std::string plotOf(const std::vector<Analysis>& analyses);
 
 }  // namespace bench

@@ -3,10 +3,7 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
-
-#include "bench/common/errors.h"
 
 namespace bench {
 
@@ -96,12 +93,10 @@ void print(const Analysis& analysis) {
   std::fflush(stdout);
 }
 
-void writeJson(const std::string& path, const std::vector<Analysis>& analyses) {
+std::string jsonOf(const std::vector<Analysis>& analyses) {
   Json json = {{"program", "sparsecoll-fit"}, {"files", Json::array()}};
   for (const Analysis& analysis : analyses) json["files"].push_back(toJson(analysis));
-  std::ofstream file(path);
-  file << json.dump(2) << "\n";
-  if (!file.flush()) throw EnvironmentError(path + ": cannot be written");
+  return json.dump(2) + "\n";
 }
 
 }  // namespace bench

@@ -10,7 +10,6 @@ namespace bench {
 
 void print(const Analysis& analysis);
 
-// Throws EnvironmentError.
-void writeJson(const std::string& path, const std::vector<Analysis>& analyses);
+std::string jsonOf(const std::vector<Analysis>& analyses);
 
 }  // namespace bench

@@ -2,12 +2,13 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <stdexcept>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "bench/common/errors.h"
+#include "bench/common/number.h"
+#include "bench/common/program.h"
 #include "bench/common/version.h"
 #include "bench/kernels/benchmarks.h"
 #include "bench/kernels/data.h"
@@ -28,6 +29,7 @@ constexpr const char* kHelp =
 
 const std::vector<uint64_t> kUsualLengths = {26214400, 1048576};
 constexpr int kSelectionRanks[] = {1, 2, 4, 8, 16};
+constexpr uint64_t kMostElements = 0xfffffffe;  // of a reducer
 constexpr std::string_view kFile = "file:";
 
 struct Lists {
@@ -37,15 +39,15 @@ struct Lists {
 };
 
 template <class T>
-std::vector<T> numbers(const std::string& text) {
+std::vector<T> numbers(std::string_view option, const std::string& text, T most) {
   std::vector<T> found;
   for (size_t at = 0; at <= text.size();) {
     const size_t comma = std::min(text.find(',', at), text.size());
-    const std::string piece = text.substr(at, comma - at);
-    size_t used = 0;
-    const double number = std::stod(piece, &used);
-    if (used != piece.size() || !(number > 0)) throw std::invalid_argument(piece);
-    found.push_back(static_cast<T>(number));
+    const std::string_view piece = std::string_view(text).substr(at, comma - at);
+    const std::optional<T> number = numberIn<T>(piece);
+    if (!number || !(*number > 0 && *number <= most))
+      throw UsageError(fmt::format("{} {}: a list of numbers above 0, {} at most, is needed", option, text, most));
+    found.push_back(*number);
     at = comma + 1;
   }
   return found;
@@ -67,7 +69,7 @@ class Arguments {
         continue;
       }
       const bool joined = name.size() < argument.size();
-      if (!joined && i + 1 == argc) throw std::invalid_argument(std::string(name) + " needs a value");
+      if (!joined && i + 1 == argc) throw UsageError(std::string(name) + " needs a value");
       set(name, joined ? std::string(argument.substr(name.size() + 1)) : argv[++i]);
     }
     count_ = static_cast<int>(rest_.size());
@@ -82,17 +84,12 @@ class Arguments {
  private:
   void set(std::string_view name, const std::string& text) {
     if (name == "--dist") {
-      if (!text.starts_with(kFile)) throw std::invalid_argument("--dist " + text + ": there is file:PATH");
+      if (!text.starts_with(kFile) || text.size() == kFile.size())
+        throw UsageError("--dist " + text + ": there is file:PATH");
       lists_.recording = text.substr(kFile.size());
     }
-    try {
-      if (name == "--n") lists_.n = numbers<uint64_t>(text);
-      if (name == "--density") lists_.densities = numbers<double>(text);
-    } catch (const std::logic_error&) {
-      throw std::invalid_argument(fmt::format("{} {}: a list of numbers above 0 is needed", name, text));
-    }
-    for (const double density : lists_.densities)
-      if (density > 1) throw std::invalid_argument(fmt::format("--density {}: at most 1", density));
+    if (name == "--n") lists_.n = numbers<uint64_t>(name, text, kMostElements);
+    if (name == "--density") lists_.densities = numbers<double>(name, text, 1);
   }
 
   Lists lists_;
@@ -174,15 +171,5 @@ int runProgram(int argc, char** argv) {
 }  // namespace bench
 
 int main(int argc, char** argv) {
-  const auto fail = [](const char* what, int code) {
-    fmt::print(stderr, "sparsecoll-kernels: {}\n", what);
-    return code;
-  };
-  try {
-    return bench::runProgram(argc, argv);
-  } catch (const std::invalid_argument& error) {
-    return fail(error.what(), bench::kUsage);
-  } catch (const std::exception& error) {
-    return fail(error.what(), bench::kEnvironment);
-  }
+  return bench::exitCodeOf("sparsecoll-kernels", [&] { return bench::runProgram(argc, argv); });
 }

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "bench/common/errors.h"
+#include "bench/common/number.h"
 #include "bench/common/random.h"
 
 namespace bench {
@@ -24,12 +25,8 @@ double normalExceeded(double probability) {
 }
 
 double numberAfter(const std::string& text, size_t colon) {
-  try {
-    size_t used = 0;
-    const double number = std::stod(text.substr(colon + 1), &used);
-    if (colon + 1 + used == text.size() && number > 0) return number;
-  } catch (const std::logic_error&) {  // not a number
-  }
+  const std::optional<double> number = numberIn<double>(std::string_view(text).substr(colon + 1));
+  if (number && *number > 0) return *number;
   throw UsageError("--dist " + text + ": the exponent is a number above 0");
 }
 

@@ -26,7 +26,7 @@ std::string elementTypeNames() {
 const ElementType& elementType(const std::string& name) {
   for (const ElementType& type : kElementTypes)
     if (name == type.name()) return type;
-  throw UsageError("no type \"" + name + "\"; there are " + elementTypeNames());
+  throw UsageError("--dtype " + name + ": there are " + elementTypeNames());
 }
 
 // x = units * 2^(exponent - 11) with 1024 <= units < 2048, or fewer below 2^-14; a carry of units moves into the

@@ -10,6 +10,8 @@
 
 #include "bench/common/clock.h"
 #include "bench/common/errors.h"
+#include "bench/common/output_file.h"
+#include "bench/common/program.h"
 #include "bench/perf/check.h"
 #include "bench/perf/device.h"
 #include "bench/perf/report.h"
@@ -45,7 +47,10 @@ void listCases(const Options& options) {
 class Benchmark {
  public:
   Benchmark(const Options& options, const Distribution& distribution)
-      : options_(options), distribution_(distribution), report_(options) {}
+      : options_(options),
+        distribution_(distribution),
+        report_(options),
+        json_(options.reports() ? options.json : "") {}
 
   int run() {
     report_.begin();
@@ -53,7 +58,7 @@ class Benchmark {
       report_.note("one process is one rank: " + std::string(launcherOf(options_.transport).usage) + " starts P");
     for (const Shape& shape : shapesOf(options_)) runShape(shape);
     if (options_.against == "dense") report_.conclude();
-    if (!options_.json.empty() && options_.reports()) report_.write(options_.json);
+    json_.write(report_.json());
     if (report_.anyWrong()) return kWrongData;
     bool failed = false;
     for (const Assertion& assertion : options_.assertions)
@@ -157,6 +162,7 @@ class Benchmark {
   const Options& options_;
   const Distribution& distribution_;
   Report report_;
+  OutputFile json_;
   std::unique_ptr<Roofline> roofline_;  // of the last shape
   std::pair<uint64_t, int> rooflineKey_;
   std::optional<double> denseTotal_;  // of the current shape
@@ -189,17 +195,5 @@ int runProgram(int argc, const char* const* argv) {
 }  // namespace bench
 
 int main(int argc, char** argv) {
-  const auto fail = [](const char* what, int code) {
-    fmt::print(stderr, "sparsecoll-perf: {}\n", what);
-    return code;
-  };
-  try {
-    return bench::runProgram(argc, argv);
-  } catch (const bench::UsageError& error) {
-    return fail(error.what(), bench::kUsage);
-  } catch (const std::bad_alloc&) {
-    return fail("not enough memory", bench::kEnvironment);
-  } catch (const std::exception& error) {
-    return fail(error.what(), bench::kEnvironment);
-  }
+  return bench::exitCodeOf("sparsecoll-perf", [&] { return bench::runProgram(argc, argv); });
 }

@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 
 #include "bench/common/command_line.h"
 #include "bench/perf/check.h"
@@ -16,6 +16,9 @@ namespace {
 constexpr const char* kDense = "dense";
 constexpr const char* kNative = "native";
 constexpr int kMostRanks = 1024;
+constexpr uint64_t kMostElements = 0xfffffffe;  // of a reducer
+constexpr uint64_t kMostSteps = 1000000;
+constexpr double kMostThreshold = 1e30;
 constexpr const char* kFooter =
     "Times are microseconds. select, exchange, scatter: medians over the timed steps of the slowest rank; total: "
     "median\n"
@@ -29,8 +32,9 @@ void addShapes(CLI::App& app, Options& options) {
   app.add_option("-n,--elements", options.n,
                  "elements of the gradient, a list; with --dist file:PATH as many as the first recorded one has")
       ->default_str("1000000")
-      ->delimiter(',');
-  app.add_option("--density", options.densities, "entries to send / n, a list")->delimiter(',');
+      ->delimiter(',')
+      ->check(within<uint64_t>(1, kMostElements));
+  app.add_option("--density", options.densities, "entries to send / n, a list")->delimiter(',')->check(densities());
   app.add_option("--preset", options.presets, "methods, a list, or all (see --list)")->delimiter(',');
   app.add_option("--dtype", options.types, elementTypeNames() + ", a list")->delimiter(',');
   app.add_option("--ranks", options.ranks,
@@ -46,7 +50,8 @@ void addShapes(CLI::App& app, Options& options) {
   app.add_flag("--no-residual", options.noResidual, "without error feedback");
   app.add_flag("--transactional", options.transactional, "a step that fails leaves the residual as it was");
   app.add_option("--threshold", options.threshold,
-                 "of preset threshold; without it, the one that exact top-k arrives at with the same density");
+                 "of preset threshold; without it, the one that exact top-k arrives at with the same density")
+      ->check(within(0.0, kMostThreshold));
 }
 
 void addData(CLI::App& app, Options& options) {
@@ -55,15 +60,16 @@ void addData(CLI::App& app, Options& options) {
       "normal, laplace, powerlaw:EXPONENT, file:PATH: recorded gradients, in a .npy file, a folder of them, or raw "
       "32-bit floats");
   app.add_option("--overlap", options.overlap, "share of the positions where all ranks have the same entry")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(within(0.0, 1.0));
   app.add_option("--skew", options.skew, "the vector's end has 1 - SKEW times the scale of its beginning")
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--seed", options.seed, "of the gradients");
+      ->check(within(0.0, 1.0));
+  app.add_option("--seed", options.seed, "of the gradients")->check(within<uint64_t>(0, UINT64_MAX));
 }
 
 void addRun(CLI::App& app, Options& options) {
-  app.add_option("--steps", options.steps, "timed steps")->check(CLI::Range(1, 1000000));
-  app.add_option("--warmup", options.warmup, "steps before them, for thresholds to settle");
+  app.add_option("--steps", options.steps, "timed steps")->check(within<uint64_t>(1, kMostSteps));
+  app.add_option("--warmup", options.warmup, "steps before them, for thresholds to settle")
+      ->check(within<uint64_t>(0, kMostSteps));
   app.add_option("--against", options.against,
                  "speed-up column: dense, or native: the transport's own sum, as MPI_Allreduce")
       ->check(CLI::IsMember({kDense, kNative}));
@@ -79,13 +85,15 @@ void addRun(CLI::App& app, Options& options) {
       ->allow_extra_args(false);
 }
 
+template <class Number>
+std::optional<Number> numberAfter(const std::string& text, size_t colon) {
+  return colon == std::string::npos ? std::nullopt : numberIn<Number>(std::string_view(text).substr(colon + 1));
+}
+
 int ranksOf(const std::string& text) {
   const size_t colon = text.find(':');
   if (text.substr(0, colon) != "threads") throw UsageError("--ranks " + text + ": this version has the engine threads");
-  int ranks = 0;
-  if (colon != std::string::npos && CLI::detail::lexical_cast(text.substr(colon + 1), ranks) && ranks >= 1 &&
-      ranks <= kMostRanks)
-    return ranks;
+  if (const auto ranks = numberAfter<int>(text, colon); ranks && *ranks >= 1 && *ranks <= kMostRanks) return *ranks;
   throw UsageError(fmt::format("--ranks {}: write threads:RANKS, 1 to {} of them", text, kMostRanks));
 }
 
@@ -93,10 +101,8 @@ int deviceOf(const std::string& text) {
   const size_t colon = text.find(':');
   const std::string name = text.substr(0, colon);
   if (text == "host") return kHost;
-  int ordinal = 0;
-  if (name == "cuda" &&
-      (colon == std::string::npos || (CLI::detail::lexical_cast(text.substr(colon + 1), ordinal) && ordinal >= 0)))
-    return ordinal;
+  if (text == "cuda") return 0;
+  if (const auto ordinal = numberAfter<int>(text, colon); name == "cuda" && ordinal && *ordinal >= 0) return *ordinal;
   throw UsageError("--backend " + text + ": there are host, cuda and cuda:ORDINAL");
 }
 
@@ -111,7 +117,7 @@ void resolvePresets(Options& options) {
   if (options.presets == std::vector<std::string>{"all"}) options.presets = known;
   for (const std::string& preset : options.presets)
     if (std::find(known.begin(), known.end(), preset) == known.end())
-      throw UsageError(fmt::format("no preset \"{}\"; there are {}", preset, inOneLine(known)));
+      throw UsageError(fmt::format("--preset {}: there are {}", preset, inOneLine(known)));
 }
 
 void joinWorld(Options& options, bool ranksGiven) {
@@ -132,12 +138,6 @@ void joinWorld(Options& options, bool ranksGiven) {
 
 void resolve(Options& options, bool ranksGiven) {
   resolvePresets(options);
-  for (const double density : options.densities)
-    if (!(density > 0 && density <= 1)) throw UsageError(fmt::format("--density {}: it is in (0, 1]", density));
-  for (const uint64_t n : options.n)
-    if (n == 0) throw UsageError("-n 0: there must be something to reduce");
-  if (!(options.threshold >= 0 && std::isfinite(options.threshold)))
-    throw UsageError(fmt::format("--threshold {}: it is a number above 0", options.threshold));
   options.device = deviceOf(options.backend);
   if (options.graph && options.device == kHost) throw UsageError("--graph: steps are captured on --backend cuda only");
   joinWorld(options, ranksGiven);

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "bench/common/clock.h"
-#include "bench/common/errors.h"
 #include "bench/perf/device.h"
 
 namespace bench {
@@ -235,10 +234,6 @@ void Report::conclude() {
         "cost time: `make hosts` measures that.");
 }
 
-void Report::write(const std::string& path) const {
-  std::ofstream file(path);
-  file << json_.dump(2) << "\n";
-  if (!file.flush()) throw EnvironmentError(path + ": cannot be written");
-}
+std::string Report::json() const { return json_.dump(2) + "\n"; }
 
 }  // namespace bench

@@ -26,7 +26,7 @@ class Report {
   const nlohmann::json& rows() const { return json_["rows"]; }
   bool anyWrong() const { return anyWrong_; }
   // Throws EnvironmentError.
-  void write(const std::string& path) const;
+  std::string json() const;
 
  private:
   int widthOf(const Column& column) const;

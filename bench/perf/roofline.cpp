@@ -27,6 +27,7 @@ constexpr Loop kLoops[] = {
 
 constexpr int kRuns = 15;
 constexpr uint64_t kLeastElements = 1u << 22;  // a run
+constexpr uint64_t kCallElements = 256;        // to call a loop takes about as long
 
 // The ranks' start and end times of one run, and what they computed.
 class Spans {
@@ -61,7 +62,9 @@ class Spans {
 }  // namespace
 
 Roofline::Roofline(uint64_t n, Team& team)
-    : n_(n), rounds_(std::max<uint64_t>(1, kLeastElements / n)), buffers_(static_cast<size_t>(team.ranks())) {
+    : n_(n),
+      rounds_(std::max<uint64_t>(1, kLeastElements / (n + kCallElements))),
+      buffers_(static_cast<size_t>(team.ranks())) {
   if (team.onDevice()) {
     name_ = deviceRate(n).loop;
     best_ = deviceShare(team).byWall;

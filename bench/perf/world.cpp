@@ -29,9 +29,9 @@ const Launcher& launcherOf(const std::string& name) {
   std::string known;
   for (const Launcher& one : all) {
     if (one.name == name) return one;
-    known += fmt::format("\n  {}: {}", one.name, one.usage);
+    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", one.name, one.usage);
   }
-  throw UsageError(fmt::format("--transport {}: this build has{}", name, known));
+  throw UsageError(fmt::format("--transport {}: this build has {}", name, known));
 }
 
 }  // namespace bench

@@ -9,9 +9,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -19,6 +20,8 @@
 #include <vector>
 
 #include "bench/common/command_line.h"
+#include "bench/common/output_file.h"
+#include "bench/common/program.h"
 
 namespace {
 
@@ -98,8 +101,7 @@ struct Course {
 
 void must(sparsecollResult_t result) {
   if (result == sparsecollSuccess) return;
-  std::fprintf(stderr, "sparsecoll-quality: %s: %s\n", sparsecollGetErrorString(result), sparsecollGetLastError());
-  std::exit(bench::kEnvironment);
+  throw bench::EnvironmentError(std::string(sparsecollGetErrorString(result)) + ": " + sparsecollGetLastError());
 }
 
 // The entries that reach the quantile of a histogram of acc with 32 bins an octave, over k.
@@ -123,9 +125,21 @@ void run(const Options& options, const std::string& preset, bool faithful, const
          const std::function<void(int, sparsecollReducer_t, const Vector&, int)>& look) {
   std::vector<sparsecollComm_t> comms(static_cast<size_t>(options.ranks));
   must(sparsecollCommInitAll(comms.data(), options.ranks, nullptr, nullptr));
+  std::mutex lock;
+  std::exception_ptr failure;
+  // A rank that fails takes the others out of their steps.
   const auto eachRank = [&](const std::function<void(int)>& body) {
     std::vector<std::thread> threads;
-    for (int rank = 0; rank < options.ranks; ++rank) threads.emplace_back(body, rank);
+    for (int rank = 0; rank < options.ranks; ++rank)
+      threads.emplace_back([&, rank] {
+        try {
+          body(rank);
+        } catch (...) {
+          const std::lock_guard<std::mutex> guard(lock);
+          if (failure == nullptr) failure = std::current_exception();
+          (void)sparsecollCommAbort(comms[static_cast<size_t>(rank)]);
+        }
+      });
     for (std::thread& thread : threads) thread.join();
   };
   eachRank([&](int rank) {
@@ -146,7 +160,8 @@ void run(const Options& options, const std::string& preset, bool faithful, const
     }
     must(sparsecollReducerDestroy(reducer));
   });
-  for (sparsecollComm_t comm : comms) must(sparsecollCommDestroy(comm));
+  for (sparsecollComm_t comm : comms) (void)sparsecollCommDestroy(comm);
+  if (failure != nullptr) std::rethrow_exception(failure);
 }
 
 Course courseOf(const Options& options, const std::string& preset, bool faithful, const std::vector<Stream>& streams) {
@@ -259,12 +274,7 @@ class Table {
     std::fflush(stdout);
   }
 
-  void write() const {
-    if (options_.json.empty()) return;
-    std::ofstream file(options_.json);
-    file << json_.dump(2) << "\n";
-    if (!file.flush()) throw bench::EnvironmentError(options_.json + ": cannot be written");
-  }
+  std::string json() const { return json_.dump(2) + "\n"; }
 
  private:
   const Options& options_;
@@ -279,11 +289,12 @@ int runProgram(int argc, char** argv) {
   CLI::App app("Entries sent over entries asked for, by method and distribution: mean (least-most) of the steps.",
                "sparsecoll-quality");
   bench::beginOptions(app);
-  app.add_option("-n,--elements", options.n, "elements of the gradient")->check(CLI::Range(1000ull, 1ull << 30));
-  app.add_option("--density", options.density, "entries to send / n")->check(CLI::Range(1e-6, 1.0));
-  app.add_option("--ranks", options.ranks, "threads")->check(CLI::Range(1, 64));
+  app.add_option("-n,--elements", options.n, "elements of the gradient")
+      ->check(bench::within<uint64_t>(1000, 1ull << 30));
+  app.add_option("--density", options.density, "entries to send / n")->check(bench::within(1e-6, 1.0));
+  app.add_option("--ranks", options.ranks, "threads")->check(bench::within(1, 64));
   app.add_option("--steps", options.steps, "with error feedback; the first six do not count")
-      ->check(CLI::Range(8, 100000));
+      ->check(bench::within(8, 100000));
   app.add_option("--preset", options.presets, "methods, a list; without it all but dense")
       ->default_str("")
       ->delimiter(',');
@@ -295,6 +306,7 @@ int runProgram(int argc, char** argv) {
       throw bench::UsageError("--preset " + preset +
                               ": no sparse method has this name; sparsecoll-perf --list has all");
 
+  bench::OutputFile json(options.json);
   Table table(options);
   table.row("exact histogram", false,
             [&](const std::vector<Stream>& streams) { return histogramCourse(options, streams); });
@@ -302,22 +314,12 @@ int runProgram(int argc, char** argv) {
     for (const bool faithful : {false, true})
       table.row(preset, faithful,
                 [&](const std::vector<Stream>& streams) { return courseOf(options, preset, faithful, streams); });
-  table.write();
+  json.write(table.json());
   return bench::kGood;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto fail = [](const char* what, int code) {
-    std::fprintf(stderr, "sparsecoll-quality: %s\n", what);
-    return code;
-  };
-  try {
-    return runProgram(argc, argv);
-  } catch (const bench::UsageError& error) {
-    return fail(error.what(), bench::kUsage);
-  } catch (const std::exception& error) {
-    return fail(error.what(), bench::kEnvironment);
-  }
+  return bench::exitCodeOf("sparsecoll-quality", [&] { return runProgram(argc, argv); });
 }

@@ -46,7 +46,22 @@ for program in "$@"; do
       expect 0 "| topka, faithful |" "$program" -n 2000 --ranks 2 --steps 9 --preset topka --json "$dir/quality.json"
       [ "$(grep -c '"distribution"' "$dir/quality.json")" = 15 ] || fail "the JSON lacks rows"
       grep -q '"version"' "$dir/quality.json" || fail "the JSON does not say what was built"
-      expect 4 "cannot be written" "$program" -n 2000 --ranks 2 --steps 8 --preset topka --json "$dir/nowhere/q.json"
+      # A path that cannot be written is told before the work begins, a full disk keeps the file of an earlier run.
+      expect 4 "nowhere/q.json: cannot be written: No such file" "$program" -n 2000 --ranks 2 --json "$dir/nowhere/q.json"
+      before=$(cksum < "$dir/quality.json")
+      status=0
+      said=$( (ulimit -f 0 && trap '' XFSZ && exec "$program" -n 2000 --ranks 2 --steps 8 --preset topka \
+        --json "$dir/quality.json") 2>&1) || status=$?
+      [ $status = 4 ] || fail "without room for its JSON, $name ended with $status: $said"
+      [[ $said == *"quality.json: cannot be written: File too large"* ]] || fail "without room for its JSON: $said"
+      [ "$before" = "$(cksum < "$dir/quality.json")" ] || fail "the file of an earlier run is gone"
+      [ ! -e "$dir/quality.json.part" ] || fail "a part of a file stays"
+      expect 0 "exact histogram" "$program" -n 2000 --ranks 2 --steps 8 --preset topka --json /dev/null
+      [ -c /dev/null ] || fail "/dev/null was replaced"
+      ;;
+    sparsecoll-run)
+      expect 126 "sparsecoll-run: $dir/nowhere/sparsecoll-run-" env TMPDIR="$dir/nowhere" "$program" -n 1 true
+      expect 126 "sparsecoll-run: " bash -c "ulimit -n 8; exec '$program' -n 8 true"
       ;;
     sparsecoll-kernels)
       expect 3 "a list of numbers" "$program" --n x

@@ -68,5 +68,5 @@ printf 'no array' > bad.npy
 refused 4 'bad.npy: not a .npy file' "$fit" a.npy bad.npy
 refused 4 'nowhere.npy: cannot be opened' "$fit" nowhere.npy
 refused 4 'nowhere/fit.svg: cannot be written' "$fit" --svg nowhere/fit.svg a.npy
-refused 3 '--density 2' "$fit" --density 2 a.npy
+refused 3 '--density: 2 is not' "$fit" --density 2 a.npy
 refused 3 'FILE' "$fit"

@@ -4,9 +4,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "sparsecoll/sparsecoll.h"
@@ -25,18 +27,21 @@ class PrivateFolder {
   PrivateFolder() {
     const char* const base = std::getenv("TMPDIR");
     path_ = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/sparsecoll-run-XXXXXX";
-    if (mkdtemp(path_.data()) == nullptr) path_.clear();
+    made_ = mkdtemp(path_.data()) != nullptr;
+    if (!made_) std::fprintf(stderr, "sparsecoll-run: %s: %s\n", path_.c_str(), std::strerror(errno));
   }
   ~PrivateFolder() {
     std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+    if (made_) std::filesystem::remove_all(path_, ignored);
   }
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;
+  bool made() const { return made_; }
   const std::string& path() const { return path_; }
 
  private:
   std::string path_;
+  bool made_ = false;
 };
 
 // Signals come through a descriptor, so that nothing happens between looking and sleeping.
@@ -51,9 +56,10 @@ int openSignals() {
 
 int run(const Options& options) {
   const PrivateFolder folder;
+  if (!folder.made()) return kSystemFailure;
   const int signals = openSignals();
-  if (folder.path().empty() || signals < 0) {
-    std::perror("sparsecoll-run");
+  if (signals < 0) {
+    std::perror("sparsecoll-run: signalfd");
     return kSystemFailure;
   }
   RankProcesses ranks(options, folder.path());

@@ -26,6 +26,12 @@ constexpr auto kEndTakes = std::chrono::seconds(2);       // at most, from a clo
 bool killed(int how) { return WIFSIGNALED(how) && WTERMSIG(how) != SIGABRT && WTERMSIG(how) != SIGPIPE; }
 int codeOf(int how) { return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how); }
 
+// false, so that who could not do something can return it.
+bool cannot(const char* what) {
+  std::fprintf(stderr, "sparsecoll-run: %s: %s\n", what, std::strerror(errno));
+  return false;
+}
+
 std::string endOf(int how) {
   if (!WIFSIGNALED(how)) return "ended with status " + std::to_string(WEXITSTATUS(how));
   return "was ended by signal " + std::to_string(WTERMSIG(how)) + " (" + strsignal(WTERMSIG(how)) + ")";
@@ -47,6 +53,7 @@ RankProcesses::~RankProcesses() {
 }
 
 bool RankProcesses::start() {
+  if (endings_ < 0) return cannot("epoll_create1");
   ranks_.resize(static_cast<size_t>(options_.ranks));
   for (int rank = 0; rank < options_.ranks; ++rank)
     if (!startRank(rank)) return false;
@@ -57,16 +64,16 @@ bool RankProcesses::startRank(int number) {
   Rank& rank = ranks_[static_cast<size_t>(number)];
   int pipes[2][2] = {{-1, -1}, {-1, -1}};
   for (size_t stream = 0; options_.prefix && stream < 2; ++stream) {
-    if (pipe2(pipes[stream], O_CLOEXEC) != 0) return false;
+    if (pipe2(pipes[stream], O_CLOEXEC) != 0) return cannot("pipe for the output of a rank");
     rank.output[stream] = pipes[stream][0];
   }
   int lifeline[2];
-  if (pipe2(lifeline, O_CLOEXEC) != 0) return false;
+  if (pipe2(lifeline, O_CLOEXEC) != 0) return cannot("pipe to a rank");
   rank.lifeline = lifeline[0];
   epoll_event closed{};
   closed.events = EPOLLHUP | EPOLLET;
   closed.data.u32 = static_cast<uint32_t>(number);
-  epoll_ctl(endings_, EPOLL_CTL_ADD, rank.lifeline, &closed);
+  if (epoll_ctl(endings_, EPOLL_CTL_ADD, rank.lifeline, &closed) != 0) return cannot("epoll_ctl");
   const pid_t parent = getpid();
   rank.process = fork();
   if (rank.process == 0) {
@@ -78,8 +85,7 @@ bool RankProcesses::startRank(int number) {
   }
   close(lifeline[1]);
   for (size_t stream = 0; options_.prefix && stream < 2; ++stream) close(pipes[stream][1]);
-  if (rank.process < 0) std::fprintf(stderr, "sparsecoll-run: fork: %s\n", std::strerror(errno));
-  return rank.process > 0;
+  return rank.process > 0 || cannot("fork");
 }
 
 void RankProcesses::become(int rank, const int (&pipes)[2][2]) const {
