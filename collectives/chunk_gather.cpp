@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "collectives/collectives.h"
-#include "collectives/frame_set.h"
-#include "collectives/full_round.h"
+#include "collectives/own_list.h"
+#include "collectives/rounds.h"
 
 namespace sparsecoll {
 
@@ -14,17 +14,14 @@ class ChunkGather final : public Collective {
  public:
   explicit ChunkGather(const CollectiveSetup& setup)
       : kernels_(*setup.kernels),
-        transport_(*setup.transport),
         type_(setup.accumulateType),
         chunk_(setup.chunk),
+        layout_{setup.capacity, 2, static_cast<uint32_t>(elementBytes(setup.accumulateType))},
         own_(static_cast<size_t>(setup.transport->rank())) {}
 
   Status make(const CollectiveSetup& setup) {
-    const FrameLayout layout{setup.capacity, 2, static_cast<uint32_t>(elementBytes(type_))};
-    frame_ = frames_.add(layout);
-    SC_TRY(frames_.make(setup));
-    SC_TRY(round_, FullRound::make(transport_, kernels_, layout, setup.budget));
-    for (int rank = 0; rank < transport_.ranks(); ++rank) {
+    SC_TRY(round_, FullRound::make(*setup.transport, kernels_, layout_, FullRound::Sends::kSameToAll, setup.budget));
+    for (size_t rank = 0; rank < round_.ranks(); ++rank) {
       SC_TRY(OwnList list, OwnList::make(setup, setup.capacity));
       lists_.push_back(std::move(list));
       views_.push_back(lists_.back().view());
@@ -35,30 +32,21 @@ class ChunkGather final : public Collective {
   List target(const Operation&) override { return lists_[own_].list(); }
 
   Result<Delivered> run(const CollectiveStep& step) override {
-    Operation& operation = *step.operation;
-    const FrameExpectation identity = operation.identity();
-    const bool withPayload = transport_.checksumsPayload();
-    std::byte* const own = frames_.at(operation, frame_);
-    kernels_.packChunks(views_[own_], chunk_, own, round_.layout(), type_, step.stream);
-    kernels_.seal({own, round_.layout(), identity, step.control, withPayload}, step.stream);
-    SC_TRY(round_.sameToAll(operation, own, step.stream));
-    SC_TRY(kernels_.open({round_.frames(), round_.bytes(), round_.layout(), identity, step.control, {}, withPayload},
-                         step.stream));
+    kernels_.packChunks(views_[own_], chunk_, round_.frame(*step.operation), layout_, type_, step.stream);
+    SC_TRY(round_.run(*step.operation, step.stream, step.control));
     for (size_t r = 0; r < lists_.size(); ++r)
       if (r != own_)
-        SC_TRY(kernels_.unpackChunks(round_.frames()[r], round_.layout(), chunk_, &step.tables->windows[0].limit, type_,
+        SC_TRY(kernels_.unpackChunks(round_.from(r), layout_, chunk_, &step.tables->windows[0].limit, type_,
                                      lists_[r].list(), step.stream));
     return Delivered{views_, Combine::kAdd, {&views_[own_], 1}};
   }
 
  private:
   Kernels& kernels_;
-  Transport& transport_;
-  sparsecollDataType_t type_;
-  uint64_t chunk_;
-  size_t own_;
-  FrameSet frames_;
-  size_t frame_ = 0;
+  const sparsecollDataType_t type_;
+  const uint64_t chunk_;
+  const FrameLayout layout_;
+  const size_t own_;
   FullRound round_;
   std::vector<OwnList> lists_;  // by rank
   std::vector<ListView> views_;
@@ -67,9 +55,7 @@ class ChunkGather final : public Collective {
 }  // namespace
 
 Result<std::unique_ptr<Collective>> makeChunkGather(const CollectiveSetup& setup) {
-  auto gather = std::make_unique<ChunkGather>(setup);
-  SC_TRY(gather->make(setup));
-  return std::unique_ptr<Collective>(std::move(gather));
+  return makeCollective<ChunkGather>(setup);
 }
 
 }  // namespace sparsecoll

@@ -64,4 +64,12 @@ using CollectiveState = StatePlan (*)(uint64_t n, uint32_t ranks, uint32_t teams
 
 using CollectiveMaker = Result<std::unique_ptr<Collective>> (*)(const CollectiveSetup& setup);
 
+// What most of them are made by: args are of the constructor, after the setup.
+template <class Algorithm, class... Args>
+Result<std::unique_ptr<Collective>> makeCollective(const CollectiveSetup& setup, const Args&... args) {
+  auto made = std::make_unique<Algorithm>(setup, args...);
+  SC_TRY(made->make(setup));
+  return std::unique_ptr<Collective>(std::move(made));
+}
+
 }  // namespace sparsecoll

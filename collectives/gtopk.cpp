@@ -6,7 +6,7 @@
 // it then; here it comes back to the residual of the rank that dropped it, so nothing is lost. Faithful: it is
 // forgotten and counted.
 #include "collectives/collectives.h"
-#include "collectives/frame_set.h"
+#include "collectives/own_list.h"
 #include "collectives/relay.h"
 #include "core/partition.h"
 
@@ -45,25 +45,23 @@ class GTopK final : public Collective {
       }
       levels_.push_back(std::move(made));
     }
-    SC_TRY(frames_.make(setup));
+    SC_TRY(frames_.make(*setup.transport, kernels_, setup.budget));
     SC_TRY(relay_, Relay::make(setup));
     return {};
   }
 
-  List target(const Operation& operation) override {
-    return listIn(frames_.at(operation, ownFrame_), frames_.layout(ownFrame_));
-  }
+  List target(const Operation& operation) override { return frames_.list(operation, ownFrame_); }
 
   Result<Delivered> run(const CollectiveStep& step) override {
     relay_.begin(step);
     std::byte* const own = frames_.at(*step.operation, ownFrame_);
     std::byte* held = own;
     for (Level& level : levels_) SC_TRY(climb(step, level, held));
-    sum_ = viewOf(held);
+    sum_ = listOf(held);
     for (size_t l = levels_.size(); l-- > 0;) SC_TRY(descend(step, levels_[l], held));
     SC_TRY(relay_.end(step));
     kernels_.tally(sum_, nullptr, 0, step.control, step.stream);
-    sent_ = viewOf(own);
+    sent_ = listOf(own);
     return Delivered{{&sum_, 1}, Combine::kAdd, {&sent_, 1}, true, dropped_, faithful_};
   }
 
@@ -77,7 +75,7 @@ class GTopK final : public Collective {
   Status climb(const CollectiveStep& step, Level& level, std::byte*& held) {
     SC_TRY(relay_.exchange(step, level.up, held));
     if (!level.up.receives()) return {};
-    const ListView both[] = {viewOf(held), viewOf(level.up.frame())};
+    const ListView both[] = {listOf(held), listOf(level.up.frame())};
     held = frames_.at(*step.operation, level.frame);
     MergeCutArgs args;
     args.lists = both;
@@ -85,7 +83,7 @@ class GTopK final : public Collective {
     args.n = n_;
     args.limit = &step.control->k;
     args.scratch = scratch_.list();
-    args.target = listIn(held, frames_.layout(level.frame));
+    args.target = frames_.list(*step.operation, level.frame);
     args.dropped = level.dropped.list();
     return kernels_.mergeCut(args, step.stream);
   }
@@ -94,10 +92,10 @@ class GTopK final : public Collective {
   Status descend(const CollectiveStep& step, Level& level, std::byte*& held) {
     SC_TRY(relay_.exchange(step, level.down, held));
     if (!level.down.receives()) return {};
-    const ListPart all{viewOf(level.down.frame())};
+    const ListPart all{listOf(level.down.frame())};
     held = frames_.at(*step.operation, passedOn_);
-    sum_ = viewOf(held);
-    return kernels_.concatenate({&all, 1}, type_, listIn(held, frames_.layout(passedOn_)), step.stream);
+    sum_ = listOf(held);
+    return kernels_.concatenate({&all, 1}, type_, frames_.list(*step.operation, passedOn_), step.stream);
   }
 
   Kernels& kernels_;
@@ -113,12 +111,6 @@ class GTopK final : public Collective {
   std::vector<ListView> dropped_;
   ListView sum_, sent_;
 };
-
-Result<std::unique_ptr<Collective>> makeGTopK(const CollectiveSetup& setup) {
-  auto gtopk = std::make_unique<GTopK>(setup);
-  SC_TRY(gtopk->make(setup));
-  return std::unique_ptr<Collective>(std::move(gtopk));
-}
 
 constexpr const char* kPaper = "Shi et al. 2019 (gTop-k), arXiv:1901.04359";
 
@@ -136,7 +128,7 @@ constinit extern const CollectiveRow kGTopKRow = {
     .id = sparsecollCollGTopk,
     .name = "gtopk",
     .paper = kPaper,
-    .make = makeGTopK,
+    .make = makeCollective<GTopK>,
     .perSlot = 24,
     .presets = kPresets,
 };

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "collectives/collectives.h"
-#include "collectives/frame_set.h"
-#include "collectives/full_round.h"
+#include "collectives/own_list.h"
 #include "collectives/relay.h"
 #include "collectives/ring_gather.h"
 #include "collectives/rules.h"
+#include "collectives/split_round.h"
 
 namespace sparsecoll {
 
@@ -25,7 +25,6 @@ class OkTopk final : public Collective {
  public:
   explicit OkTopk(const CollectiveSetup& setup)
       : kernels_(*setup.kernels),
-        transport_(*setup.transport),
         n_(setup.n),
         type_(setup.accumulateType),
         rank_(static_cast<uint32_t>(setup.transport->rank())),
@@ -33,15 +32,10 @@ class OkTopk final : public Collective {
         end_(setup.faithful ? kOkTopkEndFaithful : kOkTopkEnd) {}
 
   Status make(const CollectiveSetup& setup) {
-    const auto valueBytes = static_cast<uint32_t>(elementBytes(type_));
-    const FrameLayout part{std::min(setup.capacity, n_), 4, valueBytes};
+    SC_TRY(split_, SplitRound::make(setup, std::min(setup.capacity, n_)));
+    parts_.assign(ranks_, ListPart{split_.selected()});
     // A region may be any part of the vector, so it may have what all ranks select.
-    const FrameLayout region{std::min(setup.capacity * ranks_, n_), 4, valueBytes};
-    for (uint32_t r = 0; r < ranks_; ++r) parts_.push_back(frames_.add(part));
-    partFrames_.resize(ranks_);
-    received_.resize(ranks_);
-    SC_TRY(split_, FullRound::make(transport_, kernels_, part, setup.budget));
-    SC_TRY(own_, OwnList::make(setup, setup.capacity));
+    const FrameLayout region{std::min(setup.capacity * ranks_, n_), 4, static_cast<uint32_t>(elementBytes(type_))};
     SC_TRY(scratch_, OwnList::make(setup, region.capacity));
     SC_TRY(gathered_, OwnList::make(setup, region.capacity));
     SC_TRY(sum_, OwnList::make(setup, region.capacity));
@@ -50,22 +44,25 @@ class OkTopk final : public Collective {
     for (uint32_t r = 0; r < ranks_; ++r) ring.push_back(static_cast<int>(r));
     SC_TRY(gather_, RingGather::make(
                         setup, std::move(ring), rank_, [&](Stretch) { return region.capacity; }, frames_));
-    SC_TRY(frames_.make(setup));
+    SC_TRY(frames_.make(*setup.transport, kernels_, setup.budget));
     SC_TRY(relay_, Relay::make(setup));
     return {};
   }
 
-  List target(const Operation&) override { return own_.list(); }
+  List target(const Operation&) override { return split_.target(); }
 
   Result<Delivered> run(const CollectiveStep& step) override {
     relay_.begin(step);
     kernels_.apply(kOkTopkBegin, step.control, step.stream);
-    SC_TRY(split(step));
     auto& state = step.control->collective.as<OkTopkState>();
-    const uint64_t* const regions = regionsOf(step);
-    std::byte* const own = frames_.at(*step.operation, ownFrame_);
-    SC_TRY(cut(step, received_, &step.control->n, listIn(own, frames_.layout(ownFrame_)), nullptr));
-    SC_TRY(gather_.run(step, relay_, frames_, own, regions, gathered_.list()));
+    const uint64_t* const regions = step.tables->collective.as<OkTopkState>().regions;
+    for (uint32_t w = 0; w < ranks_; ++w) {
+      parts_[w].lowAt = regions + w;
+      parts_[w].highAt = regions + w + 1;
+    }
+    SC_TRY(split_.run(step, parts_));
+    SC_TRY(cut(step, split_.received(), &step.control->n, frames_.list(*step.operation, ownFrame_), nullptr));
+    SC_TRY(gather_.run(step, relay_, frames_, frames_.at(*step.operation, ownFrame_), regions, gathered_.list()));
     const ListView gathered = gathered_.view();
     SC_TRY(cut(step, {&gathered, 1}, &state.sumLimit, sum_.list(), &state.sumKept));
     final_ = sum_.view();
@@ -75,35 +72,11 @@ class OkTopk final : public Collective {
     sum.control = step.control;
     sum.from = final_;
     kernels_.apply(kOkTopkCutRegions, sum, ranks_, step.stream);
-    sent_ = own_.view();
+    sent_ = split_.selected();
     return Delivered{{&final_, 1}, Combine::kAdd, {&sent_, 1}, true};
   }
 
  private:
-  static const uint64_t* regionsOf(const CollectiveStep& step) {
-    return step.tables->collective.as<OkTopkState>().regions;
-  }
-
-  Status split(const CollectiveStep& step) {
-    Operation& operation = *step.operation;
-    const FrameExpectation identity = operation.identity();
-    const bool withPayload = transport_.checksumsPayload();
-    for (uint32_t w = 0; w < ranks_; ++w) {
-      std::byte* const frame = partFrames_[w] = frames_.at(operation, parts_[w]);
-      ListPart part{own_.view()};
-      part.lowAt = regionsOf(step) + w;
-      part.highAt = regionsOf(step) + w + 1;
-      SC_TRY(kernels_.concatenate({&part, 1}, type_, listIn(frame, split_.layout()), step.stream));
-      kernels_.seal({frame, split_.layout(), identity, step.control, withPayload}, step.stream);
-    }
-    SC_TRY(split_.oneToEach(operation, partFrames_, step.stream));
-    SC_TRY(kernels_.open({split_.frames(), split_.bytes(), split_.layout(), identity, step.control, {}, withPayload},
-                         step.stream));
-    for (uint32_t r = 0; r < ranks_; ++r) received_[r] = viewOf(split_.frames()[r]);
-    for (const ListView& list : received_) SC_TRY(kernels_.checkOrder(list, n_, step.stream));
-    return {};
-  }
-
   Status cut(const CollectiveStep& step, std::span<const ListView> lists, const uint64_t* limit, const List& to,
              uint64_t* keptKey) {
     MergeCutArgs args;
@@ -119,20 +92,17 @@ class OkTopk final : public Collective {
   }
 
   Kernels& kernels_;
-  Transport& transport_;
   uint64_t n_;
   sparsecollDataType_t type_;
   uint32_t rank_, ranks_;
   const Rule& end_;
   FrameSet frames_;
   Relay relay_;
-  FullRound split_;
+  SplitRound split_;
   RingGather gather_;
-  std::vector<size_t> parts_;
-  std::vector<std::byte*> partFrames_;
-  std::vector<ListView> received_;
-  size_t ownFrame_ = 0;
-  OwnList own_, scratch_, gathered_, sum_;
+  std::vector<ListPart> parts_;  // this rank's entries by region
+  size_t ownFrame_ = 0;          // of this rank's region
+  OwnList scratch_, gathered_, sum_;
   ListView sent_, final_;
 };
 
@@ -142,12 +112,6 @@ StatePlan okTopkState(uint64_t n, uint32_t ranks, uint32_t) {
   plan.keep(&OkTopkState::sumThreshold, Sound::kMagnitude);
   plan.keep(&OkTopkState::sumDue, Sound::kFlag);
   return plan;
-}
-
-Result<std::unique_ptr<Collective>> makeOkTopk(const CollectiveSetup& setup) {
-  auto topk = std::make_unique<OkTopk>(setup);
-  SC_TRY(topk->make(setup));
-  return std::unique_ptr<Collective>(std::move(topk));
 }
 
 constexpr const char* kPaper = "Li and Hoefler 2022 (Ok-Topk), arXiv:2201.07598";
@@ -166,7 +130,7 @@ constinit extern const CollectiveRow kOkTopkRow = {
     .id = sparsecollCollOkTopk,
     .name = "ok_topk",
     .paper = kPaper,
-    .make = makeOkTopk,
+    .make = makeCollective<OkTopk>,
     .perSlot = 64,
     .state = okTopkState,
     .presets = kPresets,

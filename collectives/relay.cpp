@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "collectives/frame_set.h"
 #include "collectives/rules.h"
 
 namespace sparsecoll {
@@ -10,6 +9,7 @@ namespace sparsecoll {
 namespace {
 
 constexpr size_t kMostFrames = 64;  // three rounds for every bit of a rank's number, and some
+constexpr FrameLayout kHeaderOnly;
 
 }  // namespace
 
@@ -36,10 +36,9 @@ Result<Relay> Relay::make(const CollectiveSetup& setup) {
   relay.kernels_ = setup.kernels;
   relay.transport_ = setup.transport;
   relay.n_ = setup.n;
-  const FrameLayout headerOnly;
-  SC_TRY(relay.window_, setup.transport->makeWindow(2 * headerOnly.capacityBytes(), setup.budget));
   relay.sealed_.reserve(kMostFrames);
-  SC_TRY(relay.named_, FullRound::make(*setup.transport, *setup.kernels, headerOnly, setup.budget));
+  SC_TRY(relay.named_,
+         FullRound::make(*setup.transport, *setup.kernels, kHeaderOnly, FullRound::Sends::kSameToAll, setup.budget));
   return relay;
 }
 
@@ -86,7 +85,7 @@ Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* 
   opened.relayed = true;
   opened.peer = round.from_;
   SC_TRY(kernels_->open(opened, step.stream));
-  ListView view = viewOf(round.frame_);
+  ListView view = streamOf(round.frame_);
   view.parts = lists;
   for (view.part = 0; view.part < lists; ++view.part) SC_TRY(kernels_->checkOrder(view, n_, step.stream));
   return {};
@@ -95,14 +94,7 @@ Status Relay::exchange(const CollectiveStep& step, PeerRound& round, std::byte* 
 Status Relay::end(const CollectiveStep& step) {
   const Control* const seen = kernels_->look(step.control);
   if (seen != nullptr && seen->anyNonFinite == 0) return {};  // who cannot know it takes the round
-  Operation& operation = *step.operation;
-  const FrameExpectation identity = operation.identity();
-  const bool withPayload = transport_->checksumsPayload();
-  std::byte* const own = window_->data() + (operation.turn % 2) * named_.layout().capacityBytes();
-  kernels_->seal({own, named_.layout(), identity, step.control, withPayload}, step.stream);
-  SC_TRY(named_.sameToAll(operation, own, step.stream));
-  return kernels_->open({named_.frames(), named_.bytes(), named_.layout(), identity, step.control, {}, withPayload},
-                        step.stream);
+  return named_.run(*step.operation, step.stream, step.control);
 }
 
 }  // namespace sparsecoll

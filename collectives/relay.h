@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/collective.h"
-#include "collectives/full_round.h"
+#include "collectives/rounds.h"
 
 namespace sparsecoll {
 
@@ -56,8 +56,7 @@ class Relay {
   Transport* transport_ = nullptr;
   uint64_t n_ = 0;
   std::vector<const std::byte*> sealed_;  // frames of this operation
-  std::unique_ptr<FrameWindow> window_;   // two frames for the last round
-  FullRound named_;
+  FullRound named_;                       // the last round
 };
 
 }  // namespace sparsecoll

@@ -31,15 +31,15 @@ Result<RingGather> RingGather::make(const CollectiveSetup& setup, std::vector<in
 
 Status RingGather::run(const CollectiveStep& step, Relay& relay, const FrameSet& frames, std::byte* own,
                        const uint64_t* bounds, const List& to) {
-  sources_.assign(1, viewOf(own));
+  sources_.assign(1, listOf(own));
   for (Round& round : rounds_) {
     std::byte* frame = own;
     if (round.sent.size > 1) {
       frame = frames.at(*step.operation, round.frame);
-      SC_TRY(join(step, round.sent, bounds, listIn(frame, frames.layout(round.frame))));
+      SC_TRY(join(step, round.sent, bounds, frames.list(*step.operation, round.frame)));
     }
     SC_TRY(relay.exchange(step, round.peers, frame));
-    sources_.push_back(viewOf(round.peers.frame()));
+    sources_.push_back(listOf(round.peers.frame()));
   }
   return join(step, {position_, positions_}, bounds, to);
 }

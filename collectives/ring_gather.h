@@ -6,7 +6,6 @@
 #include <functional>
 #include <vector>
 
-#include "collectives/frame_set.h"
 #include "collectives/relay.h"
 
 namespace sparsecoll {

@@ -5,7 +5,6 @@
 // A stream is a list as long as that is shorter, and a run of n values from then on: when the entries of the lists to
 // be added, an upper bound of their sum's, would take as many bytes.
 #include "collectives/collectives.h"
-#include "collectives/frame_set.h"
 #include "collectives/relay.h"
 #include "collectives/streams.h"
 
@@ -41,24 +40,22 @@ class RecursiveDoubling final : public Collective {
       SC_TRY(back_, PeerRound::make(setup, above, sum, below, sum));
       goesBack_ = true;
     }
-    SC_TRY(frames_.make(setup));
+    SC_TRY(frames_.make(*setup.transport, kernels_, setup.budget));
     SC_TRY(relay_, Relay::make(setup));
     return {};
   }
 
-  List target(const Operation& operation) override {
-    return listIn(frames_.at(operation, ownFrame_), frames_.layout(ownFrame_));
-  }
+  List target(const Operation& operation) override { return frames_.list(operation, ownFrame_); }
 
   Result<Delivered> run(const CollectiveStep& step) override {
     relay_.begin(step);
     std::byte* held = frames_.at(*step.operation, ownFrame_);
-    own_ = viewOf(held);
+    own_ = streamOf(held);
     for (Round& round : rounds_) SC_TRY(add(step, round, held));
-    sum_ = viewOf(held);
+    sum_ = streamOf(held);
     if (goesBack_) {
       SC_TRY(relay_.exchange(step, back_, held));
-      if (back_.receives()) sum_ = viewOf(back_.frame());
+      if (back_.receives()) sum_ = streamOf(back_.frame());
     }
     SC_TRY(relay_.end(step));
     kernels_.tally(sum_, nullptr, 0, step.control, step.stream);
@@ -89,7 +86,7 @@ class RecursiveDoubling final : public Collective {
   Status add(const CollectiveStep& step, Round& round, std::byte*& held) {
     SC_TRY(relay_.exchange(step, round.peers, held));
     if (!round.peers.receives()) return {};
-    ListView both[] = {viewOf(held), viewOf(round.peers.frame())};
+    ListView both[] = {streamOf(held), streamOf(round.peers.frame())};
     if (round.peerFirst) std::swap(both[0], both[1]);
     held = frames_.at(*step.operation, round.frame);
     StreamArgs args;
@@ -114,12 +111,6 @@ class RecursiveDoubling final : public Collective {
   ListView own_, sum_;
 };
 
-Result<std::unique_ptr<Collective>> makeRecursiveDoubling(const CollectiveSetup& setup) {
-  auto doubling = std::make_unique<RecursiveDoubling>(setup);
-  SC_TRY(doubling->make(setup));
-  return std::unique_ptr<Collective>(std::move(doubling));
-}
-
 constexpr const char* kPaper = "Renggli et al. 2019 (SparCML), arXiv:1802.08021";
 
 constexpr PresetRow kPresets[] = {
@@ -136,7 +127,7 @@ constinit extern const CollectiveRow kSparCMLRow = {
     .id = sparsecollCollSparCML,
     .name = "sparcml",
     .paper = kPaper,
-    .make = makeRecursiveDoubling,
+    .make = makeCollective<RecursiveDoubling>,
     .perSlot = 24,
     .presets = kPresets,
 };

@@ -17,7 +17,7 @@
 #include <iterator>
 
 #include "collectives/collectives.h"
-#include "collectives/frame_set.h"
+#include "collectives/own_list.h"
 #include "collectives/relay.h"
 #include "collectives/ring_gather.h"
 #include "collectives/rules.h"
@@ -44,7 +44,7 @@ class SparDL final : public Collective {
     SC_TRY(makeScatter(setup));
     SC_TRY(makeTeamGather(setup));
     SC_TRY(makeGather(setup));
-    SC_TRY(frames_.make(setup));
+    SC_TRY(frames_.make(*setup.transport, kernels_, setup.budget));
     SC_TRY(relay_, Relay::make(setup));
     return {};
   }
@@ -120,7 +120,8 @@ class SparDL final : public Collective {
       SC_TRY(round.most, setup.kernels->allocate(positions_ * sizeof(uint64_t), setup.budget));
       for (uint32_t j = 0; j < bags[i].size; ++j) {
         const uint32_t block = after(position_, j);
-        setup.kernels->copy(round.most.as<uint64_t>() + block, &rooms_[block], sizeof(uint64_t), setup.kernels->stream());
+        setup.kernels->copy(round.most.as<uint64_t>() + block, &rooms_[block], sizeof(uint64_t),
+                            setup.kernels->stream());
       }
       dropped_.push_back(round.dropped.view());
       scatter_.push_back(std::move(round));
@@ -197,16 +198,16 @@ class SparDL final : public Collective {
     args.arrivals = arrived_;
     args.scratch = scratch_.list();
     args.dropped = dropped.list();
-    args.target = listIn(frames_.at(*step.operation, frame), frames_.layout(frame));
+    args.target = frames_.list(*step.operation, frame);
     kernels_.cut(args, step.stream);
     relay_.note(step);
-    sent_.push_back(viewOf(frames_.at(*step.operation, frame)));
+    sent_.push_back(listOf(frames_.at(*step.operation, frame)));
   }
 
   Status scatter(const CollectiveStep& step, ScatterRound& round) {
     cut(step, round.windows, round.frame, round.dropped);
     SC_TRY(relay_.exchange(step, round.peers, frames_.at(*step.operation, round.frame)));
-    arrived_.push_back(viewOf(round.peers.frame()));
+    arrived_.push_back(listOf(round.peers.frame()));
     return kernels_.checkCounts(arrived_.back(), bounds_.as<uint64_t>(), round.most.as<uint64_t>(), positions_,
                                 step.stream);
   }
@@ -220,7 +221,7 @@ class SparDL final : public Collective {
     return {};
   }
 
-  MergeCutArgs mergeOwnBlock(const CollectiveStep& step, std::span<const ListView> lists, std::byte* to) {
+  MergeCutArgs mergeOwnBlock(const CollectiveStep& step, std::span<const ListView> lists, size_t frame) {
     MergeCutArgs args;
     args.lists = lists;
     args.accumulateType = type_;
@@ -228,7 +229,7 @@ class SparDL final : public Collective {
     args.limit = &step.tables->windows[position_].limit;
     args.scratch = scratch_.list();
     args.scratch.count = &step.control->collective.as<SparDLState>().merged;
-    args.target = listIn(to, frames_.layout(ownFrame_));
+    args.target = frames_.list(*step.operation, frame);
     return args;
   }
 
@@ -236,11 +237,11 @@ class SparDL final : public Collective {
     double holders = 1;  // ranks that hold the same list
     for (TeamRound& round : teamRounds_) {
       SC_TRY(relay_.exchange(step, round.peers, held));
-      ListView both[] = {viewOf(held), viewOf(round.peers.frame())};
+      ListView both[] = {listOf(held), listOf(round.peers.frame())};
       if (round.partner < team_) std::swap(both[0], both[1]);
       held = frames_.at(*step.operation, round.frame);
       holders *= 2;
-      MergeCutArgs args = mergeOwnBlock(step, both, held);
+      MergeCutArgs args = mergeOwnBlock(step, both, round.frame);
       args.dropped = round.dropped.list();
       args.droppedScale = 1 / holders;  // each of them drops the same entries
       SC_TRY(kernels_.mergeCut(args, step.stream));
@@ -249,7 +250,7 @@ class SparDL final : public Collective {
   }
 
   Status gatherTeams(const CollectiveStep& step, std::byte*& held) {
-    packets_[team_] = viewOf(held);
+    packets_[team_] = listOf(held);
     uint32_t gap = 1;
     for (TeamRound& round : teamRounds_) {
       std::byte* frame = held;
@@ -257,17 +258,17 @@ class SparDL final : public Collective {
         parts_.clear();
         for (uint32_t m = 0; m < round.packets; ++m) parts_.push_back({packets_[(team_ + m) % teams_]});
         frame = frames_.at(*step.operation, round.frame);
-        SC_TRY(kernels_.concatenate(parts_, type_, listIn(frame, frames_.layout(round.frame)), step.stream));
+        SC_TRY(kernels_.concatenate(parts_, type_, frames_.list(*step.operation, round.frame), step.stream));
       }
       SC_TRY(relay_.exchange(step, round.peers, frame, round.packets));
-      ListView packet = viewOf(round.peers.frame());
+      ListView packet = listOf(round.peers.frame());
       packet.parts = round.packets;
       for (packet.part = 0; packet.part < packet.parts; ++packet.part)
         packets_[(team_ + gap + packet.part) % teams_] = packet;
       gap *= 2;
     }
     held = frames_.at(*step.operation, mergedFrame_);
-    SC_TRY(kernels_.mergeCut(mergeOwnBlock(step, packets_, held), step.stream));
+    SC_TRY(kernels_.mergeCut(mergeOwnBlock(step, packets_, mergedFrame_), step.stream));
     // Every owner of the block has dropped the same entries and none of these is in the sum any more: they stay where
     // they came from.
     kernels_.apply(faithful_ ? kSparDLMoveShareAsPublished : kSparDLMoveShare, step.control, step.stream);
@@ -303,12 +304,6 @@ StatePlan sparDLState(uint64_t, uint32_t, uint32_t teams) {
   return plan;
 }
 
-Result<std::unique_ptr<Collective>> makeSparDL(const CollectiveSetup& setup) {
-  auto spardl = std::make_unique<SparDL>(setup);
-  SC_TRY(spardl->make(setup));
-  return std::unique_ptr<Collective>(std::move(spardl));
-}
-
 constexpr const char* kPaper = "Zhao et al. 2024 (SparDL), arXiv:2304.00737";
 
 constexpr PresetRow kPresets[] = {
@@ -338,7 +333,7 @@ constinit extern const CollectiveRow kSparDLRow = {
     .id = sparsecollCollSparDL,
     .name = "spardl",
     .paper = kPaper,
-    .make = makeSparDL,
+    .make = makeCollective<SparDL>,
     .perSlot = 24,
     .blocks = true,
     .state = sparDLState,

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "collectives/collectives.h"
-#include "collectives/frame_set.h"
-#include "collectives/full_round.h"
+#include "collectives/own_list.h"
 #include "collectives/relay.h"
 #include "collectives/rules.h"
+#include "collectives/split_round.h"
 #include "collectives/streams.h"
 #include "core/partition.h"
 
@@ -22,7 +22,6 @@ class SplitGather final : public Collective {
  public:
   SplitGather(const CollectiveSetup& setup, const DenseSwitch& rule)
       : kernels_(*setup.kernels),
-        transport_(*setup.transport),
         n_(setup.n),
         type_(setup.accumulateType),
         rule_(rule),
@@ -33,12 +32,8 @@ class SplitGather final : public Collective {
   Status make(const CollectiveSetup& setup) {
     for (uint32_t r = 0; r <= ranks_; ++r) bounds_.push_back(r < ranks_ ? evenPart(n_, ranks_, r).begin : n_);
     const uint64_t longest = evenPart(n_, ranks_, 0).length();
-    const FrameLayout part{std::min(setup.capacity, longest), 4, valueBytes()};
-    for (uint32_t r = 0; r < ranks_; ++r) parts_.push_back(frames_.add(part));
-    partFrames_.resize(ranks_);
-    received_.resize(ranks_);
-    SC_TRY(split_, FullRound::make(transport_, kernels_, part, setup.budget));
-    SC_TRY(own_, OwnList::make(setup, setup.capacity));
+    SC_TRY(split_, SplitRound::make(setup, std::min(setup.capacity, longest)));
+    for (uint32_t r = 0; r < ranks_; ++r) parts_.push_back({split_.selected(), bounds_[r], bounds_[r + 1]});
     SC_TRY(scratch_, OwnList::make(setup, std::min(most_, longest)));
     SC_TRY(reduced_, OwnList::make(setup, std::min(most_, longest)));
     SC_TRY(lengths_, setup.kernels->allocate(ranks_ * sizeof(uint32_t), setup.budget));
@@ -61,20 +56,20 @@ class SplitGather final : public Collective {
     sources_.reserve(3 * (rounds_.size() + 1));
     joined_.reserve(6 * (rounds_.size() + 1));
     lists_.reserve(3 * (rounds_.size() + 1));
-    SC_TRY(frames_.make(setup));
+    SC_TRY(frames_.make(*setup.transport, kernels_, setup.budget));
     SC_TRY(relay_, Relay::make(setup));
     return {};
   }
 
-  List target(const Operation&) override { return own_.list(); }
+  List target(const Operation&) override { return split_.target(); }
 
   Result<Delivered> run(const CollectiveStep& step) override {
     relay_.begin(step);
-    SC_TRY(split(step));
+    SC_TRY(split_.run(step, parts_));
     SC_TRY(reduce(step));
     SC_TRY(gatherCounts(step));
     SC_TRY(gatherStreams(step));
-    sent_ = own_.view();
+    sent_ = split_.selected();
     return Delivered{lists_, Combine::kAdd, {&sent_, 1}};
   }
 
@@ -99,29 +94,9 @@ class SplitGather final : public Collective {
     return layout;
   }
 
-  Status split(const CollectiveStep& step) {
-    Operation& operation = *step.operation;
-    const FrameExpectation identity = operation.identity();
-    const bool withPayload = transport_.checksumsPayload();
-    for (uint32_t w = 0; w < ranks_; ++w) {
-      std::byte* const frame = partFrames_[w] = frames_.at(operation, parts_[w]);
-      const ListPart part{own_.view(), bounds_[w], bounds_[w + 1]};
-      SC_TRY(kernels_.concatenate({&part, 1}, type_, listIn(frame, split_.layout()), step.stream));
-      kernels_.seal({frame, split_.layout(), identity, step.control, withPayload}, step.stream);
-    }
-    SC_TRY(split_.oneToEach(operation, partFrames_, step.stream));
-    SC_TRY(kernels_.open({split_.frames(), split_.bytes(), split_.layout(), identity, step.control, {}, withPayload},
-                         step.stream));
-    for (uint32_t r = 0; r < ranks_; ++r) {
-      received_[r] = viewOf(split_.frames()[r]);
-      SC_TRY(kernels_.checkOrder(received_[r], n_, step.stream));
-    }
-    return {};
-  }
-
   Status reduce(const CollectiveStep& step) {
     MergeCutArgs args;
-    args.lists = received_;
+    args.lists = split_.received();
     args.accumulateType = type_;
     args.n = n_;
     args.limit = &step.control->n;
@@ -137,11 +112,10 @@ class SplitGather final : public Collective {
     for (size_t s = 0; s < rounds_.size(); ++s) {
       Round& round = rounds_[s];
       std::byte* const frame = frames_.at(*step.operation, round.countsFrame);
-      kernels_.copy(frame + offsetof(FrameHeader, count), lengths_.as<uint32_t>() + s, sizeof(uint32_t), step.stream);
-      kernels_.copy(frame + kFrameHeaderBytes, counts, round.size * sizeof(uint32_t), step.stream);
+      kernels_.copy(countIn(frame), lengths_.as<uint32_t>() + s, sizeof(uint32_t), step.stream);
+      kernels_.copy(entriesIn(frame), counts, round.size * sizeof(uint32_t), step.stream);
       SC_TRY(relay_.exchange(step, round.counts, frame, Relay::kNoLists));
-      kernels_.copy(counts + round.gap, round.counts.frame() + kFrameHeaderBytes, round.size * sizeof(uint32_t),
-                    step.stream);
+      kernels_.copy(counts + round.gap, entriesIn(round.counts.frame()), round.size * sizeof(uint32_t), step.stream);
     }
     kernels_.apply(kSplitGatherNote, step.control, step.stream);
     return {};
@@ -172,7 +146,7 @@ class SplitGather final : public Collective {
   // A frame with `size` regions from `first` on: a list of all of them, or runs before and past the end of the vector.
   void addSource(const std::byte* frame, uint32_t first, uint32_t size) {
     const uint32_t end = std::min(first + size, ranks_);
-    ListPart part{viewOf(frame), 0, n_};
+    ListPart part{streamOf(frame), 0, n_};
     part.list.form = ListView::Form::kList;
     sources_.push_back(part);
     part.list.form = ListView::Form::kRun;
@@ -222,7 +196,6 @@ class SplitGather final : public Collective {
   }
 
   Kernels& kernels_;
-  Transport& transport_;
   uint64_t n_;
   sparsecollDataType_t type_;
   DenseSwitch rule_;
@@ -231,11 +204,9 @@ class SplitGather final : public Collective {
   std::vector<uint64_t> bounds_;
   FrameSet frames_;
   Relay relay_;
-  FullRound split_;
-  std::vector<size_t> parts_;
-  std::vector<std::byte*> partFrames_;
-  std::vector<ListView> received_;
-  OwnList own_, scratch_, reduced_;
+  SplitRound split_;
+  std::vector<ListPart> parts_;  // this rank's entries by region
+  OwnList scratch_, reduced_;
   Buffer lengths_;  // of the rounds' messages of counts
   size_t ownFrame_ = 0;
   std::vector<Round> rounds_;
@@ -243,12 +214,6 @@ class SplitGather final : public Collective {
   std::vector<ListView> lists_;
   ListView sent_;
 };
-
-Result<std::unique_ptr<Collective>> makeWith(const CollectiveSetup& setup, const DenseSwitch& rule) {
-  auto gather = std::make_unique<SplitGather>(setup, rule);
-  SC_TRY(gather->make(setup));
-  return std::unique_ptr<Collective>(std::move(gather));
-}
 
 template <DenseSwitch kRule>
 StatePlan splitGatherState(uint64_t n, uint32_t ranks, uint32_t) {
@@ -258,12 +223,9 @@ StatePlan splitGatherState(uint64_t n, uint32_t ranks, uint32_t) {
   return plan;
 }
 
+template <DenseSwitch kRule>
 Result<std::unique_ptr<Collective>> makeSplitGather(const CollectiveSetup& setup) {
-  return makeWith(setup, kSparCMLSwitch);
-}
-
-Result<std::unique_ptr<Collective>> makeTopkDSA(const CollectiveSetup& setup) {
-  return makeWith(setup, kTopkDSASwitch);
+  return makeCollective<SplitGather>(setup, kRule);
 }
 
 constexpr const char* kPaper = "Renggli et al. 2019 (SparCML), arXiv:1802.08021";
@@ -291,7 +253,7 @@ constinit extern const CollectiveRow kSplitGatherRow = {
     .id = sparsecollCollSplitGather,
     .name = "split_gather",
     .paper = kPaper,
-    .make = makeSplitGather,
+    .make = makeSplitGather<kSparCMLSwitch>,
     .perSlot = 64,
     .state = splitGatherState<kSparCMLSwitch>,
     .presets = kPresets,
@@ -301,7 +263,7 @@ constinit extern const CollectiveRow kTopkDSARow = {
     .id = sparsecollCollTopkDSA,
     .name = "topkdsa",
     .paper = kTopkDSAPaper,
-    .make = makeTopkDSA,
+    .make = makeSplitGather<kTopkDSASwitch>,
     .perSlot = 64,
     .state = splitGatherState<kTopkDSASwitch>,
     .presets = kTopkDSAPresets,

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collectives/collective.h"
-#include "collectives/full_round.h"
+#include "collectives/rounds.h"
 
 namespace sparsecoll {
 
@@ -19,9 +19,8 @@ class Survey {
 
  private:
   Kernels* kernels_ = nullptr;
-  Transport* transport_ = nullptr;
+  size_t own_ = 0;  // this rank's row
   uint64_t rowBytes_ = 0;
-  std::unique_ptr<FrameWindow> window_;  // two frames, used in turn
   FullRound rows_;
   Buffer length_;                        // of every row, where kernels find it
   std::vector<const uint32_t*> counts_;  // it, once a rank

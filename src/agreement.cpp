@@ -40,9 +40,9 @@ Status compare(int rank, const Record& theirs, const Record& first, std::span<co
   return {};
 }
 
-Result<Record> readRecord(const std::byte* frame, uint64_t bytes) {
+Result<Record> readRecord(const std::byte* frame) {
   const FrameHeader header = readHeader(frame);
-  Reader reader({frame + kFrameHeaderBytes, std::min(bytes - kFrameHeaderBytes, header.count * sizeof(uint32_t))});
+  Reader reader({entriesIn(frame), header.count * sizeof(uint32_t)});
   const uint64_t values = header.count / 2;
   Record record{};
   if (header.count % 2 != 0 || values < 3 || values > record.size())
@@ -60,8 +60,7 @@ Result<AgreementRoom> AgreementRoom::make(Transport& transport, std::shared_ptr<
                                           const std::shared_ptr<MemoryBudget>& budget) {
   AgreementRoom room;
   room.kernels = host::makeHostKernels(host::bestIsa(), std::move(memory));
-  SC_TRY(room.window, transport.makeWindow(2 * kLayout.capacityBytes(), nullptr, room.kernels.get()));
-  SC_TRY(room.round, FullRound::make(transport, *room.kernels, kLayout, budget));
+  SC_TRY(room.round, FullRound::make(transport, *room.kernels, kLayout, FullRound::Sends::kSameToAll, budget));
   room.numbers.resize(static_cast<size_t>(transport.ranks()));
   return room;
 }
@@ -84,19 +83,14 @@ Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Ag
   operation.turn = ++room.turn;
   operation.onHost = true;
   SC_TRY(comm.operate(operation, [&](Operation& op) -> Status {
-    std::byte* const frame = room.window->data() + (op.turn % 2) * kLayout.capacityBytes();
+    std::byte* const frame = room.round.frame(op);
     const auto words = static_cast<uint32_t>((3 + fields.size()) * 2);
-    const FrameExpectation identity = op.identity();
-    std::memcpy(frame + kFrameHeaderBytes, record.data(), words * sizeof(uint32_t));
-    std::memcpy(frame + offsetof(FrameHeader, count), &words, sizeof words);
-    const bool withPayload = comm.transport().checksumsPayload();
-    room.kernels->seal({frame, kLayout, identity, nullptr, withPayload}, {});
-    SC_TRY(room.round.sameToAll(op, frame, {}));
-    const auto frames = room.round.frames();
-    SC_TRY(room.kernels->open({frames, room.round.bytes(), kLayout, identity, nullptr, {}, withPayload}, {}));
+    std::memcpy(entriesIn(frame), record.data(), words * sizeof(uint32_t));
+    *countIn(frame) = words;
+    SC_TRY(room.round.run(op, {}, nullptr));
     Record first{};
-    for (size_t r = 0; r < frames.size(); ++r) {
-      SC_TRY(const Record theirs, readRecord(frames[r], room.round.bytes()[r]));
+    for (size_t r = 0; r < room.round.ranks(); ++r) {
+      SC_TRY(const Record theirs, readRecord(room.round.from(r)));
       if (r == 0) first = theirs;
       SC_TRY(compare(static_cast<int>(r), theirs, first, fields));
       room.numbers[r] = theirs[0];

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/full_round.h"
+#include "collectives/rounds.h"
 #include "core/status.h"
 #include "src/params.h"
 
@@ -20,7 +20,6 @@ inline constexpr uint32_t kMostAgreedFields = 30;
 // What a communicator keeps ready, so that comparing needs no memory.
 struct AgreementRoom {
   std::unique_ptr<Kernels> kernels;  // the host's
-  std::unique_ptr<FrameWindow> window;
   FullRound round;
   std::vector<uint64_t> numbers;
   uint64_t turn = 0;

@@ -18,10 +18,8 @@ Result<std::unique_ptr<SumCheck>> SumCheck::make(Kernels& kernels, Transport& tr
   const uint64_t factsAt = alignUp(sizeof(Control), 64);
   const uint64_t poisonAt = factsAt + alignUp(ranks * sizeof(RankFacts), 64);
   std::unique_ptr<SumCheck> check(new SumCheck(kernels));
-  check->withPayload_ = transport.checksumsPayload();
   SC_TRY(check->control_, kernels.allocate(poisonAt + ranks * kMaxNonFiniteIndices * sizeof(uint32_t), budget));
-  SC_TRY(check->window_, transport.makeWindow(2 * kLayout.capacityBytes(), budget));
-  SC_TRY(check->round_, FullRound::make(transport, kernels, kLayout, budget));
+  SC_TRY(check->round_, FullRound::make(transport, kernels, kLayout, FullRound::Sends::kSameToAll, budget));
   Control control{};
   control.n = n;
   control.rank = static_cast<uint32_t>(transport.rank());
@@ -39,12 +37,8 @@ uint32_t* SumCheck::begin(Stream stream) {
 }
 
 Status SumCheck::tell(Operation& operation, Stream stream) {
-  std::byte* const own = window_->data() + (operation.turn % 2) * kLayout.capacityBytes();
-  kernels_.fillZero(own, kFrameHeaderBytes, stream);
-  kernels_.seal({own, kLayout, operation.identity(), control(), withPayload_}, stream);
-  SC_TRY(round_.sameToAll(operation, own, stream));
-  SC_TRY(kernels_.open({round_.frames(), round_.bytes(), kLayout, operation.identity(), control(), {}, withPayload_},
-                       stream));
+  kernels_.fillZero(round_.frame(operation), kFrameHeaderBytes, stream);
+  SC_TRY(round_.run(operation, stream, control()));
   kernels_.apply(kAdvance, control(), stream);
   return kernels_.conclude({control(), operation.identity(), true, true}, stream);
 }

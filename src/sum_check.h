@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "collectives/full_round.h"
+#include "collectives/rounds.h"
 #include "core/control.h"
 #include "core/kernels.h"
 #include "core/status.h"
@@ -28,9 +28,7 @@ class SumCheck {
   Control* control() const { return control_.as<Control>(); }
 
   Kernels& kernels_;
-  bool withPayload_ = false;
   Buffer control_;
-  std::unique_ptr<FrameWindow> window_;  // two header-only frames in turn
   FullRound round_;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/full_round.h"
+#include "collectives/rounds.h"
 #include "src/agreement.h"
 #include "src/device_vectors.h"
 #include "src/entries.h"
@@ -45,9 +45,7 @@ struct Exchange {
   Stream stream;
   DeviceMerge merge;  // on devices, as the call needs it
   DeviceAppend append;
-  std::unique_ptr<FrameWindow> window;
   FullRound round;
-  std::vector<std::byte*> frames;
   std::vector<ListView> lists;
 };
 
@@ -79,12 +77,8 @@ Result<Exchange> prepare(Communicator& comm, ExchangeRequest request) {
   SC_TRY(const Agreement agreement, agree(comm, request.call, fields, request.count));
   exchange.layout.capacity = *std::max_element(agreement.numbers.begin(), agreement.numbers.end());
   SC_TRY(makeTogether(comm, [&]() -> Status {
-    const uint64_t frameBytes = exchange.layout.capacityBytes();
-    const size_t frameCount = exchange.bounds.empty() ? 1 : ranks;
-    SC_TRY(const uint64_t bytes, checkedMul(frameBytes, frameCount));
-    SC_TRY(exchange.window, comm.transport().makeWindow(bytes));
-    SC_TRY(exchange.round, FullRound::make(comm.transport(), comm.kernels(), exchange.layout, comm.budget()));
-    for (size_t f = 0; f < frameCount; ++f) exchange.frames.push_back(exchange.window->data() + f * frameBytes);
+    const auto sends = exchange.bounds.empty() ? FullRound::Sends::kSameToAll : FullRound::Sends::kOneToEach;
+    SC_TRY(exchange.round, FullRound::make(comm.transport(), comm.kernels(), exchange.layout, sends, comm.budget(), 1));
     exchange.lists.resize(ranks);
     if (comm.onHost()) return {};
     if (request.joined == Joined::kRow) {
@@ -100,7 +94,7 @@ Result<Exchange> prepare(Communicator& comm, ExchangeRequest request) {
 
 void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& operation, const Source& source,
                size_t f) {
-  std::byte* const frame = exchange.frames[f];
+  std::byte* const frame = exchange.round.frame(operation, f);
   const bool all = exchange.bounds.empty();
   const uint64_t low = all ? 0 : exchange.bounds[f];
   const uint64_t high = all ? ~uint64_t{0} : exchange.bounds[f + 1];
@@ -111,38 +105,24 @@ void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& op
     };
     const uint64_t from = all ? 0 : at(low);
     const uint64_t to = all ? source.count : at(high);
-    const auto count = static_cast<uint32_t>(to - from);
-    packEntries(source.here, from, to, exchange.layout.indexBytes, frame + kFrameHeaderBytes);
-    std::memcpy(frame + offsetof(FrameHeader, count), &count, sizeof count);
+    packEntries(source.here, from, to, exchange.layout.indexBytes, entriesIn(frame));
+    *countIn(frame) = static_cast<uint32_t>(to - from);
   } else {
     comm.kernels().vectors()->pack(source.there, low, high, exchange.layout, frame, exchange.stream);
   }
-  comm.kernels().seal({frame, exchange.layout, operation.identity(), nullptr, comm.transport().checksumsPayload()},
-                      exchange.stream);
-}
-
-void viewFrames(std::span<const std::byte* const> frames, std::span<ListView> lists) {
-  for (size_t r = 0; r < frames.size(); ++r)
-    lists[r] = {frames[r] + kFrameHeaderBytes, nullptr,
-                reinterpret_cast<const uint32_t*>(frames[r] + offsetof(FrameHeader, count))};
 }
 
 // finish gets every rank's list.
 template <class FinishLists>
 Status exchangeEntries(Communicator& comm, Exchange& exchange, const Source& source, FinishLists finish) {
-  FullRound& round = exchange.round;
   Operation operation;
   operation.plan = exchange.plan;
   operation.stream = exchange.stream;
   Status status = comm.operate(operation, [&](Operation& op) -> Status {
-    for (size_t f = 0; f < exchange.frames.size(); ++f) fillFrame(comm, exchange, op, source, f);
-    SC_TRY(exchange.bounds.empty() ? round.sameToAll(op, exchange.frames[0], exchange.stream)
-                                   : round.oneToEach(op, exchange.frames, exchange.stream));
-    const FrameExpectation identity = op.identity();
-    const bool withPayload = comm.transport().checksumsPayload();
-    SC_TRY(comm.kernels().open({round.frames(), round.bytes(), exchange.layout, identity, nullptr, {}, withPayload},
-                               exchange.stream));
-    viewFrames(round.frames(), exchange.lists);
+    const size_t frames = exchange.bounds.empty() ? 1 : exchange.lists.size();
+    for (size_t f = 0; f < frames; ++f) fillFrame(comm, exchange, op, source, f);
+    SC_TRY(exchange.round.run(op, exchange.stream, nullptr));
+    for (size_t r = 0; r < exchange.lists.size(); ++r) exchange.lists[r] = listOf(exchange.round.from(r));
     return finish(exchange.lists);
   });
   if (!comm.onHost() && status.ok()) {

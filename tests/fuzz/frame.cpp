@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "collectives/frame_set.h"
+#include "collectives/rounds.h"
 #include "core/list_span.h"
 #include "host/host_kernels.h"
 #include "tests/fuzz/target.h"
@@ -64,7 +64,7 @@ constexpr sparsecollDataType_t kTypeOf = sizeof(A) == 8 ? sparsecollFloat64 : sp
 // A list that came in goes through every kernel that reads one. All of them find the same faults.
 template <class A>
 void useList(const std::byte* frame, Step& step) {
-  const ListView view = viewOf(frame);
+  const ListView view = streamOf(frame);
   const ListSpan<A> list = spanOf<A>(view);
   const bool sound = isSound(list);
   A out[kLength];
@@ -144,7 +144,7 @@ void useChunks(const std::byte* frame, const FrameLayout& layout, Step& step) {
 }
 
 void useRun(const std::byte* frame, const FrameLayout& layout, Step& step) {
-  ListView view = viewOf(frame);
+  ListView view = streamOf(frame);
   view.first = kLength - layout.denseCount;
   float out[kLength];
   CombineArgs sum;
@@ -185,8 +185,8 @@ void read(const Form& form, std::span<const std::byte> bytes, bool withPayload) 
     case Kind::kDoubles:
       return useList<double>(frame, step);
     case Kind::kIndices: {
-      const bool strict = isSound(spanOf<float>(viewOf(frame)));
-      FUZZ_PROMISE(kernels().checkOrder(viewOf(frame), kLength, {}).ok() == strict);
+      const bool strict = isSound(spanOf<float>(streamOf(frame)));
+      FUZZ_PROMISE(kernels().checkOrder(streamOf(frame), kLength, {}).ok() == strict);
       return;
     }
     case Kind::kValues: {
