@@ -34,7 +34,7 @@ class AllGather final : public Collective {
 };
 
 Result<std::unique_ptr<Collective>> makeAllGather(const CollectiveSetup& setup) {
-  return setup.chunk != 0 ? makeChunkGather(setup) : makeCollective<AllGather>(setup);
+  return setup.chunks ? makeChunkGather(setup) : makeCollective<AllGather>(setup);
 }
 
 constexpr const char* kPaper = "Renggli et al. 2019 (SparCML), section 5.1; Shi et al. 2019";

@@ -5,6 +5,7 @@
 #include "collectives/collectives.h"
 #include "collectives/own_list.h"
 #include "collectives/rounds.h"
+#include "collectives/rules.h"
 
 namespace sparsecoll {
 
@@ -14,8 +15,6 @@ class ChunkGather final : public Collective {
  public:
   explicit ChunkGather(const CollectiveSetup& setup)
       : kernels_(*setup.kernels),
-        type_(setup.accumulateType),
-        chunk_(setup.chunk),
         layout_{setup.capacity, 2, static_cast<uint32_t>(elementBytes(setup.accumulateType))},
         own_(static_cast<size_t>(setup.transport->rank())) {}
 
@@ -32,19 +31,23 @@ class ChunkGather final : public Collective {
   List target(const Operation&) override { return lists_[own_].list(); }
 
   Result<Delivered> run(const CollectiveStep& step) override {
-    kernels_.packChunks(views_[own_], chunk_, round_.frame(*step.operation), layout_, type_, step.stream);
+    ListRuleArgs args;
+    args.control = step.control;
+    args.from = views_[own_];
+    args.to = listIn(round_.frame(*step.operation), layout_);
+    SC_TRY(kernels_.apply(kChunkPack, args, layout_.capacity, step.stream));
     SC_TRY(round_.run(*step.operation, step.stream, step.control));
-    for (size_t r = 0; r < lists_.size(); ++r)
-      if (r != own_)
-        SC_TRY(kernels_.unpackChunks(round_.from(r), layout_, chunk_, &step.tables->windows[0].limit, type_,
-                                     lists_[r].list(), step.stream));
+    for (size_t r = 0; r < lists_.size(); ++r) {
+      if (r == own_) continue;
+      args.from = listOf(round_.from(r));
+      args.to = lists_[r].list();
+      SC_TRY(kernels_.apply(kChunkUnpack, args, layout_.capacity, step.stream));
+    }
     return Delivered{views_, Combine::kAdd, {&views_[own_], 1}};
   }
 
  private:
   Kernels& kernels_;
-  const sparsecollDataType_t type_;
-  const uint64_t chunk_;
   const FrameLayout layout_;
   const size_t own_;
   FullRound round_;

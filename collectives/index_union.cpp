@@ -70,7 +70,7 @@ class IndexUnion final : public Collective {
       peerValues_.push_back(valuesIn(values_.frame(*step.operation, w)));
     }
     kernels_.copy(countIn(values_.frame(*step.operation, self_)), counts_[self_], sizeof(uint32_t), step.stream);
-    SC_TRY(kernels_.gatherEach(step.acc, type_, n_, peerLists_, peerValues_, step.stream));
+    SC_TRY(kernels_.gather(step.acc, type_, n_, peerLists_, peerValues_, step.stream));
     std::fill(ownCounts_.begin(), ownCounts_.end(), counts_[self_]);
     return values_.run(*step.operation, step.stream, nullptr, ownCounts_);
   }

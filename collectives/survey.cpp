@@ -2,10 +2,11 @@
 
 namespace sparsecoll {
 
-Result<Survey> Survey::make(const CollectiveSetup& setup, uint64_t length) {
+Result<Survey> Survey::make(const CollectiveSetup& setup, uint64_t length, double* rows) {
   Survey survey;
   survey.kernels_ = setup.kernels;
   survey.own_ = static_cast<size_t>(setup.transport->rank());
+  survey.rowsAt_ = rows;
   survey.rowBytes_ = length * sizeof(double);
   const auto count = static_cast<uint32_t>(length);
   SC_TRY(survey.length_, setup.kernels->allocate(sizeof count, setup.budget));
@@ -17,7 +18,7 @@ Result<Survey> Survey::make(const CollectiveSetup& setup, uint64_t length) {
 }
 
 Status Survey::run(const CollectiveStep& step) {
-  const auto rowOf = [&](size_t rank) { return reinterpret_cast<std::byte*>(step.tables->survey) + rank * rowBytes_; };
+  const auto rowOf = [&](size_t rank) { return reinterpret_cast<std::byte*>(rowsAt_) + rank * rowBytes_; };
   std::byte* const frame = rows_.frame(*step.operation);
   kernels_->copy(countIn(frame), length_.as<>(), sizeof(uint32_t), step.stream);
   kernels_->copy(entriesIn(frame), rowOf(own_), rowBytes_, step.stream);

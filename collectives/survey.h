@@ -11,14 +11,15 @@ namespace sparsecoll {
 
 class Survey {
  public:
-  // length: doubles in a row.
-  static Result<Survey> make(const CollectiveSetup& setup, uint64_t length);
+  // length: doubles in a row; rows: of all ranks, one behind the other, in the kernels' memory.
+  static Result<Survey> make(const CollectiveSetup& setup, uint64_t length, double* rows);
 
-  // Fills the other ranks' rows of control->survey.
+  // Fills the other ranks' rows.
   Status run(const CollectiveStep& step);
 
  private:
   Kernels* kernels_ = nullptr;
+  double* rowsAt_ = nullptr;
   size_t own_ = 0;  // this rank's row
   uint64_t rowBytes_ = 0;
   FullRound rows_;
