@@ -5,6 +5,7 @@
 #        check.sh --self-test             (every planted fault must be found)
 set -euo pipefail
 export LC_ALL=C
+. "$(dirname "$0")/blocks.sh"
 
 failed=0
 fail() { echo "FAIL: $*"; failed=1; }
@@ -18,11 +19,6 @@ list_documents() {
 
 # The text outside of fenced blocks.
 prose() { awk '/^ *```/ { fenced = !fenced; next } !fenced' "$1"; }
-
-# The fenced block that begins on the line after line $2 of file $1.
-block_after() {
-  awk -v at="$2" 'NR == at + 1 && !/^```/ { exit } NR > at + 1 && /^```$/ { exit } NR > at + 1' "$1"
-}
 
 check_includes() {
   local document=$1 line text source

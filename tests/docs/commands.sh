@@ -7,17 +7,12 @@
 #        commands.sh --self-test             (every planted fault must be found)
 set -euo pipefail
 export LC_ALL=C
+. "$(dirname "$0")/blocks.sh"
 limit=300 # seconds a block may take
 
 failed=0
 ran=0
 fail() { echo "FAIL: $*"; failed=1; }
-
-# The fenced block that begins on the line after line $2 of file $1; fails where there is none, or it has no end.
-block_after() {
-  awk -v at="$2" 'NR <= at { next } NR == at + 1 { if (!/^```/) exit; next } /^```$/ { ended = 1; exit } { print }
-                  END { exit !ended }' "$1"
-}
 
 # run_block LANGUAGE SCRIPT: in the current folder.
 run_block() {

@@ -195,7 +195,9 @@ class Convergence(unittest.TestCase):
         self.assertIn("to do cnn dense ranks=4 feedback=yes iid seed=3", self.output.getvalue())
         for wrong in (["--what"], ["--bin"], ["--trainers", "rnn"]):
             with contextlib.redirect_stderr(self.output):
-                self.assertEqual(self.module.main(wrong), 2)
+                self.assertEqual(self.module.main(wrong), 3)
+        with contextlib.redirect_stdout(self.output):
+            self.assertEqual(self.module.main(["--help"]), 0)
         (self.bin / "sparsecoll-lstm").unlink()
         self.assertEqual(self.run_script("--trainers", "lstm"), 1)
         self.assertIn("not built: sparsecoll-lstm", self.output.getvalue())

@@ -97,7 +97,10 @@ class Plot(unittest.TestCase):
     def test_usage(self):
         for arguments in ([], ["--out"], ["a", "--frmat", "x"], ["a", "--format", "gif"]):
             done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 2, arguments)
+            self.assertEqual(done.returncode, 3, arguments)
+        helped = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True)
+        self.assertEqual(helped.returncode, 0)
+        self.assertIn("usage: scripts/", helped.stdout)
 
     def test_bytes_and_resumed_runs(self):
         import importlib.machinery

@@ -144,7 +144,10 @@ class PrepareData(unittest.TestCase):
     def test_usage(self):
         for arguments in ([], ["cifar10"], ["cifar11", "x"], ["cifar10", "x", "--base-url"]):
             done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 2, arguments)
+            self.assertEqual(done.returncode, 3, arguments)
+        helped = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True)
+        self.assertEqual(helped.returncode, 0)
+        self.assertIn("usage: scripts/", helped.stdout)
         listed = subprocess.run([sys.executable, SCRIPT, "--list"], capture_output=True, text=True).stdout
         for name in self.module.SETS:
             self.assertIn(f"{name}\t", listed)
