@@ -71,9 +71,16 @@ class ExDyna(Reducer):
     CASES = [("made", 16, 3, 0.01), ("made", 16, 4, 0.002)]  # its blocks are empty in shorter vectors
 
 
+class Deft(Reducer):
+    REPOSITORY, COMMIT = "kljp/deft", "fc7f76f"
+    PROGRAM = "cnn-lstm/gradient_reducers.py DeftReducer"
+    CASES = EVERYWHERE + [("cnn", 1, 4, 0.02), ("uneven", 1, 3, 0.02), ("uneven", 1, 4, 0.04)]
+
+
 DRIVERS = {
     "topk": TopK,
     "cltk": Cltk,
     "micro": Micro,
     "exdyna": ExDyna,
+    "deft": Deft,
 }

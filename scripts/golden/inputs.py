@@ -1,6 +1,7 @@
 """The gradients of the golden runs, from whole numbers and exact products: tests/golden/inputs.cpp makes the same bits.
 
-"made": every entry the eighth power of a uniform number, layers of four scales. "cnn", "lstm": a recorded gradient,
+"made": every entry the eighth power of a uniform number, layers of four scales. "uneven": the same, but tensors of at
+most 32 entries are 64 times as large. "cnn", "lstm": a recorded gradient,
 first one of step 10, later of step 300, with every entry scaled by a number in [1, 2) that differs by step and rank.
 """
 import pathlib
@@ -26,12 +27,12 @@ def chance(n, step, rank):
     return mix_bits(place + np.uint64(((step << 8) + rank) << 32))
 
 
-def made(tensors, step, rank):
+def made(tensors, step, rank, small_tensors=1.0):
     bits = chance(sum(tensors), step, rank)
     power = ((bits >> np.uint64(24)) + np.uint64(1)).astype(np.float64) * 2.0**-40
     for _ in range(3):
         power = power * power
-    scales = np.repeat([2.0 ** -(t % 4) for t in range(len(tensors))], tensors)
+    scales = np.repeat([2.0 ** -(t % 4) * (small_tensors if n <= 32 else 1) for t, n in enumerate(tensors)], tensors)
     return (np.where(bits & np.uint64(1), -power, power) * scales).astype(np.float32)
 
 
@@ -43,7 +44,9 @@ def recorded(name, tensors, step, rank):
 
 
 def gradient(name, tensors, step, rank):
-    return made(tensors, step, rank) if name == "made" else recorded(name, tensors, step, rank)
+    if name in ("made", "uneven"):
+        return made(tensors, step, rank, 64.0 if name == "uneven" else 1.0)
+    return recorded(name, tensors, step, rank)
 
 
 def fingerprint(vector):

@@ -24,6 +24,7 @@ constexpr Program kExact[] = {
     {.record = "cltk", .preset = "cltk"},
     {.record = "micro", .preset = "micro", .tellsNext = true},
     {.record = "exdyna", .preset = "exdyna", .tellsNext = true},
+    {.record = "deft", .preset = "deft"},
 };
 
 struct Comparison {

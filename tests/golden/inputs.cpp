@@ -27,13 +27,15 @@ uint64_t chance(uint64_t place, uint64_t step, int rank) {
 std::vector<float> made(const GoldenRun& run, uint64_t step, int rank) {
   std::vector<float> gradient;
   const std::vector<uint64_t> tensors = goldenTensors(run);
+  const bool uneven = run.input == "uneven";
   for (size_t t = 0; t < tensors.size(); ++t)
     for (uint64_t e = 0; e < tensors[t]; ++e) {
       const uint64_t bits = chance(gradient.size(), step, rank);
       double power = static_cast<double>((bits >> 24) + 1) * 0x1p-40;
       for (int squared = 0; squared < 3; ++squared) power *= power;
       const double signedPower = (bits & 1) != 0 ? -power : power;
-      gradient.push_back(static_cast<float>(std::ldexp(signedPower, -static_cast<int>(t % 4))));
+      const int louder = uneven && tensors[t] <= 32 ? 6 : 0;
+      gradient.push_back(static_cast<float>(std::ldexp(signedPower, louder - static_cast<int>(t % 4))));
     }
   return gradient;
 }
@@ -75,7 +77,8 @@ std::vector<uint64_t> goldenTensors(const GoldenRun& run) {
 }
 
 std::vector<float> goldenGradient(const GoldenRun& run, uint64_t step, int rank) {
-  return run.input == "made" ? made(run, step, rank) : recorded(run, step, rank);
+  const bool isMade = run.input == "made" || run.input == "uneven";
+  return isMade ? made(run, step, rank) : recorded(run, step, rank);
 }
 
 uint64_t fingerprint(const std::vector<float>& vector) {

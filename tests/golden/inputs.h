@@ -17,7 +17,7 @@ struct GoldenStep {
 };
 
 struct GoldenRun {
-  std::string input;  // made, cnn, lstm
+  std::string input;  // made, uneven, cnn, lstm
   int copies;         // of the list of tensors
   int ranks;
   double density;
