@@ -77,10 +77,41 @@ class Deft(Reducer):
     CASES = EVERYWHERE + [("cnn", 1, 4, 0.02), ("uneven", 1, 3, 0.02), ("uneven", 1, 4, 0.04)]
 
 
+class GaussianK:
+    """One rank. The program keeps the residual itself; here it is put in front of the program, which starts anew."""
+
+    CASES = [("made", 1, 1, 0.01), ("cnn", 1, 1, 0.01), ("lstm", 1, 1, 0.005), ("made", 60, 1, 0.001)]
+
+    def __init__(self, sources, tensors, density):
+        sys.path.insert(0, str(pathlib.Path(sources) / self.FOLDER))
+        self.compressor = getattr(importlib.import_module("compression"), self.PROGRAM.split()[-1])
+        self.density = density
+
+    def step(self, acc):
+        self.compressor.clear()
+        given = torch.from_numpy(acc.copy())
+        *_, indices, values = self.compressor.compress(given, name="all", ratio=self.density)
+        out = np.zeros_like(acc)
+        out[indices.long().numpy()] = values.numpy()
+        return out, self.compressor.residuals["all"].numpy(), float("nan")
+
+
+class GaussianKOfShi(GaussianK):
+    REPOSITORY, COMMIT, LICENCE, FOLDER = "hclhkbu/GaussianK-SGD", "3da1fb3", "none named", "GaussianK-SGD"
+    PROGRAM = "compression.py GaussianCompressor"
+
+
+class GaussianKOfOkTopk(GaussianK):
+    REPOSITORY, COMMIT, LICENCE, FOLDER = "Shigangli/Ok-Topk", "9763dcc", "GPL-3.0", "Ok-Topk/VGG"
+    PROGRAM = "compression.py GaussianKCompressor"
+
+
 DRIVERS = {
     "topk": TopK,
     "cltk": Cltk,
     "micro": Micro,
     "exdyna": ExDyna,
     "deft": Deft,
+    "gaussiank": GaussianKOfShi,
+    "gaussiank-oktopk": GaussianKOfOkTopk,
 }
