@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build cuda-all test $(PRESETS:%=test-%) summary test-trainers demo bench hosts fuzz stress convergence docs clean
+.PHONY: help setup build cuda-all test $(PRESETS:%=test-%) summary test-trainers demo bench hosts fuzz stress convergence golden docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -90,6 +90,11 @@ hosts: setup ## dense against sparse between 4 hosts made of namespaces; RATE=1g
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target hosts
 	@tests/hosts/hosts.sh build/release/bin table
+
+golden: ## faithful methods beside records of what the authors' programs did
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target golden_test
+	@build/release/bin/golden_test "[.table]"
 
 FUZZ_SECONDS ?= 60
 fuzz: ## look for inputs that break a parser, FUZZ_SECONDS (60) for each; with clang's libFuzzer, or at random

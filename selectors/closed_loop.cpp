@@ -11,16 +11,16 @@ namespace sparsecoll {
 namespace {
 
 constexpr uint64_t kRoom = 2;
-constexpr uint64_t kRoomFaithful = 32;
 
 }  // namespace
 
-SelectionPlan planSampledThreshold(const SelectionRequest& request, const Rule& published, const Rule& corrected) {
+SelectionPlan planSampledThreshold(const SelectionRequest& request, const Rule& published, const Rule& corrected,
+                                   uint64_t roomFaithful) {
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
   plan.k = wanted.now;
   plan.mostEntries = wanted.most;
-  plan.capacity = std::min(request.n, (request.faithful() ? kRoomFaithful : kRoom) * wanted.most);
+  plan.capacity = std::min(request.n, (request.faithful() ? roomFaithful : kRoom) * wanted.most);
   plan.samples = true;
   plan.state.keep(&ClosedLoop::correction, Sound::kMagnitude);
   plan.state.keep(&ClosedLoop::foundNone, Sound::kFlag);

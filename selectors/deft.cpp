@@ -3,7 +3,8 @@
 //
 // Default: the ranks gather the norms of all fragments and use their sum, so that every rank computes the same entries
 // and the same bins; nobody waits for a leader, and the entries add up to k. Faithful: rank t mod P's norms decide the
-// bins of step t, and each rank takes as many entries as its own norms say.
+// bins of step t, and each rank takes as many entries as its own norms say. A fragment of which the leader would send
+// every entry travels whole, whatever the others' norms say.
 #include "selectors/deft.h"
 
 #include <algorithm>
@@ -50,10 +51,10 @@ Result<SelectionPlan> planDeft(const SelectionRequest& request) {
   }
   const uint64_t fragments = plan.windows.size();
   // No fragment gets less than one entry. A rank's own norms may ask for more than k in its bin, but never for more
-  // than k and one a fragment.
+  // than k and one a fragment; nor do the fragments have more that the leader sends whole.
   plan.mostEntries =
       std::min(request.n, request.faithful() ? wanted.most + fragments : std::max(wanted.most, fragments));
-  plan.capacity = plan.mostEntries;
+  plan.capacity = std::min(request.n, (request.faithful() ? 2 : 1) * plan.mostEntries);
   plan.lazySlots = std::min(request.n, 3 * plan.capacity + 16384);
   plan.state.table(&DeftState::lengths, fragments);
   plan.state.table(&DeftState::entries, fragments);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "core/math.h"
@@ -10,9 +11,11 @@ namespace sparsecoll {
 
 namespace {
 
-SC_BOTH double costOf(uint64_t length, uint64_t entries) {
+SC_BOTH double costOf(uint64_t length, uint64_t entries, DeftRule rule) {
   const auto size = static_cast<double>(length);
-  return entries > 1 ? size * lnOf(static_cast<double>(entries)) / lnOf(2.0) : size;
+  if (entries <= 1) return size;
+  if (rule == DeftRule::kPublished) return size * log2Of(entries);
+  return size * lnOf(static_cast<double>(entries)) / lnOf(2.0);
 }
 
 // The state's tables.
@@ -30,8 +33,8 @@ SC_BOTH Tables tablesOf(Control& control, const Crew& crew) {
           {at.costs, f},   {at.loads, control.ranks}};
 }
 
-SC_BOTH void assignFrom(Control& control, const Tables& tables, const Crew& crew) {
-  assignEntries(tables.norms, tables.lengths, control.k, tables.entries, tables.order, crew);
+SC_BOTH void assignFrom(Control& control, const Tables& tables, const Crew& crew, DeftRule rule) {
+  assignEntries(tables.norms, tables.lengths, control.k, tables.entries, tables.order, crew, rule);
 }
 
 // A norm as a rank told it. What is none counts as 0: the fragment gets the least.
@@ -40,17 +43,27 @@ SC_BOTH double toldNorm(const Control& control, uint64_t rank, size_t fragment) 
   return isFinite(norm) && norm > 0 ? norm : 0;
 }
 
-// This rank's bin becomes the windows that are selected from.
+// The published program has the norms of its tensors' type.
+SC_BOTH double toldNormAsPublished(const Control& control, uint64_t rank, size_t fragment) {
+  const double norm = toldNorm(control, rank, fragment);
+  if (control.isDouble != 0) return norm;
+  const auto rounded = static_cast<double>(static_cast<float>(norm));
+  return isFinite(rounded) ? rounded : 0;
+}
+
+// This rank's bin becomes the windows that are selected from, and so do the fragments that it sends whole.
 SC_BOTH void takeBin(Control& control, const Tables& tables, const Crew& crew) {
   const uint32_t mine = static_cast<uint32_t>((control.iteration % control.ranks + control.rank) % control.ranks);
   crew.each(control.windowCount, [&](uint64_t f) {
     Window& window = control.windows[f];
-    window.limit = tables.bins[f] == mine && control.k != 0 ? std::min(tables.entries[f], window.room) : 0;
+    const bool whole = tables.bins[f] == mine + control.ranks;
+    const uint64_t entries = whole ? window.room : tables.bins[f] == mine ? tables.entries[f] : 0;
+    window.limit = control.k != 0 ? std::min(entries, window.room) : 0;
   });
 }
 
-SC_BOTH void pack(const Tables& tables, const Crew& crew) {
-  packBins(tables.lengths, tables.entries, tables.bins, tables.loads, tables.order, tables.costs, crew);
+SC_BOTH void pack(const Tables& tables, const Crew& crew, DeftRule rule) {
+  packBins(tables.lengths, tables.entries, tables.bins, tables.loads, tables.order, tables.costs, crew, rule);
 }
 
 SC_BOTH void share(Control& control, const Crew& crew) {
@@ -60,20 +73,20 @@ SC_BOTH void share(Control& control, const Crew& crew) {
     for (uint64_t r = 0; r < control.ranks; ++r) sum += toldNorm(control, r, f);
     tables.norms[f] = sum;
   });
-  assignFrom(control, tables, crew);
+  assignFrom(control, tables, crew, DeftRule::kDefault);
   evenOut(tables.lengths, control.k, tables.entries, tables.order, crew);
-  pack(tables, crew);
+  pack(tables, crew, DeftRule::kDefault);
   takeBin(control, tables, crew);
 }
 
 SC_BOTH void shareAsPublished(Control& control, const Crew& crew) {
   const Tables tables = tablesOf(control, crew);
   const auto take = [&](uint64_t rank) {
-    crew.each(tables.norms.size(), [&](uint64_t f) { tables.norms[f] = toldNorm(control, rank, f); });
-    assignFrom(control, tables, crew);
+    crew.each(tables.norms.size(), [&](uint64_t f) { tables.norms[f] = toldNormAsPublished(control, rank, f); });
+    assignFrom(control, tables, crew, DeftRule::kPublished);
   };
   take(control.iteration % control.ranks);
-  pack(tables, crew);
+  pack(tables, crew, DeftRule::kPublished);
   take(control.rank);
   takeBin(control, tables, crew);
 }
@@ -84,14 +97,15 @@ constinit const Rule kDeftShare = ruleOf<share>("deft-share");
 constinit const Rule kDeftShareAsPublished = ruleOf<shareAsPublished>("deft-faithful-share");
 
 SC_BOTH void assignEntries(std::span<const double> norms, std::span<const uint64_t> lengths, uint64_t k,
-                           std::span<uint64_t> entries, std::span<uint32_t> order, const Crew& crew) {
+                           std::span<uint64_t> entries, std::span<uint32_t> order, const Crew& crew, DeftRule rule) {
   crew.order(order, [&](uint32_t a, uint32_t b) { return norms[a] != norms[b] ? norms[a] > norms[b] : a > b; });
   crew.alone([&] {
     auto left = static_cast<double>(k);
     double normLeft = 0;  // one after the other, as published: its last digit can move an entry
     for (const double norm : norms) normLeft += norm;
     for (const uint32_t f : order) {
-      const double wanted = normLeft > 0 ? std::trunc(left * norms[f] / normLeft) : 0;
+      const double exact = rule == DeftRule::kPublished ? left * (norms[f] / normLeft) : left * norms[f] / normLeft;
+      const double wanted = normLeft > 0 ? std::trunc(exact) : 0;
       const auto length = static_cast<double>(lengths[f]);
       // A norm that is not finite makes the share NaN; such a fragment gets the least.
       // Nor may it take more than is left, as a sum of norms that has lost its digits would have it.
@@ -131,13 +145,35 @@ SC_BOTH void evenOut(std::span<const uint64_t> lengths, uint64_t k, std::span<ui
   }
 }
 
+SC_BOTH double log2Of(uint64_t x) {
+  constexpr int kDigits = 58;  // behind the point; 6 stand before it
+  const auto whole = static_cast<uint64_t>(std::bit_width(x) - 1);
+  uint64_t part = x << (63 - whole);  // x / 2^whole, in [1, 2), with 63 digits
+  uint64_t digits = whole;
+  for (int digit = 0; digit < kDigits; ++digit) {
+    const unsigned __int128 square = static_cast<unsigned __int128>(part) * part;
+    const auto carry = static_cast<uint64_t>(square >> 127);
+    digits = digits << 1 | carry;
+    part = static_cast<uint64_t>(square >> (63 + carry));
+  }
+  return static_cast<double>(digits) * 0x1p-58;
+}
+
 SC_BOTH void packBins(std::span<const uint64_t> lengths, std::span<const uint64_t> entries, std::span<uint32_t> bins,
-                      std::span<double> loads, std::span<uint32_t> order, std::span<double> costs, const Crew& crew) {
-  crew.each(lengths.size(), [&](uint64_t f) { costs[f] = costOf(lengths[f], entries[f]); });
+                      std::span<double> loads, std::span<uint32_t> order, std::span<double> costs, const Crew& crew,
+                      DeftRule rule) {
+  crew.each(lengths.size(), [&](uint64_t f) { costs[f] = costOf(lengths[f], entries[f], rule); });
   crew.order(order, [&](uint32_t a, uint32_t b) { return costs[a] != costs[b] ? costs[a] > costs[b] : a < b; });
   crew.alone([&] {
+    const auto count = static_cast<uint32_t>(loads.size());
+    uint32_t next = 0;  // bin of a whole fragment
     std::fill(loads.begin(), loads.end(), 0.0);
     for (const uint32_t f : order) {
+      if (rule == DeftRule::kPublished && entries[f] == lengths[f]) {
+        bins[f] = count + next;
+        next = (next + 1) % count;
+        continue;
+      }
       const auto least = std::min_element(loads.begin(), loads.end());
       bins[f] = static_cast<uint32_t>(least - loads.begin());
       *least += costs[f];

@@ -1,8 +1,11 @@
 // GaussianK (Shi, Chu, Cheung and See 2019, "Understanding top-k sparsification in distributed deep learning"): the
 // magnitudes are taken for those of a normal variable of the same second moment, whose quantile is the threshold; then
-// up to 20 trials move it by 2 % while it keeps less than 3 k / 4 or more than 5 k / 4. Trials are counted in the
-// histogram of a sample and cost no pass. Default: as many trials as it takes to come within 1 % of k, each turn
-// halving the step, and a closed loop on what was found.
+// trials move it. Trials are counted in the histogram of a sample and cost no pass.
+//
+// Faithful, 1: Shi et al.'s trials, up to three, which halve it below 2 k / 3 and multiply it by 1.5 above 4 k / 3.
+// Faithful, 2: those of the GaussianK in Li and Hoefler's Ok-Topk, up to 20 by 2 %, below 3 k / 4 and above 5 k / 4.
+// Default: as many trials as it takes to come within 1 % of k, each turn halving the step, and a closed loop on what
+// was found.
 #include "selectors/closed_loop.h"
 #include "selectors/rules.h"
 #include "selectors/selectors.h"
@@ -11,8 +14,11 @@ namespace sparsecoll {
 
 namespace {
 
+constexpr uint64_t kRoomOfShi = 64;  // two halvings can take a threshold below what most entries have
+
 Result<SelectionPlan> planGaussian(const SelectionRequest& request) {
-  return planSampledThreshold(request, kGaussianFaithful, kGaussianDefault);
+  if (request.params.faithful == 2) return planSampledThreshold(request, kGaussianOfOkTopk, kGaussianDefault);
+  return planSampledThreshold(request, kGaussianOfShi, kGaussianDefault, kRoomOfShi);
 }
 
 constexpr const char* kPaper = "Shi et al. 2019 (GaussianK), arXiv:1911.08772";
@@ -34,8 +40,9 @@ constinit extern const SelectorRow kGaussianRow = {
     .plan = planGaussian,
     .collective = sparsecollCollAllGather,
     .bound = {1, 16},
-    .faithfulBound = {1, 200},
+    .faithfulBound = {1, 400},
     .presets = kPresets,
+    .publishedRules = 2,
 };
 
 }  // namespace sparsecoll

@@ -13,7 +13,7 @@ struct Trials {
   double band;     // of the wanted count, within which a threshold is taken
   double turning;  // factor of the step at every turn
 };
-constexpr Trials kPublished = {20, 0.25, 1};
+constexpr Trials kOfOkTopk = {20, 0.25, 1};
 constexpr Trials kCareful = {400, 0.01, 0.5};
 constexpr double kStep = 0.02;
 
@@ -37,18 +37,37 @@ SC_BOTH double tried(const Magnitudes& sample, double threshold, double share, T
   return threshold;
 }
 
+// Shi et al.: three trials, coarse ones. The last move is made after the last count, so nothing is selected with it.
+SC_BOTH double triedOfShi(const Magnitudes& sample, double threshold, double share) {
+  const double wanted = share * sample.total();
+  for (int trial = 1; trial < 3; ++trial) {
+    const double kept = sample.above(threshold);
+    if (kept >= 2 * wanted / 3 && kept <= 4 * wanted / 3) break;
+    threshold *= kept < wanted ? 0.5 : 1.5;
+  }
+  return threshold;
+}
+
+SC_BOTH void fitOfShi(Control& control, const Crew& crew) {
+  const Magnitudes sample(control, crew);
+  const double share = shareWanted(control);
+  const double threshold = triedOfShi(sample, normalThreshold(sample, share), share);
+  crew.alone([&] { setThreshold(control, threshold); });
+}
+
 SC_BOTH void fit(Control& control, const Crew& crew, double share, Trials trials) {
   const Magnitudes sample(control, crew);
   const double threshold = tried(sample, normalThreshold(sample, share), share, trials);
   crew.alone([&] { setThreshold(control, threshold); });
 }
 
-SC_BOTH void fitFaithful(Control& control, const Crew& crew) { fit(control, crew, shareWanted(control), kPublished); }
+SC_BOTH void fitOfOkTopk(Control& control, const Crew& crew) { fit(control, crew, shareWanted(control), kOfOkTopk); }
 SC_BOTH void fitDefault(Control& control, const Crew& crew) { fit(control, crew, requestedShare(control), kCareful); }
 
 }  // namespace
 
-constinit const Rule kGaussianFaithful = ruleOf<fitFaithful>("gaussian-faithful");
+constinit const Rule kGaussianOfShi = ruleOf<fitOfShi>("gaussian-shi");
+constinit const Rule kGaussianOfOkTopk = ruleOf<fitOfOkTopk>("gaussian-oktopk");
 constinit const Rule kGaussianDefault = ruleOf<fitDefault>("gaussian");
 
 }  // namespace sparsecoll

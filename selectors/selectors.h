@@ -28,6 +28,7 @@ struct SelectorRow {
   MemoryBound bound;
   MemoryBound faithfulBound;
   std::span<const PresetRow> presets = {};
+  int32_t publishedRules = 1;  // params.faithful names one of them, from 1 on
 };
 
 std::span<const SelectorRow* const> selectorRows();

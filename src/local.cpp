@@ -95,7 +95,7 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
   SC_TRY(checkSelect(in, n, type, out));
   SC_TRY(const sparsecollParams_t params, readParams(userParams));
   SC_TRY(checkDensity(params));
-  SC_TRY(const SelectorRow* const selector, findSelector(params.selector));
+  SC_TRY(const SelectorRow* const selector, findSelector(params));
   if (params.selector != sparsecollSelectTopK && params.selector != sparsecollSelectThreshold)
     return unsupported("selector {} needs the other ranks", selectorName(params.selector));
   if (shapesInput(params)) return unsupported("momentum, clipNorm or residualDecay outside of a reducer");

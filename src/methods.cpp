@@ -29,6 +29,12 @@ const PresetRow* presetIn(std::span<const Row* const> rows, uint32_t& i) {
 }  // namespace
 
 Result<const SelectorRow*> findSelector(int32_t id) { return found(selectorRow(id), id, "selector", selectorName(id)); }
+Result<const SelectorRow*> findSelector(const sparsecollParams_t& params) {
+  SC_TRY(const SelectorRow* const row, findSelector(params.selector));
+  if (params.faithful > row->publishedRules)
+    return invalid("params.faithful is {}, of selector {} there is no such rule", params.faithful, row->name);
+  return row;
+}
 Result<const CollectiveRow*> findCollective(int32_t id) {
   return found(collectiveRow(id), id, "collective", collectiveName(id));
 }

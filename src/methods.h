@@ -13,6 +13,8 @@ namespace sparsecoll {
 // Errors: InvalidArgument (no method ever had this id), Unsupported (a published method that this version does not
 // have).
 Result<const SelectorRow*> findSelector(int32_t id);
+// params.selector's, if it has the published rule that params.faithful names; else InvalidArgument.
+Result<const SelectorRow*> findSelector(const sparsecollParams_t& params);
 Result<const CollectiveRow*> findCollective(int32_t id);
 
 // The i-th of all presets: those of the collectives, the dense one first, then those of the selectors. nullptr: there

@@ -41,7 +41,7 @@ constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon() / 2;
 constexpr Field kFields[] = {
     SC_ENUM(selector, selectorName),
     SC_ENUM(collective, collectiveName),
-    SC_RANGE(faithful, 0, 1),
+    SC_RANGE(faithful, 0, 2),
     SC_ENUM(op, opName),
     SC_ENUM(wire, wireName),
     Field{"flags", Kind::kFlags, offsetof(sparsecollParams_t, flags)},

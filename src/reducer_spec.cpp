@@ -113,7 +113,7 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   spec.type = static_cast<sparsecollDataType_t>(type);
   spec.accumulateType = accumulateTypeOf(spec.type);
   SC_TRY(spec.params, readParams(params));
-  SC_TRY(spec.selector, findSelector(spec.params.selector));
+  SC_TRY(spec.selector, findSelector(spec.params));
   if (spec.params.collective != sparsecollCollDense) SC_TRY(checkDensity(spec.params));
   const bool autoResolved = spec.params.collective == sparsecollCollAuto;
   SC_TRY(resolveCollective(spec, config.transactional == 1));

@@ -169,7 +169,9 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(collective = sparsecollCollSparDL, kGood),
     PARAM(collective = sparsecollCollHierarchical, kNotYet),
     PARAM(faithful = -1, kBad),
-    PARAM(faithful = 2, kBad),
+    PARAM(faithful = 2, kBad),  // topk has one published rule
+    PARAM(faithful = 2; p.selector = sparsecollSelectGaussian, kGood),
+    PARAM(faithful = 3; p.selector = sparsecollSelectGaussian, kBad),
     PARAM(faithful = 0x7fffffff, kBad),
     PARAM(op = -1, kBad),
     PARAM(op = 1, kBad),

@@ -186,5 +186,51 @@ TEST_CASE("faithful: the leader's norms make the bins, the own ones the entries"
   CHECK(last == run.lists[0].size());
 }
 
+TEST_CASE("the logarithm to base 2 is a libm's within one rounding, and exact where it is a whole number") {
+  for (uint64_t x = 1; x < 20000; ++x) {
+    const double libm = std::log2(static_cast<double>(x));
+    CHECK(std::abs(log2Of(x) - libm) <= 0x1p-52 * libm);
+  }
+  for (uint64_t x = 1; x <= 100; ++x) CHECK(log2Of(x * x) == 2 * log2Of(x));
+  for (int power = 0; power < 64; ++power) CHECK(log2Of(uint64_t{1} << power) == power);
+}
+
+TEST_CASE("published: a fragment that travels whole adds no load, and whole ones go to the bins in turn") {
+  const std::vector<uint64_t> lengths = {4, 100, 8, 100, 2};
+  const std::vector<uint64_t> entries = {4, 3, 8, 2, 2};
+  std::vector<uint32_t> bins(5);
+  std::vector<uint32_t> order(5);
+  std::vector<double> costs(5);
+  std::vector<double> loads(2);
+  packBins(lengths, entries, bins, loads, order, costs, solo(), DeftRule::kPublished);
+  CHECK(bins == std::vector<uint32_t>{3, 0, 2, 1, 2});  // by cost: 1, 3, then the whole ones 2, 0, 4
+  CHECK(loads[0] == 100 * std::log2(3.0));
+  CHECK(loads[1] == 100);
+}
+
+TEST_CASE("a share is left * norm / normLeft, published left * (norm / normLeft)") {
+  const std::vector<double> norms(49, 1.0);
+  const std::vector<uint64_t> lengths(49, 1000);
+  Assigned published{std::vector<uint64_t>(49), std::vector<uint32_t>(49)};
+  assignEntries(norms, lengths, 98, published.entries, published.order, solo(), DeftRule::kPublished);
+  CHECK(assign(norms, lengths, 98).entries[48] == 2);
+  CHECK(published.entries[48] == 1);  // 98 * (1 / 49) is a little less than 2
+}
+
+TEST_CASE("faithful: what the leader sends whole travels whole, whatever the others' norms say") {
+  const sparsecollSegment_t segments[] = {{4, 0, 0, 0}, {6, 0, 0, 0}, {990, 0, 0, 0}, {1000, 0, 0, 0}};
+  SelectionRun<float> run(selectorRow(sparsecollSelectDeft)->plan, requestOf(2000, 2, 0.05, segments, true), true);
+  std::vector<std::vector<float>> gradients(2, std::vector<float>(2000));
+  for (size_t i = 0; i < 2000; ++i) {
+    gradients[0][i] = static_cast<float>(1 + i % 7) * (i < 10 ? 1000.0F : 1.0F);  // rank 0, the leader of step 0
+    gradients[1][i] = static_cast<float>(1 + i % 7) * (i < 10 ? 0.001F : 1.0F);   // would take one entry of each
+  }
+  run.step(gradients);
+  std::vector<uint32_t> sent;
+  for (const auto& list : run.lists) sent.insert(sent.end(), list.begin(), list.end());
+  std::sort(sent.begin(), sent.end());
+  for (uint32_t i = 0; i < 10; ++i) CHECK(std::count(sent.begin(), sent.end(), i) == 1);
+}
+
 }  // namespace
 }  // namespace sparsecoll

@@ -1,0 +1,180 @@
+// `faithful` against what the authors' programs did with the same inputs. scripts/golden/record ran those and wrote
+// METHOD.txt; their code is no part of this project. `make golden` prints the comparison as a table.
+#include "tests/support/catch.h"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <span>
+
+#include "tests/golden/inputs.h"
+#include "tests/support/group.h"
+
+namespace sparsecoll::test {
+namespace {
+
+// A program of which every step is known: the same places in the sum and the same bits in every residual.
+struct Program {
+  const char* record;
+  const char* preset;
+  sparsecollColl_t collective = sparsecollCollAuto;  // where the program exchanges in another way than the preset
+  bool tellsNext = false;                            // lastThreshold is the next step's
+  int32_t rule = 1;                                  // params.faithful
+};
+constexpr Program kExact[] = {
+    {.record = "topk", .preset = "topka", .collective = sparsecollCollIndexUnion},
+    {.record = "cltk", .preset = "cltk"},
+    {.record = "micro", .preset = "micro", .tellsNext = true},
+    {.record = "exdyna", .preset = "exdyna", .tellsNext = true},
+    {.record = "deft", .preset = "deft"},
+};
+
+// Programs whose thresholds are fitted to sums in another order, or to a sample: what can be held to is how many
+// entries they send. Both sides go on from their own residuals.
+constexpr Program kCounted[] = {
+    {.record = "gaussiank", .preset = "gaussiank"},
+    {.record = "gaussiank-oktopk", .preset = "gaussiank", .rule = 2},
+};
+
+struct Comparison {
+  uint64_t steps = 0;
+  uint64_t samePlaces = 0;
+  uint64_t sameResiduals = 0;   // on all ranks
+  uint64_t sameThresholds = 0;  // to 1e-12; where the program has none they count as the same
+  uint64_t theirs = 0;          // entries of all sums
+  uint64_t ours = 0;
+  uint64_t closeSteps = 0;  // counts within a tenth of each other
+};
+
+sparsecollParams_t paramsOf(const Program& program, double density) {
+  sparsecollParams_t params = preset(program.preset, density);
+  if (program.collective != sparsecollCollAuto) params.collective = program.collective;
+  params.faithful = program.rule;
+  params.momentum = 0;  // what goes in is the gradient
+  return params;
+}
+
+std::vector<float> floatsOf(const Elements& elements) {
+  std::vector<float> floats(elements.size());
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(elements[i]);
+  return floats;
+}
+
+bool sameResiduals(const Group& group, const GoldenStep& theirs) {
+  for (int rank = 0; rank < group.count(); ++rank)
+    if (fingerprint(floatsOf(group.residual(rank))) != theirs.residuals[static_cast<size_t>(rank)]) return false;
+  return true;
+}
+
+std::vector<double> thresholdsOf(const Group& group) {
+  std::vector<double> thresholds;
+  for (int rank = 0; rank < group.count(); ++rank) thresholds.push_back(group.stats(rank).lastThreshold);
+  return thresholds;
+}
+
+// What one of the two does not tell counts as the same.
+bool sameThresholds(const std::vector<double>& ours, const std::vector<double>& theirs) {
+  for (size_t rank = 0; rank < ours.size(); ++rank)
+    if (!std::isnan(ours[rank]) && !std::isnan(theirs[rank]) && ours[rank] != Approx(theirs[rank]).epsilon(1e-12))
+      return false;
+  return true;
+}
+
+void compare(const Group& group, const std::vector<double>& thresholds, const GoldenStep& theirs,
+             Comparison& comparison) {
+  std::vector<float> places = floatsOf(group.outs[0]);
+  uint64_t entries = 0;
+  for (float& place : places) {
+    entries += place != 0 ? 1 : 0;
+    place = place != 0 ? 1.0F : 0.0F;
+  }
+  comparison.steps += 1;
+  comparison.samePlaces += fingerprint(places) == theirs.places ? 1 : 0;
+  comparison.sameResiduals += sameResiduals(group, theirs) ? 1 : 0;
+  comparison.sameThresholds += sameThresholds(thresholds, theirs.thresholds) ? 1 : 0;
+  comparison.theirs += theirs.entries;
+  comparison.ours += entries;
+  const double apart = std::abs(static_cast<double>(entries) - static_cast<double>(theirs.entries));
+  comparison.closeSteps += apart <= 0.1 * static_cast<double>(theirs.entries) ? 1 : 0;
+}
+
+// Adds the steps of the run to the comparison; nothing if the reducer cannot be made or a step fails.
+void replay(const Program& program, const GoldenRun& run, Comparison& comparison) {
+  std::vector<sparsecollSegment_t> segments;
+  uint64_t n = 0;
+  for (const uint64_t length : goldenTensors(run)) {
+    segments.push_back({length, 0, 0, 0});
+    n += length;
+  }
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.segments = segments.data();
+  config.segmentCount = segments.size();
+  Group group(run.ranks, n, sparsecollFloat32, paramsOf(program, run.density), &config);
+  if (group.created() != all(run.ranks, sparsecollSuccess)) return;
+  const std::vector<double> unknown(static_cast<size_t>(run.ranks), std::numeric_limits<double>::quiet_NaN());
+  for (uint64_t step = 0; step < run.steps.size(); ++step) {
+    for (int rank = 0; rank < run.ranks; ++rank) {
+      const std::vector<float> gradient = goldenGradient(run, step, rank);
+      for (uint64_t i = 0; i < n; ++i)
+        group.gradients[static_cast<size_t>(rank)].set(i, static_cast<double>(gradient[i]));
+    }
+    const std::vector<double> before = step != 0 ? thresholdsOf(group) : unknown;
+    if (group.step() != all(run.ranks, sparsecollSuccess)) return;
+    compare(group, program.tellsNext ? before : thresholdsOf(group), run.steps[step], comparison);
+  }
+}
+
+Comparison compared(const Program& program, const GoldenRecord& record) {
+  Comparison comparison;
+  for (const GoldenRun& run : record.runs) replay(program, run, comparison);
+  return comparison;
+}
+
+uint64_t stepsOf(const GoldenRecord& record) {
+  uint64_t steps = 0;
+  for (const GoldenRun& run : record.runs) steps += run.steps.size();
+  return steps;
+}
+
+TEST_CASE("faithful does what the authors' programs do, step by step") {
+  for (const Program& program : kExact) {
+    CAPTURE(program.record);
+    const GoldenRecord record = goldenRecord(program.record);
+    const Comparison comparison = compared(program, record);
+    CHECK(comparison.steps == stepsOf(record));
+    CHECK(comparison.samePlaces == comparison.steps);
+    CHECK(comparison.sameResiduals == comparison.steps);
+    CHECK(comparison.sameThresholds == comparison.steps);
+  }
+}
+
+TEST_CASE("faithful sends as many entries as the authors' programs do") {
+  for (const Program& program : kCounted) {
+    CAPTURE(program.record);
+    const GoldenRecord record = goldenRecord(program.record);
+    const Comparison comparison = compared(program, record);
+    CHECK(comparison.steps == stepsOf(record));
+    CHECK(comparison.closeSteps * 10 >= comparison.steps * 9);
+    CHECK(static_cast<double>(comparison.ours) == Approx(static_cast<double>(comparison.theirs)).epsilon(0.03));
+  }
+}
+
+// Not a test: what `make golden` prints.
+void printRows(std::span<const Program> programs) {
+  for (const Program& program : programs) {
+    const Comparison c = compared(program, goldenRecord(program.record));
+    std::printf("%-16s %5d %12d %14d %15d %12d %14.4f\n", program.record, static_cast<int>(c.steps),
+                static_cast<int>(c.samePlaces), static_cast<int>(c.sameResiduals), static_cast<int>(c.sameThresholds),
+                static_cast<int>(c.closeSteps), static_cast<double>(c.ours) / static_cast<double>(c.theirs));
+  }
+}
+
+TEST_CASE("table", "[.table]") {
+  std::printf("%-16s %5s %12s %14s %15s %12s %14s\n", "record", "steps", "same places", "same residuals",
+              "same thresholds", "counts: 10 %", "all counts");
+  printRows(kExact);
+  printRows(kCounted);
+}
+
+}  // namespace
+}  // namespace sparsecoll::test
