@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "examples/common/lines.h"
+
 namespace examples {
 
 namespace fs = std::filesystem;
@@ -103,7 +105,7 @@ uint32_t bigEndian(const std::string& content, size_t at) {
 std::vector<size_t> idxSizes(const fs::path& path, const std::string& content, uint32_t magic) {
   const size_t dimensions = magic & 0xff, headerBytes = 4 * (1 + dimensions);
   if (content.size() < headerBytes) fail(kMnist, path, "truncated: no whole header");
-  if (bigEndian(content, 0) != magic) fail(kMnist, path, "not such an idx file (compressed, perhaps?)");
+  if (bigEndian(content, 0) != magic) fail(kMnist, path, "not such an idx file");
   std::vector<size_t> sizes;
   uint64_t bytes = 1;
   for (size_t i = 0; i < dimensions; ++i) {
@@ -119,9 +121,20 @@ std::vector<size_t> idxSizes(const fs::path& path, const std::string& content, u
   return sizes;
 }
 
-ImageSet readIdx(const fs::path& images, const fs::path& labels) {
-  const auto pixels = readFile(kMnist, images);
-  const auto classes = readFile(kMnist, labels);
+// Where both are, the unpacked one counts.
+fs::path packedOrNot(const fs::path& path) {
+  const fs::path packed = path.string() + ".gz";
+  return !fs::exists(path) && fs::exists(packed) ? packed : path;
+}
+
+std::string readIdxFile(const fs::path& path) {
+  return path.extension() == ".gz" ? readPacked(path) : readFile(kMnist, path);
+}
+
+ImageSet readIdx(const fs::path& imageFile, const fs::path& labelFile) {
+  const auto images = packedOrNot(imageFile), labels = packedOrNot(labelFile);
+  const auto pixels = readIdxFile(images);
+  const auto classes = readIdxFile(labels);
   const auto sizes = idxSizes(images, pixels, kIdxImages);
   const size_t count = idxSizes(labels, classes, kIdxLabels).at(0);
   if (count != sizes[0])

@@ -20,7 +20,7 @@ ImageHalves readCifar10(const std::filesystem::path& directory);
 /// train*.bin (any number) and test.bin: coarse label, fine label, 3072 pixels a record; the fine one of 100 is used.
 ImageHalves readCifar100(const std::filesystem::path& directory);
 
-/// The four idx files under their usual names, unpacked.
+/// The four idx files under their usual names, also packed (.gz): MNIST's, or a set like it such as Fashion-MNIST.
 ImageHalves readMnist(const std::filesystem::path& directory);
 
 /// Made-up images of CIFAR-10's shape that a network can learn: a coarse colour pattern for every class, moved a

@@ -20,6 +20,7 @@
 #include "examples/common/check.h"
 #include "examples/common/npy.h"
 #include "examples/common/random.h"
+#include "examples/common/schedule.h"
 #include "examples/common/task.h"
 #include "examples/common/world.h"
 
@@ -54,7 +55,23 @@ std::shared_ptr<Task> makeOneAtATime(const Program& program, const Settings& set
   return program.makeTask(settings, replica);
 }
 
-sparsecoll::torch::Options exchangeOptions(const Settings& settings, const std::string& preset, size_t stepsPerEpoch) {
+// Momentum happens once: in the exchange of sparse methods with the recipe, or where the preset has it there, else in
+// the optimiser. Adam's is not the exchange's.
+bool exchangeHasMomentum(const Settings& settings, const std::string& preset) {
+  const auto params = presetParams(preset);
+  if (isDense(params) || !settings.exchange.errorFeedback) return false;
+  return settings.exchange.recipe ? settings.optimizer.name == "sgd" : params.momentum != 0;
+}
+
+// NCCL moves frames of the size that the largest density needs, in all steps.
+bool sendsWholeFrames(sparsecollComm_t comm) {
+  auto details = SPARSECOLL_INIT(sparsecollCommDetails_t);
+  check(sparsecollCommGetDetails(comm, &details), "sparsecollCommGetDetails");
+  return details.transport == sparsecollTransportNccl;
+}
+
+sparsecoll::torch::Options exchangeOptions(const Settings& settings, const std::string& preset, size_t stepsPerEpoch,
+                                           sparsecollComm_t comm) {
   const auto& exchange = settings.exchange;
   sparsecoll::torch::Options options;
   options.preset = preset;
@@ -64,24 +81,26 @@ sparsecoll::torch::Options exchangeOptions(const Settings& settings, const std::
   options.bucketBytes = static_cast<size_t>(exchange.bucketMegabytes * 1e6);
   options.overlap = exchange.overlap;
   options.vectorDensity = exchange.vectorDensity;
-  options.densitySchedule = exchange.densitySchedule;
-  options.scheduleSteps = exchange.scheduleSteps > 0 ? exchange.scheduleSteps : stepsPerEpoch;
-  // Buckets that are sent dense have the momentum of the others.
-  const bool ownMomentum = presetParams(preset).momentum != 0 && exchange.errorFeedback;
-  options.adjust = [&settings, ownMomentum](sparsecollParams_t& params) {
-    if (ownMomentum) {
-      params.momentum = settings.optimizer.momentum;
-      if (settings.optimizer.nesterov && params.momentum != 0) params.flags |= SPARSECOLL_NESTEROV;
-    }
-    params.clipNorm = settings.exchange.clipNorm;
-  };
+  const double momentum = exchangeHasMomentum(settings, preset) ? settings.optimizer.momentum : 0;
+  if (exchange.recipe) options.useRecipe(Schedule(settings, stepsPerEpoch).steps(), momentum);
+  if (sendsWholeFrames(comm)) options.densitySchedule.clear();
+  options.momentum = momentum;
+  options.nesterov = settings.optimizer.nesterov;
+  if (!exchange.densitySchedule.empty()) {
+    options.densitySchedule = exchange.densitySchedule;
+    options.scheduleSteps = stepsPerEpoch;
+  }
+  if (exchange.scheduleSteps > 0) options.scheduleSteps = exchange.scheduleSteps;
+  options.adjust = [&settings](sparsecollParams_t& params) { params.clipNorm = settings.exchange.clipNorm; };
   return options;
 }
 
-// Momentum happens once: in the reducer where the preset does it, else in the optimiser.
 OptimizerSettings optimizerSettings(const Settings& settings, const std::string& preset) {
   auto optimizer = settings.optimizer;
-  if (presetParams(preset).momentum != 0 && settings.exchange.errorFeedback) optimizer.momentum = 0;
+  if (!exchangeHasMomentum(settings, preset)) return optimizer;
+  // Weights hardly move while momentum lasts, so what it would add to their decay is this factor.
+  if (settings.exchange.recipe) optimizer.weightDecay /= 1 - optimizer.momentum;
+  optimizer.momentum = 0;
   return optimizer;
 }
 
@@ -169,7 +188,7 @@ Learner::Learner(const Program& program, const Settings& settings, const Replica
   task.useNoise(at::globalContext().defaultGenerator(device).clone());
   state_->optimizer = task.makeOptimizer(optimizerSettings(settings, preset));
   state_->sync = std::make_unique<sparsecoll::torch::GradientSync>(
-      state_->parameters, comm, exchangeOptions(settings, preset, task.stepsPerEpoch()));
+      state_->parameters, comm, exchangeOptions(settings, preset, task.stepsPerEpoch(), comm));
 }
 
 Learner::~Learner() = default;

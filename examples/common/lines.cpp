@@ -28,53 +28,57 @@ constexpr size_t kChunk = 1 << 16;
 #ifdef EXAMPLES_WITH_ZLIB
 
 // gzread passes through what is not packed.
-struct LineReader::Source {
-  explicit Source(const fs::path& place) : path(place), file(gzopen(place.c_str(), "rb")) {
-    if (file == nullptr) failAt(path, "cannot be read");
+class PackedFile {
+ public:
+  explicit PackedFile(const fs::path& place) : path_(place), file_(gzopen(place.c_str(), "rb")) {
+    if (file_ == nullptr) failAt(path_, "cannot be read");
   }
-  ~Source() { gzclose(file); }
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
+  ~PackedFile() { gzclose(file_); }
+  PackedFile(const PackedFile&) = delete;
+  PackedFile& operator=(const PackedFile&) = delete;
 
   size_t read(char* out, size_t count) {
-    const int got = gzread(file, out, static_cast<unsigned>(count));
+    const int got = gzread(file_, out, static_cast<unsigned>(count));
     int code = Z_OK;
-    const char* message = gzerror(file, &code);
+    const char* message = gzerror(file_, &code);
     // Z_BUF_ERROR stands for an end in the middle of the packed data.
-    if (code == Z_BUF_ERROR) failAt(path, "truncated: the packed data has no end");
-    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) failAt(path, std::string("damaged: ") + message);
+    if (code == Z_BUF_ERROR) failAt(path_, "truncated: the packed data has no end");
+    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) failAt(path_, std::string("damaged: ") + message);
     return static_cast<size_t>(got);
   }
 
-  const fs::path& path;
-  gzFile file;
+ private:
+  const fs::path& path_;
+  gzFile file_;
 };
 
 #else
 
-struct LineReader::Source {
-  explicit Source(const fs::path& place) : path(place), file(place, std::ios::binary) {
-    if (!file) failAt(path, "cannot be read");
-    if (file.get() == 0x1f && file.get() == 0x8b) failAt(path, "packed by gzip, and this build has no zlib");
-    file.clear();
-    file.seekg(0);
+class PackedFile {
+ public:
+  explicit PackedFile(const fs::path& place) : path_(place), file_(place, std::ios::binary) {
+    if (!file_) failAt(path_, "cannot be read");
+    if (file_.get() == 0x1f && file_.get() == 0x8b) failAt(path_, "packed by gzip, and this build has no zlib");
+    file_.clear();
+    file_.seekg(0);
   }
 
   size_t read(char* out, size_t count) {
-    file.read(out, static_cast<std::streamsize>(count));
-    if (file.bad()) failAt(path, "cannot be read");
-    return static_cast<size_t>(file.gcount());
+    file_.read(out, static_cast<std::streamsize>(count));
+    if (file_.bad()) failAt(path_, "cannot be read");
+    return static_cast<size_t>(file_.gcount());
   }
 
-  const fs::path& path;
-  std::ifstream file;
+ private:
+  const fs::path& path_;
+  std::ifstream file_;
 };
 
 #endif
 
 LineReader::LineReader(const fs::path& path) : path_(path) {
   if (!fs::is_regular_file(path_)) failAt(path_, "no such file");
-  source_ = std::make_unique<Source>(path_);
+  source_ = std::make_unique<PackedFile>(path_);
   if (!fill()) failAt(path_, "the file is empty");
 }
 
@@ -129,6 +133,18 @@ std::string readText(const fs::path& path) {
   if (text.empty()) failAt(path, "the file is empty");
   if (text.find('\0') != std::string::npos) failAt(path, "a zero byte, so this is no text");
   return text;
+}
+
+std::string readPacked(const fs::path& path) {
+  if (!fs::is_regular_file(path)) failAt(path, "no such file");
+  PackedFile file(path);
+  std::string content;
+  for (size_t got = kChunk; got > 0; content.resize(content.size() - kChunk + got)) {
+    content.resize(content.size() + kChunk);
+    got = file.read(content.data() + content.size() - kChunk, kChunk);
+  }
+  if (content.empty()) failAt(path, "the file is empty");
+  return content;
 }
 
 int64_t parseNumber(std::string_view text, int64_t limit) {

@@ -97,6 +97,7 @@ Json describeRun(const Program& program, const Settings& s) {
               {"presets", s.exchange.presets},
               {"compare", s.exchange.compare},
               {"density", s.exchange.density},
+              {"recipe", s.exchange.recipe},
               {"density_schedule", s.exchange.densitySchedule},
               {"schedule_steps", s.exchange.scheduleSteps},
               {"error_feedback", s.exchange.errorFeedback},

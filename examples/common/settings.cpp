@@ -51,7 +51,7 @@ void addRateOptions(CLI::App& app, LearningRateSettings& s) {
 
 void addOptimizerOptions(CLI::App& app, OptimizerSettings& s) {
   app.add_option("--optimizer", s.name)->check(CLI::IsMember({"sgd", "adam"}))->capture_default_str();
-  app.add_option("--momentum", s.momentum, "of SGD, or of the preset where it has its own")
+  app.add_option("--momentum", s.momentum, "of SGD, or of the exchange where the recipe or the preset has it there")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_flag("--nesterov,!--no-nesterov", s.nesterov, "with --momentum, wherever that is applied");
@@ -67,15 +67,18 @@ void addExchangeOptions(CLI::App& app, ExchangeSettings& s) {
   app.add_option("--density", s.density, "share of the gradient that a step sends, in (0, 1]; not for dense")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
+  app.add_flag("--recipe,!--no-recipe", s.recipe,
+               "sparse methods: a warm-up of the density, and SGD's momentum in front of the exchange")
+      ->default_str(s.recipe ? "true" : "false");
   app.add_option("--density-schedule", s.densitySchedule, "densities of the first steps, with commas")
       ->delimiter(',')
       ->check(CLI::Range(1e-9, 1.0));
-  app.add_option("--schedule-steps", s.scheduleSteps, "steps of each of them, 0: an epoch")->capture_default_str();
+  app.add_option("--schedule-steps", s.scheduleSteps, "steps of each of them, 0: an epoch, or as the recipe says")
+      ->capture_default_str();
   app.add_flag("--error-feedback,!--no-error-feedback", s.errorFeedback,
                "keep what is not sent for a later step, or drop it")
       ->default_str(s.errorFeedback ? "true" : "false");
-  app.add_option("--vector-density", s.vectorDensity,
-                 "of biases and norms: 1 sends all of them; 0: as the others")
+  app.add_option("--vector-density", s.vectorDensity, "of biases and norms: 1 sends all of them; 0: as the others")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--clip-norm", s.clipNorm,

@@ -41,6 +41,7 @@ struct ExchangeSettings {
   std::vector<std::string> presets{"topka"};
   std::string compare;  // a preset that runs first, for the table; empty: none
   double density = 0.01;
+  bool recipe = true;  // of sparsecoll::torch::Options; for SGD with its momentum
   std::vector<double> densitySchedule;
   size_t scheduleSteps = 0;  // of each; 0: an epoch
   bool errorFeedback = true;

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -58,6 +59,20 @@ inline void check(sparsecollResult_t result, const char* call) {
   throw Error(result, text);
 }
 
+/// The densities that a warm-up starts with, before the method's own: 0.25 and a quarter of the one before (Lin et al.
+/// 2018), as far as they are larger than density.
+inline std::vector<double> warmUpDensities(double density) {
+  std::vector<double> densities;
+  for (double next = 0.25; next > density; next /= 4) densities.push_back(next);
+  return densities;
+}
+
+/// How many steps each of them takes in a training of so many steps; at most 100, so that a warm-up is a small part of
+/// what a long training sends.
+inline std::uint64_t warmUpSteps(std::uint64_t trainingSteps) {
+  return std::min<std::uint64_t>(std::max<std::uint64_t>(trainingSteps / 48, 1), 100);
+}
+
 struct Options {
   std::string preset = "topka";  // a name that sparsecollPreset knows; "dense" sends everything
   double density = 0.01;         // of what the preset counts, see docs/algorithms; dense methods ignore it
@@ -72,11 +87,27 @@ struct Options {
   // The same for parameter i, instead of vectorDensity.
   std::function<double(std::size_t, const at::Tensor&)> densityOf;
 
-  double maxDensity = 0;                            // the most that setDensity will ask for; 0: density
-  std::vector<double> densitySchedule;              // warm-up: densities of the first steps,
-  std::uint64_t scheduleSteps = 0;                  // so many steps each
-  bool transactional = false;                       // a step that fails leaves the residual as it was
-  std::function<void(sparsecollParams_t&)> adjust;  // the last word on every other parameter (momentum, clipNorm, ...)
+  // SGD's momentum, taken over from the optimiser, which must have none then: what waits to be sent does not lose its
+  // share (momentum correction). Needs errorFeedback. Not given: the preset's own.
+  std::optional<double> momentum;
+  bool nesterov = false;  // with momentum
+
+  double maxDensity = 0;                // the most that setDensity will ask for; 0: density
+  std::vector<double> densitySchedule;  // warm-up: densities of the first steps,
+  std::uint64_t scheduleSteps = 0;      // so many steps each
+  bool transactional = false;           // a step that fails leaves the residual as it was
+  // The last word on every other parameter (clipNorm, residualDecay, ...).
+  std::function<void(sparsecollParams_t&)> adjust;
+
+  /// The recipe with which sparse methods learn faster (docs/guide/recipe.md): a warm-up of the density, and momentum
+  /// here instead of in the optimiser. Set density first. sgdMomentum: 0 for optimisers without, and for Adam.
+  Options& useRecipe(std::uint64_t trainingSteps, double sgdMomentum, bool sgdNesterov = false) {
+    densitySchedule = warmUpDensities(density);
+    scheduleSteps = densitySchedule.empty() ? 0 : warmUpSteps(trainingSteps);
+    momentum = sgdMomentum;
+    nesterov = sgdNesterov;
+    return *this;
+  }
 };
 
 namespace detail {
@@ -205,6 +236,8 @@ class Bucket {
       params.k = 0;
       if (!options.errorFeedback) params.flags |= SPARSECOLL_NO_RESIDUAL, params.momentum = 0;
     }
+    if (options.momentum) params.momentum = *options.momentum;
+    if (options.nesterov && params.momentum != 0) params.flags |= SPARSECOLL_NESTEROV;
     if (options.adjust) options.adjust(params);
 
     std::vector<sparsecollSegment_t> segments(parameters_.size());

@@ -35,6 +35,9 @@ check_resume() {
 }
 given=("$@")
 for preset in topka micro dgc; do check_resume --preset "$preset"; done
+# Stopped in the middle of the warm-up, whose densities are 0.25 and 0.0625.
+check_resume --preset deft --schedule-steps 4
+check_resume --preset topka --no-recipe
 check_resume --preset topka --sharding contiguous --density-schedule 0.5 0.2 --schedule-steps 4
 overlap=(--overlap)
 case ${program##*-} in lstm | sentiment) overlap+=(--clip 0) ;; esac  # clipping waits for the whole gradient

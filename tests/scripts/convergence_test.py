@@ -113,6 +113,10 @@ class Convergence(unittest.TestCase):
         self.assertIn(f"--data-dir {self.folder / 'data' / 'ml-latest-small'}", calls[0])
         self.assertNotIn("--density", calls[0])
         self.assertEqual(sum("--no-error-feedback" in call for call in calls), 1)
+        self.assertEqual(sum(" --recipe" in call for call in calls), 10)
+        self.assertEqual(sum("--preset micro" in call and "--density 0.25 --recipe" in call for call in calls), 1)
+        self.assertEqual(sum("--preset sage" in call and "--density 0.067 --recipe" in call for call in calls), 1)
+        self.assertEqual(sum("--preset dense" in call and "recipe" in call for call in calls), 0)
         self.assertEqual(sum("--sharding contiguous" in call for call in calls), 2)
         self.assertEqual(sum("--ranks 8 --batch-size 512" in call for call in calls), 7)
 
@@ -124,6 +128,8 @@ class Convergence(unittest.TestCase):
         self.assertIn("| dense | 1.0000 | 51.5 ±1.4 | - | - |\n", text)
         self.assertIn("| topka | 0.0500 | 51.5 ±1.4 | +0.0* | +0.0* |\n", text)
         self.assertIn("| micro | 0.0500 | diverged | - | - |\n", text)
+        self.assertIn("| topka, recipe | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
+        self.assertIn("| deft, recipe, as many bytes | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
         self.assertIn("| topka, no error feedback | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
         self.assertIn("| topka, contiguous shards | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
         self.assertNotIn("dense, contiguous shards", text)
@@ -152,12 +158,12 @@ class Convergence(unittest.TestCase):
     def test_a_failed_training_is_tried_again(self):
         (self.bin / "fail").touch()
         self.assertEqual(self.run_script("--trainers", "lstm", "--seeds", "1"), 1)
-        self.assertIn("3 trainings failed", self.output.getvalue())
+        self.assertIn("5 trainings failed", self.output.getvalue())
         self.assertIn("out of luck", self.output.getvalue())
         (self.bin / "fail").unlink()
         before = len(self.calls())
         self.assertEqual(self.run_script("--trainers", "lstm", "--seeds", "1"), 0)
-        self.assertEqual(len(self.calls()), before + 3)
+        self.assertEqual(len(self.calls()), before + 5)
 
     def test_longer_rows_have_one_seed_and_a_table_of_their_own(self):
         self.assertEqual(self.run_script("--trainers", "lstm", "--seeds", "1,2"), 0, self.output.getvalue())

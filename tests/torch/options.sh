@@ -22,6 +22,7 @@ run --preset topka --bucket-mb 0.02 --overlap
 run --preset topka --seed 2
 [ "$(fingerprint)" != "$plain" ] || fail "the seed changes nothing"
 for change in --no-error-feedback "--vector-density 1" "--sharding contiguous" "--clip-norm 0.1" "--optimizer adam" \
+  --no-recipe "--schedule-steps 2" "--momentum 0" \
   "--lr-schedule steps --milestones 0.1 --warmup-epochs 0.04" "--density-schedule 0.5,0.2 --schedule-steps 2" --nesterov \
   "--warmup-from 0.25 --warmup-epochs 1" "--weight-decay 0" "--batch-size 5" "--ranks 3"; do
   read -ra words <<< "$change"
@@ -44,8 +45,16 @@ refused() {
   [ "$1" != --density ] || [ $status = 3 ] || fail "$*: status $status, and usage is 3"
   grep -F -- "$text" "$dir/log" > /dev/null || { cat "$dir/log"; fail "$*: does not say $text"; }
 }
+run --preset topka --optimizer adam --momentum 0
+adam=$(fingerprint)
+run --preset topka --optimizer adam
+[ "$(fingerprint)" = "$adam" ] || fail "--momentum is for SGD"
+run --preset topka --optimizer adam --no-recipe
+[ "$(fingerprint)" != "$adam" ] || fail "there is no warm-up with adam"
 run --preset dgc
 plain=$(fingerprint)
+run --preset dgc --no-recipe
+[ "$(fingerprint)" != "$plain" ] || fail "--no-recipe changes nothing with dgc"
 run --preset dgc --nesterov
 [ "$(fingerprint)" != "$plain" ] || fail "--nesterov changes nothing with dgc"
 run --preset dgc --vector-density 1
@@ -54,6 +63,8 @@ run --preset dgc --vector-density 1 --momentum 0
 [ "$(fingerprint)" != "$plain" ] || fail "--momentum changes nothing with dgc and --vector-density"
 run --preset dense
 plain=$(fingerprint)
+run --preset dense --no-recipe --schedule-steps 2
+[ "$(fingerprint)" = "$plain" ] || fail "the recipe changes dense"
 run --preset dense --clip-norm 0.1
 [ "$(fingerprint)" != "$plain" ] || fail "--clip-norm changes nothing with dense"
 

@@ -2,8 +2,11 @@
 // GradientSync: what a LibTorch program gets from its gradients.
 #include <torch/optim/sgd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 #include "tests/torch/ranks.h"
 
@@ -210,6 +213,7 @@ TEST_CASE("torch: a saved state goes on with the same bits") {
     INFO(preset);
     auto options = sparse(preset, 0.05);
     options.bucketBytes = 2000;
+    options.useRecipe(5 * 48, 0.9);  // saved between the densities 0.25 and 0.05, and the last steps are behind them
     std::vector<std::vector<float>> whole(kRanks), resumed(kRanks);
     requireNone(onRanks(kRanks, [&](int rank, sparsecollComm_t comm) {
       const auto r = static_cast<size_t>(rank);
@@ -239,6 +243,63 @@ TEST_CASE("torch: a saved state goes on with the same bits") {
     }));
     for (size_t rank = 0; rank < kRanks; ++rank) CHECK(equalBits(whole[rank], resumed[rank]));
   }
+}
+
+TEST_CASE("torch: the recipe's densities fall to that of the method") {
+  CHECK(sparsecoll::torch::warmUpDensities(0.01) == std::vector<double>{0.25, 0.0625, 0.015625});
+  CHECK(sparsecoll::torch::warmUpDensities(0.25).empty());
+  for (const auto& [training, each] : {std::pair{1, 1}, {480, 10}, {4799, 99}, {1000000, 100}})
+    CHECK(sparsecoll::torch::warmUpSteps(static_cast<uint64_t>(training)) == static_cast<uint64_t>(each));
+  std::vector<uint64_t> asked(12);
+  requireNone(onRanks(2, [&](int rank, sparsecollComm_t comm) {
+    auto weight = torch::zeros({1000}).requires_grad_();
+    auto options = sparse("topka", 0.05);
+    GradientSync sync({weight}, comm, options.useRecipe(4 * 48, 0.9));
+    for (auto& count : asked) {
+      weight.mutable_grad().copy_(pattern({1000}, rank));
+      sync.step();
+      if (rank == 0) count = sync.stats(0).lastRequested;
+      sync.zeroGrad();
+    }
+  }));
+  CHECK(asked == std::vector<uint64_t>{250, 250, 250, 250, 62, 62, 62, 62, 50, 50, 50, 50});
+  requireNone(onRanks(1, [&](int, sparsecollComm_t comm) {  // there is nothing to fall from
+    GradientSync sync(makeNet()->parameters(), comm, sparse("topka", 0.5).useRecipe(480, 0));
+    need(sync.info(0).k == 992, "half of 1985");
+  }));
+}
+
+TEST_CASE("torch: momentum of the recipe is the optimiser's for what is sent whole") {
+  for (const bool nesterov : {false, true}) {
+    INFO(nesterov);
+    std::vector<float> inSync, inOptimizer;
+    requireNone(onRanks(2, [&](int rank, sparsecollComm_t comm) {
+      for (const bool recipe : {true, false}) {
+        auto net = makeNet();
+        GradientSync sync(net->parameters(), comm,
+                          recipe ? sparse("dense", 1).useRecipe(480, 0.9, nesterov) : sparse("dense", 1));
+        torch::optim::SGD sgd(net->parameters(),
+                              torch::optim::SGDOptions(0.05).momentum(recipe ? 0 : 0.9).nesterov(!recipe && nesterov));
+        for (int step = 0; step < 10; ++step) {
+          lossOf(net, step, rank).backward();
+          sync.step();
+          sgd.step();
+          sync.zeroGrad();
+        }
+        if (rank == 0) (recipe ? inSync : inOptimizer) = flat(net);
+      }
+    }));
+    REQUIRE(inSync.size() == inOptimizer.size());
+    float most = 0;
+    for (size_t i = 0; i < inSync.size(); ++i) most = std::max(most, std::abs(inSync[i] - inOptimizer[i]));
+    CHECK(most < 1e-4f);  // each rank rounds a velocity of its own
+  }
+  const auto failures = onRanks(1, [&](int, sparsecollComm_t comm) {
+    auto options = sparse("topka", 0.05).useRecipe(480, 0.9);
+    options.errorFeedback = false;
+    GradientSync sync(makeNet()->parameters(), comm, options);
+  });
+  CHECK_THAT(failures[0], Catch::Contains("params.momentum"));
 }
 
 TEST_CASE("torch: a state that does not fit is refused with the reason") {

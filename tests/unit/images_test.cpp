@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 #include "tests/support/catch.h"
 #include "tests/support/folder.h"
@@ -169,6 +170,20 @@ TEST_CASE("images: MNIST's idx files") {
     CHECK_THAT(messageOf([&] { readMnist(directory.path()); }),
                Catch::Contains(row.file) && Catch::Contains(row.reason));
   }
+}
+
+TEST_CASE("images: idx files that are there packed only") {
+  const Folder directory;
+  for (const auto& [half, count] : {std::pair{"train", 4u}, std::pair{"t10k", 2u}}) {
+    directory.write(half + std::string("-images-idx3-ubyte.gz"), idxImages(count));  // what is not packed passes, too
+    directory.write(half + std::string("-labels-idx1-ubyte.gz"), idxLabels(count));
+  }
+  CHECK(readMnist(directory.path()).train.size() == 4);
+  directory.write("train-images-idx3-ubyte", idxImages(3));
+  directory.write("train-labels-idx1-ubyte", idxLabels(3));
+  CHECK(readMnist(directory.path()).train.size() == 3);
+  directory.write("t10k-labels-idx1-ubyte.gz", idxLabels(1));
+  CHECK_THAT(messageOf([&] { readMnist(directory.path()); }), Catch::Contains("1 labels for 2 images"));
 }
 
 TEST_CASE("images: a limit keeps the first images") {

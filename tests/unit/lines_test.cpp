@@ -62,6 +62,9 @@ TEST_CASE("lines: what is no whole text is named with its place") {
   CHECK_THAT(messageOf([&] { readText(folder.write("a", "")); }), Catch::Contains("a: the file is empty"));
   CHECK_THAT(messageOf([&] { readText(folder.path() / "none"); }), Catch::Contains("none: no such file"));
   CHECK(readText(folder.write("a", "no end")) == "no end");
+  CHECK_THAT(messageOf([&] { readPacked(folder.write("a", "")); }), Catch::Contains("a: the file is empty"));
+  CHECK_THAT(messageOf([&] { readPacked(folder.path() / "none"); }), Catch::Contains("none: no such file"));
+  CHECK(readPacked(folder.write("a", "\0\xff"s)) == "\0\xff"s);  // of any bytes, and not packed
 }
 
 #ifdef EXAMPLES_WITH_ZLIB
@@ -75,6 +78,7 @@ TEST_CASE("lines: packed files, and every way to cut or bend one") {
   REQUIRE(gzwrite(file, text.data(), static_cast<unsigned>(text.size())) == static_cast<int>(text.size()));
   gzclose(file);
   CHECK(linesOf(path).size() == 20000);
+  CHECK(readPacked(path) == text);
 
   const std::string packed = [&] {
     std::ifstream stream(path, std::ios::binary);
@@ -84,6 +88,7 @@ TEST_CASE("lines: packed files, and every way to cut or bend one") {
     CAPTURE(kept);
     CHECK_THAT(messageOf([&] { linesOf(folder.write("b.gz", packed.substr(0, kept))); }),
                Catch::Contains("b.gz: ") && Catch::Contains("truncated"));
+    CHECK_THAT(messageOf([&] { readPacked(folder.path() / "b.gz"); }), Catch::Contains("b.gz: truncated"));
   }
   auto bent = packed;
   bent[packed.size() / 2] = static_cast<char>(bent[packed.size() / 2] ^ 0x55);
