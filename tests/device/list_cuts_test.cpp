@@ -318,7 +318,7 @@ TEST_CASE("while something is wrong acc stays as it is") {
   to.values = values.data();
   to.count = &count;
   Kernels& device = both.device();
-  (void)device.gather(acc.data(), sparsecollFloat32, kN, spoiled.views()[0], to, both.stream());
+  (void)device.gather(acc.data(), sparsecollFloat32, kN, spoiled.views().first(1), {&to, 1}, both.stream());
   device.zeroAt(acc.data(), sparsecollFloat32, kN, lists.views()[0], nullptr, both.stream());
   const SettleArgs args{acc.data(), sparsecollFloat32, kN, lists.views()[0], lists.views(), lists.views()};
   device.settle(args, both.stream());

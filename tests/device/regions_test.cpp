@@ -1,7 +1,7 @@
 // Counts and checks of lists, and lists inside chunks, on device code against the host's.
 #include <numeric>
 
-#include "collectives/frame_set.h"
+#include "collectives/rounds.h"
 #include "collectives/ok_topk.h"
 #include "collectives/rules.h"
 #include "collectives/split_gather.h"
@@ -211,7 +211,7 @@ void checkChunks(TwoBackEnds& ends, uint64_t n, uint64_t chunk, uint64_t perChun
       args.from = lists.views()[0];
       args.to = listIn(frame, layout);
       outcome.end(kernels.apply(kChunkPack, args, capacity, stream));
-      args.from = viewOf(frame);
+      args.from = listOf(frame);
       args.to = {outcome.room<uint32_t>(capacity), outcome.room<A>(capacity), outcome.room<uint32_t>(1), room,
                  List::Values::kApart};
       outcome.end(kernels.apply(kChunkUnpack, args, capacity, stream));

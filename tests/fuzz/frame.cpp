@@ -144,7 +144,7 @@ void useChunks(const std::byte* frame, const FrameLayout& layout, Step& step) {
   chunks.windows = &first;
   ListRuleArgs args;
   args.control = &chunks;
-  args.from = viewOf(frame);
+  args.from = listOf(frame);
   args.to = {indices, values, &count, layout.capacity};
   if (!kernels().apply(kChunkUnpack, args, layout.capacity, {}).ok()) return;
   ListView view;
