@@ -35,7 +35,7 @@ sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* comm, int nRanks, 
     SC_TRY(const sparsecollEngine_t table, readStruct(engine, "engine"));
     SC_TRY(checkEngine(table));
     SC_TRY(const CommunicatorConfig read, readConfig(config, place != SPARSECOLL_HOST, {sparsecollTransportEngine}));
-    engine::Place ends;
+    engine::EngineSetup ends;
     ends.rank = rank;
     ends.ranks = nRanks;
     SC_TRY(const auto made, meetOverEngine(read, std::move(ends), table, nullptr, place));

@@ -20,31 +20,32 @@ std::string interfaceOf(const CommunicatorConfig& config) {
   return named != nullptr ? named : "";
 }
 
-Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& config, engine::Place place,
+Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& config, engine::EngineSetup setup,
                                                      const sparsecollEngine_t& table,
                                                      std::unique_ptr<engine::PeerWatch> watch, int device) {
   const bool onDevice = device != SPARSECOLL_HOST;
-  if (onDevice && place.ranks > kMostDeviceRanks)
-    return unsupported("{} ranks on devices, at most {} can be", place.ranks, kMostDeviceRanks);
+  if (onDevice && setup.ranks > kMostDeviceRanks)
+    return unsupported("{} ranks on devices, at most {} can be", setup.ranks, kMostDeviceRanks);
   const cuda::OnDevice current(device);
   std::shared_ptr<Kernels> kernels;
   if (onDevice) {
     SC_TRY(kernels, cuda::makeCudaKernels(device, memoryTerms(config)));
   }
   // A caller's allocator is for the memory space of the vectors.
-  place.kernels = host::makeHostKernels(host::bestIsa(), onDevice ? nullptr : hostMemory(config));
-  place.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
-  place.abortTimeoutMs = config.abortTimeoutMs;
-  SC_TRY(auto transport, engine::makeTransport(place, table, std::move(watch)));
+  setup.kernels = host::makeHostKernels(host::bestIsa(), onDevice ? nullptr : hostMemory(config));
+  setup.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
+  setup.abortTimeoutMs = config.abortTimeoutMs;
+  SC_TRY(auto transport, engine::makeTransport(setup, table, std::move(watch)));
   Transport& engine = *transport;
   if (onDevice) {
     SC_TRY(auto memory, staged::pinnedMemory(device));
-    const staged::Place over{kernels, host::makeHostKernels(host::bestIsa(), std::move(memory)), place.budget, device};
+    const staged::StagedSetup over{kernels, host::makeHostKernels(host::bestIsa(), std::move(memory)), setup.budget,
+                                   device};
     SC_TRY(transport, staged::makeTransport(over, std::move(transport)));
   } else {
-    kernels = place.kernels;
+    kernels = setup.kernels;
   }
-  SC_TRY(auto made, Communicator::meet(config, std::move(kernels), place.budget, std::move(transport), device));
+  SC_TRY(auto made, Communicator::meet(config, std::move(kernels), setup.budget, std::move(transport), device));
   engine::takeOver(engine);
   return made;
 }
@@ -66,12 +67,12 @@ Result<std::shared_ptr<Communicator>> meetOverUcx(const CommunicatorConfig& conf
   };
   SC_TRY(bootstrap::Mesh mesh, bootstrap::makeMesh(exchange, {key, job, interfaceName, open}, deadline));
   SC_TRY(messenger->connect(mesh.cards, mesh.rank));
-  engine::Place place;
-  place.rank = mesh.rank;
-  place.ranks = mesh.ranks;
-  place.kind = sparsecollTransportUcx;
+  engine::EngineSetup setup;
+  setup.rank = mesh.rank;
+  setup.ranks = mesh.ranks;
+  setup.kind = sparsecollTransportUcx;
   SC_TRY(auto control, bootstrap::Control::make(std::move(mesh), bootstrap::controlTimes()));
-  SC_TRY(auto made, meetOverEngine(config, std::move(place), messenger->table(),
+  SC_TRY(auto made, meetOverEngine(config, std::move(setup), messenger->table(),
                                    std::make_unique<bootstrap::Watch>(control), device));
   (void)messenger.release();
   made->watchBy(std::move(control));
@@ -80,13 +81,12 @@ Result<std::shared_ptr<Communicator>> meetOverUcx(const CommunicatorConfig& conf
 
 namespace {
 
-Result<nccl::Place> placeOn(int device, const CommunicatorConfig& config, const Deadline& deadline) {
-  nccl::Place place;
-  SC_TRY(place.kernels, cuda::makeCudaKernels(device, memoryTerms(config)));
-  place.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
-  place.device = device;
-  place.deadline = deadline;
-  return place;
+Result<nccl::NcclSetup> ncclSetupOn(int device, const CommunicatorConfig& config, const Deadline& deadline) {
+  nccl::NcclSetup setup;
+  SC_TRY(setup.kernels, cuda::makeCudaKernels(device, memoryTerms(config)));
+  setup.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
+  setup.deadline = deadline;
+  return setup;
 }
 
 // Rank 0's id, if no rank has failed so far; else the first failure, on all ranks.
@@ -119,22 +119,22 @@ Result<nccl::Id> shareId(bootstrap::Exchange& exchange, Status own, const Deadli
 Result<std::shared_ptr<Communicator>> meetOverNccl(const CommunicatorConfig& config, bootstrap::Exchange& exchange,
                                                    const Deadline& deadline, int device) {
   const cuda::OnDevice current(device);
-  auto place = placeOn(device, config, deadline);
+  auto setup = ncclSetupOn(device, config, deadline);
   Status placed;
-  if (!place.ok()) placed = place.takeStatus();
+  if (!setup.ok()) placed = setup.takeStatus();
   SC_TRY(const nccl::Id id, shareId(exchange, std::move(placed), deadline));
-  SC_TRY(auto transport, nccl::makeTransport(*place, exchange.ranks(), exchange.rank(), id));
-  return Communicator::meet(config, place->kernels, place->budget, std::move(transport), device);
+  SC_TRY(auto transport, nccl::makeTransport(*setup, exchange.ranks(), exchange.rank(), id));
+  return Communicator::meet(config, setup->kernels, setup->budget, std::move(transport), device);
 }
 
 Result<std::shared_ptr<Communicator>> adoptNccl(const CommunicatorConfig& config, ncclComm* comm, bool split) {
   SC_TRY(const int device, nccl::deviceOf(comm));
   const cuda::OnDevice current(device);
-  SC_TRY(const nccl::Place place, placeOn(device, config, Deadline::in(config.initTimeoutMs)));
-  SC_TRY(auto transport, nccl::makeTransport(place, comm, split));
+  SC_TRY(const nccl::NcclSetup setup, ncclSetupOn(device, config, Deadline::in(config.initTimeoutMs)));
+  SC_TRY(auto transport, nccl::makeTransport(setup, comm, split));
   if (transport->ranks() > kMostDeviceRanks)
     return unsupported("{} ranks on devices, at most {} can be", transport->ranks(), kMostDeviceRanks);
-  return Communicator::meet(config, place.kernels, place.budget, std::move(transport), device);
+  return Communicator::meet(config, setup.kernels, setup.budget, std::move(transport), device);
 }
 
 }  // namespace sparsecoll

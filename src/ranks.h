@@ -17,10 +17,10 @@ inline constexpr int kMostUcxRanks = 256;
 // The configured interface, or what SPARSECOLL_INTERFACE names; empty: neither does.
 std::string interfaceOf(const CommunicatorConfig& config);
 
-// Over an engine of messages, of which place says rank, ranks and kind. Where it
+// Over an engine of messages, of which setup says rank, ranks and kind. Where it
 // fails the table is its maker's still. Errors: Unsupported, CudaError, SystemError, Timeout, PeerFailed, Mismatch,
 // OutOfMemory.
-Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& config, engine::Place place,
+Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& config, engine::EngineSetup setup,
                                                      const sparsecollEngine_t& table,
                                                      std::unique_ptr<engine::PeerWatch> watch, int device);
 

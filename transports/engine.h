@@ -12,7 +12,7 @@
 namespace sparsecoll::engine {
 
 // What a rank's engine stands on.
-struct Place {
+struct EngineSetup {
   int rank = 0;
   int ranks = 1;
   sparsecollTransport_t kind = sparsecollTransportEngine;
@@ -24,7 +24,7 @@ struct Place {
 // Local: the first operation meets the peers. table: checked.
 // watch: nullptr if the engine has none; told when this rank leaves or aborts, and gone before the table is released.
 // Errors: Unsupported, OutOfMemory.
-Result<std::unique_ptr<Transport>> makeTransport(const Place& place, const sparsecollEngine_t& table,
+Result<std::unique_ptr<Transport>> makeTransport(const EngineSetup& setup, const sparsecollEngine_t& table,
                                                  std::unique_ptr<PeerWatch> watch);
 
 // From now on the table is released with the transport; until then it is its maker's.

@@ -26,16 +26,15 @@ Result<Id> makeId();
 Result<int> deviceOf(ncclComm* comm);
 
 // What a rank's engine stands on.
-struct Place {
-  std::shared_ptr<Kernels> kernels;      // of the device
+struct NcclSetup {
+  std::shared_ptr<Kernels> kernels;      // of the current device
   std::shared_ptr<MemoryBudget> budget;  // of its windows
-  int device = 0;
-  Deadline deadline;  // of making the engine
+  Deadline deadline;                     // of making the engine
 };
 
 // Collective. Errors: what NCCL's are mapped to, Timeout, OutOfMemory.
-Result<std::unique_ptr<Transport>> makeTransport(const Place& place, int ranks, int rank, const Id& id);
+Result<std::unique_ptr<Transport>> makeTransport(const NcclSetup& setup, int ranks, int rank, const Id& id);
 // split: over a copy of the communicator, else over the very one, which is left as it is at the end.
-Result<std::unique_ptr<Transport>> makeTransport(const Place& place, ncclComm* comm, bool split);
+Result<std::unique_ptr<Transport>> makeTransport(const NcclSetup& setup, ncclComm* comm, bool split);
 
 }  // namespace sparsecoll::nccl

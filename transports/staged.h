@@ -16,7 +16,7 @@ namespace sparsecoll::staged {
 Result<std::shared_ptr<MemorySource>> pinnedMemory(int device);
 
 // What a rank's engine stands on.
-struct Place {
+struct StagedSetup {
   std::shared_ptr<Kernels> kernels;      // of the device
   std::shared_ptr<Kernels> pinned;       // the host's, whose memory is pinned
   std::shared_ptr<MemoryBudget> budget;  // of its windows
@@ -25,6 +25,6 @@ struct Place {
 
 // engine: does not share memory. Errors: Unsupported (a driver without stream memory
 // operations), OutOfMemory, CudaError.
-Result<std::unique_ptr<Transport>> makeTransport(const Place& place, std::unique_ptr<Transport> engine);
+Result<std::unique_ptr<Transport>> makeTransport(const StagedSetup& setup, std::unique_ptr<Transport> engine);
 
 }  // namespace sparsecoll::staged

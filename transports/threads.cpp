@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/checked.h"
+#include "transports/common.h"
 #include "transports/threads_group.h"
 
 namespace sparsecoll {
@@ -12,29 +13,15 @@ namespace threads {
 
 namespace {
 
-// Sequence of the first captured operation that is replayed: none that ranks run has it.
-constexpr uint64_t kFirstReplay = uint64_t{1} << 63;
 constexpr uint64_t kCopyMs = 60000;           // for a few bytes to get to a device
 constexpr uint64_t kSlabElements = 1u << 20;  // of a dense sum, formed between two looks at the group's state
 
-class Window final : public FrameWindow {
- public:
-  Window(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
-  ~Window() override {
-    if (expected_) group_->retire(rank_, std::move(memory_));
-  }
-  // To be called once the group expects this window's retirement.
-  void hold(Buffer memory) {
-    memory_ = std::move(memory);
-    expected_ = true;
-  }
-  std::byte* data() const override { return memory_.as<>(); }
+struct WindowKeeper {
+  std::shared_ptr<Group> group;
+  int rank;
 
- private:
-  std::shared_ptr<Group> group_;
-  int rank_;
-  Buffer memory_;
-  bool expected_ = false;
+  void expectRetirement() { group->expectRetirement(); }
+  void retire(Buffer memory) noexcept { group->retire(rank, std::move(memory)); }
 };
 
 class ThreadsTransport final : public Transport {
@@ -69,11 +56,7 @@ class ThreadsTransport final : public Transport {
   Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget,
                                                   Kernels* memory) override {
     Kernels& owner = memory != nullptr ? *memory : *kernels_;
-    SC_TRY(auto buffer, owner.allocate(bytes, budget != nullptr ? budget : budget_));
-    auto window = std::make_unique<Window>(group_, rank_);
-    group_->expectRetirement();
-    window->hold(std::move(buffer));
-    return std::unique_ptr<FrameWindow>(std::move(window));
+    return RetiringWindow<WindowKeeper>::make({group_, rank_}, owner, bytes, budget != nullptr ? budget : budget_);
   }
 
   // Makes what orders the ranks' streams, where kernels do not finish before they return.
@@ -94,8 +77,7 @@ class ThreadsTransport final : public Transport {
     if (!ordersStreams()) return {};
     SC_TRY(auto flags, kernels_->makeFlags((1 + kMostRounds) * static_cast<uint64_t>(group_->ranks())));
     group_->setFlags(rank_, std::move(flags));
-    SC_TRY(sequence_, kernels_->allocate(sizeof kFirstReplay, nullptr));
-    kernels_->copy(sequence_.as<>(), &kFirstReplay, sizeof kFirstReplay, kernels_->stream());
+    SC_TRY(sequence_, makeReplaySequence(*kernels_));
     return kernels_->findings(kernels_->stream(), Deadline::in(kCopyMs));
   }
 
@@ -258,23 +240,13 @@ class ThreadsTransport final : public Transport {
   // The streams see to it that nobody writes to a vector before it is read, nor returns it before it is written.
   // Whether the sum is finite the host would have to wait for: kernels note it where they are asked to.
   Status sumOnDevices(Operation& operation, const DenseArgs& args, Stream stream) {
-    const Part part = ownPart(args);
+    const Range part = densePart(args.n, ranks(), rank_);
     setSlabs(part.begin, args.type);
-    kernels_->denseSum({slabIn_, slabOut_, args.type, part.end - part.begin, args.inputScale, args.finish,
-                        args.accumulate, args.nonFiniteAt},
-                       stream);
-    countDense(operation, args, part);
+    kernels_->denseSum(
+        {slabIn_, slabOut_, args.type, part.length(), args.inputScale, args.finish, args.accumulate, args.nonFiniteAt},
+        stream);
+    countParts(operation, args, ranks(), rank_);
     return exchangeHeader(operation, group_->offer(rank_, operation.sequence).done, 0);
-  }
-
-  struct Part {
-    uint64_t begin, end;
-  };
-  Part ownPart(const DenseArgs& args) const {
-    const auto ranks = static_cast<uint64_t>(group_->ranks());
-    const uint64_t length = alignUp((args.n + ranks - 1) / ranks, 64);
-    const uint64_t begin = std::min(args.n, length * static_cast<uint64_t>(rank_));
-    return {begin, std::min(args.n, begin + length)};
   }
 
   // All ranks' vectors from element `at` on.
@@ -283,15 +255,6 @@ class ThreadsTransport final : public Transport {
       slabIn_[r] = static_cast<const std::byte*>(in_[r]) + at * elementBytes(type);
       slabOut_[r] = static_cast<std::byte*>(out_[r]) + at * elementBytes(type);
     }
-  }
-
-  // Contributions to the other owners, and this part's sum to everyone: together what a ring sends.
-  void countDense(Operation& operation, const DenseArgs& args, const Part& part) const {
-    const uint64_t own = part.end - part.begin;
-    const uint64_t toOwners = (args.n - own) * elementBytes(args.type);
-    const uint64_t toAll = own * (slabIn_.size() - 1) * elementBytes(args.type);
-    operation.sentBytes += toOwners + toAll;
-    operation.receivedBytes += toOwners + toAll;
   }
 
   // A header-only frame to everyone, and everyone's checked.
@@ -315,7 +278,7 @@ class ThreadsTransport final : public Transport {
   // This rank owns one part of the vector: it reads it from every rank and writes the sum to every rank. Returns false
   // if it gave up because a rank failed.
   bool sumOwnPart(Operation& operation, const DenseArgs& args, bool& nonFinite, Stream stream) {
-    const Part part = ownPart(args);
+    const Range part = densePart(args.n, ranks(), rank_);
     uint32_t anyNonFinite = 0;
     for (uint64_t at = part.begin; at < part.end; at += kSlabElements) {
       if (group_->anyDown()) return false;
@@ -325,7 +288,7 @@ class ThreadsTransport final : public Transport {
                          stream);
     }
     nonFinite = anyNonFinite != 0;
-    countDense(operation, args, part);
+    countParts(operation, args, ranks(), rank_);
     return true;
   }
 

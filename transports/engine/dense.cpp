@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/numeric.h"
+#include "transports/common.h"
 
 namespace sparsecoll::engine {
 
@@ -17,11 +18,11 @@ constexpr int kManyRanks = 128;  // from here on a window of one segment keeps a
 
 }  // namespace
 
-DenseSum::DenseSum(State& state, Exchange& exchange)
+DenseSum::DenseSum(State& state, Rounds& rounds)
     : state_(state),
-      exchange_(exchange),
-      rank_(state.place.rank),
-      ranks_(state.place.ranks),
+      rounds_(rounds),
+      rank_(state.setup.rank),
+      ranks_(state.setup.ranks),
       windows_(ranks_ >= kManyRanks ? 1 : kMostWindows),
       pairs_(static_cast<size_t>(ranks_)),
       sumSending_(windows_),
@@ -32,24 +33,19 @@ Status DenseSum::open() {
   const uint64_t places = windows_ * (kUses * static_cast<uint64_t>(ranks_) + 1);
   segmentBytes_ = kLongestSegment;
   while (segmentBytes_ > kShortestSegment && places * segmentBytes_ > kStagingBytes) segmentBytes_ /= 2;
-  SC_TRY(staging_, state_.place.kernels->allocate(places * segmentBytes_, state_.place.budget));
+  SC_TRY(staging_, state_.setup.kernels->allocate(places * segmentBytes_, state_.setup.budget));
   return {};
 }
 
-DenseSum::Range DenseSum::partOf(int rank) const {
-  const auto ranks = static_cast<uint64_t>(ranks_);
-  const uint64_t length = alignUp((args_.n + ranks - 1) / ranks, 64);
-  const uint64_t begin = std::min(args_.n, length * static_cast<uint64_t>(rank));
-  return {begin, std::min(args_.n, begin + length)};
-}
+Range DenseSum::partOf(int rank) const { return densePart(args_.n, ranks_, rank); }
 
 uint64_t DenseSum::segmentsOf(int rank) const {
   const Range part = partOf(rank);
   const uint64_t length = segmentBytes_ / elementBytes(args_.type);
-  return (part.end - part.begin + length - 1) / length;
+  return (part.length() + length - 1) / length;
 }
 
-DenseSum::Range DenseSum::segmentOf(int rank, uint64_t segment) const {
+Range DenseSum::segmentOf(int rank, uint64_t segment) const {
   const Range part = partOf(rank);
   const uint64_t length = segmentBytes_ / elementBytes(args_.type);
   return {part.begin + segment * length, std::min(part.end, part.begin + (segment + 1) * length)};
@@ -70,10 +66,11 @@ Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, 
   summed_ = 0;
   byEngine_ = false;
   if (ranks_ == 1) {
-    reshape(args.in, args.out, args.n, args.inputScale, args.finish, args.accumulate, &nonFinite_);
+    reshape(*state_.setup.kernels,
+            {args.in, args.out, args.type, args.n, args.inputScale, args.finish, args.accumulate, &nonFinite_}, stream);
     return {};
   }
-  count(operation);
+  countParts(operation, args, ranks_, rank_);
   for (int peer = 0; peer < ranks_; ++peer) {
     Pair& with = pair(peer);
     with.posted = with.arrived = with.sent = with.sumsPosted = with.sumsTaken = 0;
@@ -88,25 +85,16 @@ Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, 
   return Status(started.failure());
 }
 
-void DenseSum::count(Operation& operation) const {
-  const Range part = partOf(rank_);
-  const uint64_t own = part.end - part.begin;
-  const uint64_t bytes = (args_.n - own + own * static_cast<uint64_t>(ranks_ - 1)) * elementBytes(args_.type);
-  operation.sentBytes += bytes;
-  operation.receivedBytes += bytes;
-}
-
-void DenseSum::reshape(const void* in, void* out, uint64_t n, Scale scale, const Finish& finish, bool accumulate,
-                       uint32_t* nonFinite) {
-  const std::array<const void*, 1> from = {in};
-  const std::array<void*, 1> to = {out};
-  state_.place.kernels->denseSum({from, to, args_.type, n, scale, finish, accumulate, nonFinite}, stream_);
+void DenseSum::takeSum(const void* sum, const Range& segment) {
+  std::byte* const out = static_cast<std::byte*>(args_.out) + segment.begin * elementBytes(args_.type);
+  reshape(*state_.setup.kernels, {sum, out, args_.type, segment.length(), 1, {}, args_.accumulate, &nonFinite_},
+          stream_);
 }
 
 Result<bool> DenseSum::proceed(bool& moved) {
   if (ranks_ == 1) return true;
-  SC_TRY(moved, exchange_.work());
-  SC_TRY(exchange_.lookAround(moved));
+  SC_TRY(moved, rounds_.work());
+  SC_TRY(rounds_.lookAround(moved));
   if (byEngine_) return proceedPiece(moved);
   bool finished = true;
   for (int step = 1; step < ranks_; ++step) SC_TRY(serve((rank_ + step) % ranks_, moved));
@@ -114,7 +102,7 @@ Result<bool> DenseSum::proceed(bool& moved) {
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_ || over(peer)) continue;
     finished = false;
-    SC_TRY(exchange_.check(peer));
+    SC_TRY(rounds_.check(peer));
   }
   return finished && summed_ == segmentsOf(rank_);
 }
@@ -134,13 +122,13 @@ Status DenseSum::serve(int peer, bool& moved) {
     if (outcome == Outcome::kUnderWay) break;
     if (outcome == Outcome::kFailed) return state_.port.unreachable(peer);
     const Range segment = segmentOf(rank_, with.arrived);
-    if (next.bytes() != (segment.end - segment.begin) * element)
+    if (next.bytes() != segment.length() * element)
       return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes for a part of a dense sum", peer, next.bytes());
     moved = true;
   }
   for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0; ++with.sent) {
     const Range segment = segmentOf(peer, with.sent);
-    const uint64_t bytes = (segment.end - segment.begin) * element;
+    const uint64_t bytes = segment.length() * element;
     std::byte* const from = place(peer, kOwnContribution, with.sent);
     std::memcpy(from, static_cast<const std::byte*>(args_.in) + segment.begin * element, bytes);
     SC_TRY(state_.port.send(peer, kContributions, from, bytes, sequence_, &with.sending[with.sent % windows_]));
@@ -171,11 +159,9 @@ Status DenseSum::takeSums(int peer, bool& moved) {
     if (outcome == Outcome::kUnderWay) break;
     if (outcome == Outcome::kFailed) return state_.port.unreachable(peer);
     const Range segment = segmentOf(peer, with.sumsTaken);
-    const uint64_t length = segment.end - segment.begin;
-    if (next.bytes() != length * element)
+    if (next.bytes() != segment.length() * element)
       return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes of a dense sum", peer, next.bytes());
-    reshape(place(peer, kSumOf, with.sumsTaken), static_cast<std::byte*>(args_.out) + segment.begin * element, length,
-            1, {}, args_.accumulate, &nonFinite_);
+    takeSum(place(peer, kSumOf, with.sumsTaken), segment);
     moved = true;
   }
   return {};
@@ -189,14 +175,13 @@ Status DenseSum::sumOwn(bool& moved) {
     for (int peer = 0; peer < ranks_; ++peer)
       if (peer != rank_ && pair(peer).arrived <= summed_) return {};
     const Range segment = segmentOf(rank_, summed_);
-    const uint64_t length = segment.end - segment.begin;
+    const uint64_t length = segment.length();
     for (int peer = 0; peer < ranks_; ++peer) in_[static_cast<size_t>(peer)] = place(peer, kContribution, summed_);
     in_[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(args_.in) + segment.begin * element;
     const std::array<void*, 1> to = {sumPlace(summed_)};
-    state_.place.kernels->denseSum({in_, to, args_.type, length, args_.inputScale, args_.finish, false, nullptr},
+    state_.setup.kernels->denseSum({in_, to, args_.type, length, args_.inputScale, args_.finish, false, nullptr},
                                    stream_);
-    reshape(to[0], static_cast<std::byte*>(args_.out) + segment.begin * element, length, 1, {}, args_.accumulate,
-            &nonFinite_);
+    takeSum(to[0], segment);
     for (int step = 1; step < ranks_; ++step)
       SC_TRY(state_.port.send((rank_ + step) % ranks_, kSums, sumPlace(summed_), length * element, sequence_,
                               &sumSending_[summed_ % windows_]));
@@ -214,7 +199,7 @@ Status DenseSum::startPiece() {
   auto* const out = static_cast<std::byte*>(args_.out) + pieceAt_ * element;
   std::byte* const to = args_.accumulate ? staging_.as<>() : out;
   if (args_.accumulate || !args_.inputScale.isOne() || (!alike_ && in != out)) {
-    reshape(in, to, pieceLength_, args_.inputScale, {}, false, nullptr);
+    reshape(*state_.setup.kernels, {in, to, args_.type, pieceLength_, args_.inputScale}, stream_);
     in = to;
   }
   return state_.port.startSum(in, to, pieceLength_, args_.type);
@@ -228,7 +213,9 @@ Result<bool> DenseSum::proceedPiece(bool& moved) {
   auto* const out = static_cast<std::byte*>(args_.out) + pieceAt_ * elementBytes(args_.type);
   const std::byte* const sum = args_.accumulate ? staging_.as<>() : out;
   const bool plain = args_.finish.divisor == 1 && args_.finish.scale.isOne() && args_.nonFinite == nullptr;
-  if (args_.accumulate || !plain) reshape(sum, out, pieceLength_, 1, args_.finish, args_.accumulate, &nonFinite_);
+  if (args_.accumulate || !plain)
+    reshape(*state_.setup.kernels, {sum, out, args_.type, pieceLength_, 1, args_.finish, args_.accumulate, &nonFinite_},
+            stream_);
   pieceAt_ += pieceLength_;
   if (pieceAt_ == args_.n) return true;
   SC_TRY(startPiece());
@@ -240,7 +227,7 @@ Status DenseSum::timeout() const {
   std::vector<int> missing;
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != rank_ && !over(peer)) missing.push_back(peer);
-  return exchange_.overdue(missing, "the dense sum misses something from");
+  return rounds_.overdue(missing, "the dense sum misses something from");
 }
 
 void DenseSum::end() {

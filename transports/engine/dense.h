@@ -7,18 +7,19 @@
 #include <cstdint>
 #include <vector>
 
-#include "transports/engine/exchange.h"
+#include "core/partition.h"
+#include "transports/engine/rounds.h"
 
 namespace sparsecoll::engine {
 
 class DenseSum {
  public:
-  DenseSum(State& state, Exchange& exchange);
+  DenseSum(State& state, Rounds& rounds);
 
   Status open();
   // After the ranks have met in the operation. alike: all of them sum in place, or none: engines may need that.
   Status start(Operation& operation, const DenseArgs& args, bool alike, Stream stream);
-  // As Exchange::proceed.
+  // As Rounds::proceed.
   Result<bool> proceed(bool& moved);
   Status timeout() const;
   // Neither the caller's vectors nor args are used any more, but by the engine's own sum after an error.
@@ -37,9 +38,6 @@ class DenseSum {
     uint64_t sumsPosted = 0, sumsTaken = 0;
     uint64_t segments = 0;  // of the peer's part
   };
-  struct Range {
-    uint64_t begin, end;
-  };
 
   Pair& pair(int peer) { return pairs_[static_cast<size_t>(peer)]; }
   Range partOf(int rank) const;
@@ -57,12 +55,10 @@ class DenseSum {
 
   Status startPiece();
   Result<bool> proceedPiece(bool& moved);
-  void reshape(const void* in, void* out, uint64_t n, Scale scale, const Finish& finish, bool accumulate,
-               uint32_t* nonFinite);
-  void count(Operation& operation) const;
+  void takeSum(const void* sum, const Range& segment);
 
   State& state_;
-  Exchange& exchange_;
+  Rounds& rounds_;
   const int rank_, ranks_;
   const uint32_t windows_;
   uint64_t segmentBytes_ = 0;

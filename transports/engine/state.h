@@ -12,34 +12,27 @@
 namespace sparsecoll::engine {
 
 struct State {
-  State(const Place& where, const sparsecollEngine_t& table)
-      : place(where), port(table), lanes(port, where.rank, where.ranks) {}
+  State(const EngineSetup& from, const sparsecollEngine_t& table)
+      : setup(from), port(table), lanes(port, from.rank, from.ranks) {}
 
-  const Place place;
+  const EngineSetup setup;
   std::mutex mutex;  // guards what follows: whoever holds it may use the table
   Port port;
   Lanes lanes;
 };
 
-class Window final : public FrameWindow {
- public:
-  explicit Window(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  ~Window() override {
-    if (!expected_) return;
-    const std::lock_guard lock(state_->mutex);
-    state_->port.retire(std::move(memory_));
-  }
-  // To be called once the port expects this window's retirement.
-  void hold(Buffer memory) {
-    memory_ = std::move(memory);
-    expected_ = true;
-  }
-  std::byte* data() const override { return memory_.as<>(); }
+// Of frames' memory, see RetiringWindow.
+struct WindowKeeper {
+  std::shared_ptr<State> state;
 
- private:
-  const std::shared_ptr<State> state_;
-  Buffer memory_;
-  bool expected_ = false;
+  void expectRetirement() {
+    const std::lock_guard lock(state->mutex);
+    state->port.expectRetirement();
+  }
+  void retire(Buffer memory) noexcept {
+    const std::lock_guard lock(state->mutex);
+    state->port.retire(std::move(memory));
+  }
 };
 
 }  // namespace sparsecoll::engine

@@ -4,9 +4,10 @@
 #include <optional>
 
 #include "core/patience.h"
+#include "transports/common.h"
 #include "transports/engine.h"
 #include "transports/engine/dense.h"
-#include "transports/engine/exchange.h"
+#include "transports/engine/rounds.h"
 
 namespace sparsecoll::engine {
 
@@ -17,7 +18,7 @@ constexpr uint64_t kFarewellMs = 500;
 class EngineTransport final : public Transport {
  public:
   EngineTransport(std::shared_ptr<State> state, std::unique_ptr<PeerWatch> watch)
-      : state_(std::move(state)), exchange_(*state_, std::move(watch)), dense_(*state_, exchange_) {
+      : state_(std::move(state)), rounds_(*state_, std::move(watch)), dense_(*state_, rounds_) {
     for (int peer = 0; peer < ranks(); ++peer) {
       if (peer == rank()) continue;
       outgoing_.push_back({peer, nullptr, {}});
@@ -31,33 +32,28 @@ class EngineTransport final : public Transport {
 
   Status open() {
     const std::lock_guard lock(state_->mutex);
-    SC_TRY(exchange_.open());
+    SC_TRY(rounds_.open());
     SC_TRY(dense_.open());
     const uint64_t bytes = FrameLayout{}.capacityBytes();
     const auto ranks = static_cast<uint64_t>(this->ranks());
-    SC_TRY(headers_, state_->place.kernels->allocate((ranks + 1) * bytes, state_->place.budget));
+    SC_TRY(headers_, state_->setup.kernels->allocate((ranks + 1) * bytes, state_->setup.budget));
     for (Incoming& message : incoming_)
       message.landing = headers_.as<>() + (1 + static_cast<uint64_t>(message.peer)) * bytes;
     return {};
   }
   void takeOver() { owned_ = true; }
 
-  sparsecollTransport_t kind() const override { return state_->place.kind; }
-  int rank() const override { return state_->place.rank; }
-  int ranks() const override { return state_->place.ranks; }
+  sparsecollTransport_t kind() const override { return state_->setup.kind; }
+  int rank() const override { return state_->setup.rank; }
+  int ranks() const override { return state_->setup.ranks; }
   bool sharesMemory() const override { return false; }
   bool checksumsPayload() const override { return true; }
 
   Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget,
                                                   Kernels* memory) override {
-    const Place& place = state_->place;
-    Kernels& owner = memory != nullptr ? *memory : *place.kernels;
-    SC_TRY(auto buffer, owner.allocate(bytes, budget != nullptr ? budget : place.budget));
-    auto window = std::make_unique<Window>(state_);
-    const std::lock_guard lock(state_->mutex);
-    state_->port.expectRetirement();
-    window->hold(std::move(buffer));
-    return std::unique_ptr<FrameWindow>(std::move(window));
+    const EngineSetup& setup = state_->setup;
+    Kernels& owner = memory != nullptr ? *memory : *setup.kernels;
+    return RetiringWindow<WindowKeeper>::make({state_}, owner, bytes, budget != nullptr ? budget : setup.budget);
   }
 
   // What this rank sent in operations that all ranks went through is sent when they end. What was left over from one
@@ -67,7 +63,7 @@ class EngineTransport final : public Transport {
       const std::lock_guard lock(state_->mutex);
       busy_ = true;
       givenUp_ = false;
-      exchange_.begin(operation);
+      rounds_.begin(operation);
     }
     Status begun = ready(operation);
     givenUp_ = !begun.ok();
@@ -102,7 +98,7 @@ class EngineTransport final : public Transport {
   void refuse(const Operation& operation, const Failure& why) override {
     const std::lock_guard lock(state_->mutex);
     givenUp_ = true;
-    if (!closed_ && ranks() > 1) exchange_.refuse(operation, why);
+    if (!closed_ && ranks() > 1) rounds_.refuse(operation, why);
   }
 
   // Nothing moves between two calls of the library, so the sends have to be over before this one returns.
@@ -121,14 +117,14 @@ class EngineTransport final : public Transport {
   // The table goes back: nobody is in it but this thread, or it has to wait for the destructor.
   void shutDown() override {
     // Also after an abort, and while a reducer keeps this alive: survivors are not to wait for a rank that has gone.
-    if (exchange_.watch() != nullptr) exchange_.watch()->announce(false);
+    if (rounds_.watch() != nullptr) rounds_.watch()->announce(false);
     const std::lock_guard lock(state_->mutex);
     if (closed_ || busy_) return;
     closed_ = true;
-    const Deadline deadline = Deadline::in(state_->place.abortTimeoutMs);
-    for (Patience patience(deadline); exchange_.telling() && exchange_.work().ok() && patience.rest();) continue;
+    const Deadline deadline = Deadline::in(state_->setup.abortTimeoutMs);
+    for (Patience patience(deadline); rounds_.telling() && rounds_.work().ok() && patience.rest();) continue;
     dense_.close();
-    exchange_.close();
+    rounds_.close();
     state_->port.close(deadline);
     if (owned_) state_->port.release();
   }
@@ -143,7 +139,7 @@ class EngineTransport final : public Transport {
     Status greeted;
     {
       const std::lock_guard lock(state_->mutex);
-      greeted = exchange_.greet();
+      greeted = rounds_.greet();
     }
     return accuse(greeted);
   }
@@ -157,7 +153,7 @@ class EngineTransport final : public Transport {
   void goDown(Down how) {
     Down before = Down::kNo;
     if (!down_.compare_exchange_strong(before, how)) return;
-    if (exchange_.watch() != nullptr) exchange_.watch()->announce(how == Down::kAborted);
+    if (rounds_.watch() != nullptr) rounds_.watch()->announce(how == Down::kAborted);
     {
       const std::lock_guard lock(state_->mutex);
       if (busy_) return;  // the operation's thread tells, on its way out
@@ -171,8 +167,8 @@ class EngineTransport final : public Transport {
       {
         const std::lock_guard lock(state_->mutex);
         if (closed_) return;
-        exchange_.farewell(down_.load() == Down::kAborted);
-        if (!exchange_.telling() || !exchange_.work().ok()) return;
+        rounds_.farewell(down_.load() == Down::kAborted);
+        if (!rounds_.telling() || !rounds_.work().ok()) return;
       }
       if (!patience.rest()) return;
     }
@@ -180,7 +176,7 @@ class EngineTransport final : public Transport {
 
   // A peer that gave up because of another one is not the one to be named.
   Status accuse(const Status& failed) {
-    PeerWatch* const watch = exchange_.watch();
+    PeerWatch* const watch = rounds_.watch();
     Failure failure = failed.failure();
     const bool byPeer = failure.result == sparsecollPeerFailed || failure.result == sparsecollTimeout;
     if (watch == nullptr || failure.peer < 0 || !byPeer) return Status(failure);
@@ -203,7 +199,7 @@ class EngineTransport final : public Transport {
         SC_TRY(soundHere());
         auto over = look(moved);
         if (over.ok() && *over) return {};
-        failed = over.ok() ? exchange_.mourn(moved, mourning) : over.takeStatus();
+        failed = over.ok() ? rounds_.mourn(moved, mourning) : over.takeStatus();
       }
       if (!failed.ok()) return accuse(failed);
       if (moved) patience.renew();
@@ -217,21 +213,21 @@ class EngineTransport final : public Transport {
   Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
     {
       const std::lock_guard lock(state_->mutex);
-      exchange_.start(operation, out, in);
+      rounds_.start(operation, out, in);
     }
     const Status exchanged = wait(
-        operation.deadline, [&](bool& moved) { return exchange_.proceed(moved); }, [&] { return exchange_.timeout(); });
+        operation.deadline, [&](bool& moved) { return rounds_.proceed(moved); }, [&] { return rounds_.timeout(); });
     ++operation.round;
     if (exchanged.ok()) return {};
     const std::lock_guard lock(state_->mutex);
-    exchange_.giveUp();
+    rounds_.giveUp();
     givenUp_ = true;
     return Status(exchanged.failure());
   }
 
   Status untilSent(const Operation& operation, uint64_t sequence) {
     return wait(
-        operation.deadline, [&](bool& moved) { return exchange_.settle(sequence, moved); },
+        operation.deadline, [&](bool& moved) { return rounds_.settle(sequence, moved); },
         [&] {
           const int peer = state_->port.sendingTo(sequence);
           return failBy(peer, sparsecollTimeout, "rank {} has not taken what was sent to it in time", peer);
@@ -260,7 +256,7 @@ class EngineTransport final : public Transport {
   }
 
   const std::shared_ptr<State> state_;
-  Exchange exchange_;
+  Rounds rounds_;
   DenseSum dense_;
   Buffer headers_;  // this rank's, then the ranks', for dense sums
   std::vector<Outgoing> outgoing_;
@@ -275,9 +271,9 @@ class EngineTransport final : public Transport {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> makeTransport(const Place& place, const sparsecollEngine_t& table,
+Result<std::unique_ptr<Transport>> makeTransport(const EngineSetup& setup, const sparsecollEngine_t& table,
                                                  std::unique_ptr<PeerWatch> watch) {
-  auto transport = std::make_unique<EngineTransport>(std::make_shared<State>(place, table), std::move(watch));
+  auto transport = std::make_unique<EngineTransport>(std::make_shared<State>(setup, table), std::move(watch));
   SC_TRY(transport->open());
   return std::unique_ptr<Transport>(std::move(transport));
 }

@@ -12,7 +12,7 @@ Status absent() { return unsupported("this build has no CUDA back end, which NCC
 Result<int> version() { return absent(); }
 Result<Id> makeId() { return absent(); }
 Result<int> deviceOf(ncclComm*) { return absent(); }
-Result<std::unique_ptr<Transport>> makeTransport(const Place&, int, int, const Id&) { return absent(); }
-Result<std::unique_ptr<Transport>> makeTransport(const Place&, ncclComm*, bool) { return absent(); }
+Result<std::unique_ptr<Transport>> makeTransport(const NcclSetup&, int, int, const Id&) { return absent(); }
+Result<std::unique_ptr<Transport>> makeTransport(const NcclSetup&, ncclComm*, bool) { return absent(); }
 
 }  // namespace sparsecoll::nccl

@@ -34,12 +34,11 @@ class Staging::Window final : public FrameWindow {
   std::shared_ptr<HostMemory> host_;  // nullptr: on the device
 };
 
-Result<std::unique_ptr<Staging>> Staging::make(int device, Kernels& kernels, int ranks,
+Result<std::unique_ptr<Staging>> Staging::make(Kernels& kernels, int ranks,
                                                const std::shared_ptr<MemoryBudget>& budget) {
   const cuda::BesideCaptures beside;
   std::unique_ptr<Staging> staging(new Staging(static_cast<uint64_t>(ranks)));
   const uint64_t bytes = 2 * staging->ranks_ * kSlotBytes;
-  SC_TRY(check(cudaSetDevice(device), "the device"));
   cudaStream_t stream = nullptr;
   SC_TRY(check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream"));
   staging->stream_ = stream;

@@ -23,7 +23,7 @@ class Staging {
  public:
   static constexpr uint64_t kSlotBytes = 1024;  // an agreement has less than half of it
 
-  static Result<std::unique_ptr<Staging>> make(int device, Kernels& kernels, int ranks,
+  static Result<std::unique_ptr<Staging>> make(Kernels& kernels, int ranks,
                                                const std::shared_ptr<MemoryBudget>& budget);
   ~Staging();
   Staging(const Staging&) = delete;

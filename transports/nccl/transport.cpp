@@ -12,6 +12,7 @@
 #include "core/frame.h"
 #include "core/numeric.h"
 #include "cuda/calls.h"
+#include "transports/common.h"
 #include "transports/nccl.h"
 #include "transports/nccl/connection.h"
 #include "transports/nccl/staging.h"
@@ -24,8 +25,6 @@ using cuda::isCaptured;
 using cuda::taken;
 
 constexpr uint64_t kSlabBytes = 8u << 20;  // of a dense sum that is added to what out holds
-// Sequence of the first captured operation that is replayed: none that ranks run has it.
-constexpr uint64_t kFirstReplay = uint64_t{1} << 63;
 
 // One frame's header and nothing else: what ranks compare in a dense sum.
 const uint64_t kHeaderBytes = alignUp(FrameLayout{}.capacityBytes(), 64);
@@ -57,19 +56,18 @@ class Event {
 
 class NcclTransport final : public Transport {
  public:
-  NcclTransport(const Place& place, std::unique_ptr<Connection> connection)
-      : connection_(std::move(connection)), kernels_(place.kernels), budget_(place.budget), device_(place.device) {}
+  NcclTransport(const NcclSetup& setup, std::unique_ptr<Connection> connection)
+      : connection_(std::move(connection)), kernels_(setup.kernels), budget_(setup.budget) {}
 
   Status prepare(const Deadline& deadline) {
     const auto size = static_cast<uint64_t>(ranks());
-    SC_TRY(staging_, Staging::make(device_, *kernels_, ranks(), budget_));
+    SC_TRY(staging_, Staging::make(*kernels_, ranks(), budget_));
     SC_TRY(headers_, kernels_->allocate((size + 1) * kHeaderBytes, budget_));
     SC_TRY(slab_, kernels_->allocate(kSlabBytes, budget_));
     SC_TRY(lastDense_, kernels_->makeMarker());
     SC_TRY(ended_.make());
     SC_TRY(flags_, kernels_->makeFlags(0));
-    SC_TRY(replaySequence_, kernels_->allocate(sizeof kFirstReplay, nullptr));
-    kernels_->copy(replaySequence_.as<>(), &kFirstReplay, sizeof kFirstReplay, kernels_->stream());
+    SC_TRY(replaySequence_, makeReplaySequence(*kernels_));
     for (uint64_t r = 0; r < size; ++r) headerFrames_.push_back(headers_.as<>() + (1 + r) * kHeaderBytes);
     headerBytes_.assign(size, kFrameHeaderBytes);
     return kernels_->findings(kernels_->stream(), deadline);  // what was zeroed here is so before others write to it
@@ -120,12 +118,11 @@ class NcclTransport final : public Transport {
   // NCCL adds in its own order, and halves in their own precision: the one method that the promise of equal bits on all
   // engines leaves out.
   Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
-    countDense(operation, args);
-    const std::array<const void*, 1> in = {args.in};
-    const std::array<void*, 1> out = {args.out};
+    countRing(operation, args, ranks());
     if (ranks() == 1) {
-      kernels_->denseSum({in, out, args.type, args.n, args.inputScale, args.finish, args.accumulate, args.nonFiniteAt},
-                         stream);
+      reshape(*kernels_,
+              {args.in, args.out, args.type, args.n, args.inputScale, args.finish, args.accumulate, args.nonFiniteAt},
+              stream);
       return {};
     }
     SC_TRY(orderDense(stream));
@@ -162,14 +159,6 @@ class NcclTransport final : public Transport {
     operation.sentMessages += out.size();
     for (const Outgoing& message : out) operation.sentBytes += message.layout.capacityBytes();
     for (const Incoming& message : in) operation.receivedBytes += message.capacity;
-  }
-
-  // What a ring sends.
-  void countDense(Operation& operation, const DenseArgs& args) const {
-    const auto size = static_cast<uint64_t>(ranks());
-    const uint64_t bytes = 2 * (size - 1) * args.n * elementBytes(args.type) / size;
-    operation.sentBytes += bytes;
-    operation.receivedBytes += bytes;
   }
 
   static void deliver(std::span<Incoming> in) {
@@ -245,9 +234,7 @@ class NcclTransport final : public Transport {
     denseMarked_ = true;
     return {};
   }
-  static bool capturing(Stream stream) {
-    return isCaptured(static_cast<cudaStream_t>(stream.handle), false);
-  }
+  static bool capturing(Stream stream) { return isCaptured(static_cast<cudaStream_t>(stream.handle), false); }
 
   // One part of a dense sum; with the headers where they have not travelled yet.
   Status reduce(const Operation& operation, const void* in, void* out, uint64_t n, DataType type, bool headers,
@@ -268,12 +255,12 @@ class NcclTransport final : public Transport {
     const DataType type = dataTypeOf(args.type);
     const void* source = args.in;
     if (!args.inputScale.isOne()) {
-      reshape(args.in, args.out, args, args.n, args.inputScale, {}, false, nullptr, stream);
+      reshape(*kernels_, {args.in, args.out, args.type, args.n, args.inputScale}, stream);
       source = args.out;
     }
     SC_TRY(reduce(operation, source, args.out, args.n, type, true, stream));
     if (args.finish.divisor != 1 || !args.finish.scale.isOne() || args.nonFiniteAt != nullptr)
-      reshape(args.out, args.out, args, args.n, 1, args.finish, false, args.nonFiniteAt, stream);
+      reshape(*kernels_, {args.out, args.out, args.type, args.n, 1, args.finish, false, args.nonFiniteAt}, stream);
     return {};
   }
 
@@ -285,18 +272,11 @@ class NcclTransport final : public Transport {
       const uint64_t n = std::min(most, args.n - at);
       const auto* const in = static_cast<const std::byte*>(args.in) + at * elementBytes(args.type);
       auto* const out = static_cast<std::byte*>(args.out) + at * elementBytes(args.type);
-      reshape(in, slab_.as<>(), args, n, args.inputScale, {}, false, nullptr, stream);
+      reshape(*kernels_, {in, slab_.as<>(), args.type, n, args.inputScale}, stream);
       SC_TRY(reduce(operation, slab_.as<>(), slab_.as<>(), n, type, at == 0, stream));
-      reshape(slab_.as<>(), out, args, n, 1, args.finish, true, args.nonFiniteAt, stream);
+      reshape(*kernels_, {slab_.as<>(), out, args.type, n, 1, args.finish, true, args.nonFiniteAt}, stream);
     }
     return {};
-  }
-
-  void reshape(const void* from, void* to, const DenseArgs& args, uint64_t n, Scale scale, const Finish& finish,
-               bool accumulate, uint32_t* nonFiniteAt, Stream stream) {
-    const std::array<const void*, 1> in = {from};
-    const std::array<void*, 1> out = {to};
-    kernels_->denseSum({in, out, args.type, n, scale, finish, accumulate, nonFiniteAt}, stream);
   }
 
   Result<bool> awaitHandle(cudaStream_t stream, const Deadline& deadline) {
@@ -315,7 +295,6 @@ class NcclTransport final : public Transport {
   const std::unique_ptr<Connection> connection_;
   const std::shared_ptr<Kernels> kernels_;
   const std::shared_ptr<MemoryBudget> budget_;
-  const int device_;
   std::unique_ptr<Staging> staging_;
   Buffer headers_;  // this rank's, then one a rank
   Buffer slab_;
@@ -332,16 +311,10 @@ class NcclTransport final : public Transport {
   Deadline deadline_ = Deadline::in(SPARSECOLL_NO_TIMEOUT);  // of the latest operation
 };
 
-Result<std::unique_ptr<Transport>> finish(const Place& place, std::unique_ptr<Connection> connection) {
-  auto transport = std::make_unique<NcclTransport>(place, std::move(connection));
-  SC_TRY(transport->prepare(place.deadline));
+Result<std::unique_ptr<Transport>> finish(const NcclSetup& setup, std::unique_ptr<Connection> connection) {
+  auto transport = std::make_unique<NcclTransport>(setup, std::move(connection));
+  SC_TRY(transport->prepare(setup.deadline));
   return std::unique_ptr<Transport>(std::move(transport));
-}
-
-Status use(int device) {
-  const cudaError_t error = taken(cudaSetDevice(device));
-  if (error == cudaSuccess) return {};
-  return fail(sparsecollCudaError, "device {}: {}", device, cudaGetErrorString(error));
 }
 
 }  // namespace
@@ -365,18 +338,16 @@ Result<int> deviceOf(ncclComm* comm) {
   return device;
 }
 
-Result<std::unique_ptr<Transport>> makeTransport(const Place& place, int ranks, int rank, const Id& id) {
+Result<std::unique_ptr<Transport>> makeTransport(const NcclSetup& setup, int ranks, int rank, const Id& id) {
   SC_TRY(const Library* const nccl, library());
-  SC_TRY(use(place.device));
-  SC_TRY(auto connection, Connection::make(*nccl, ranks, rank, std::bit_cast<UniqueId>(id), place.deadline));
-  return finish(place, std::move(connection));
+  SC_TRY(auto connection, Connection::make(*nccl, ranks, rank, std::bit_cast<UniqueId>(id), setup.deadline));
+  return finish(setup, std::move(connection));
 }
 
-Result<std::unique_ptr<Transport>> makeTransport(const Place& place, ncclComm* comm, bool split) {
+Result<std::unique_ptr<Transport>> makeTransport(const NcclSetup& setup, ncclComm* comm, bool split) {
   SC_TRY(const Library* const nccl, library());
-  SC_TRY(use(place.device));
-  SC_TRY(auto connection, Connection::adopt(*nccl, comm, split, place.deadline));
-  return finish(place, std::move(connection));
+  SC_TRY(auto connection, Connection::adopt(*nccl, comm, split, setup.deadline));
+  return finish(setup, std::move(connection));
 }
 
 }  // namespace sparsecoll::nccl

@@ -5,7 +5,7 @@ namespace sparsecoll::staged {
 
 Result<std::shared_ptr<MemorySource>> pinnedMemory(int) { return unsupported("this build has no CUDA back end"); }
 
-Result<std::unique_ptr<Transport>> makeTransport(const Place&, std::unique_ptr<Transport>) {
+Result<std::unique_ptr<Transport>> makeTransport(const StagedSetup&, std::unique_ptr<Transport>) {
   return unsupported("this build has no CUDA back end");
 }
 

@@ -14,6 +14,7 @@
 #include "core/frame.h"
 #include "core/numeric.h"
 #include "cuda/calls.h"
+#include "transports/common.h"
 #include "transports/staged.h"
 #include "transports/staged/mirrors.h"
 #include "transports/staged/service.h"
@@ -57,12 +58,12 @@ class Waiting {
 
 class StagedTransport final : public Transport {
  public:
-  StagedTransport(const Place& place, std::unique_ptr<Transport> engine)
+  StagedTransport(const StagedSetup& setup, std::unique_ptr<Transport> engine)
       : engine_(std::move(engine)),
-        kernels_(place.kernels),
-        pinned_(place.pinned),
-        budget_(place.budget),
-        waiting_(place.device) {}
+        kernels_(setup.kernels),
+        pinned_(setup.pinned),
+        budget_(setup.budget),
+        waiting_(setup.device) {}
   ~StagedTransport() override {
     if (service_ == nullptr) return;
     service_->abandon(fail(sparsecollAborted, "the communicator was destroyed"));
@@ -143,12 +144,14 @@ class StagedTransport final : public Transport {
   // Slabs go down, through the engine and up again; one is on its way through the engine while the next one goes down.
   Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
     if (ranks() == 1) {
-      reshape(args.in, args.out, args, args.n, args.inputScale, args.finish, args.accumulate, stream);
+      reshape(*kernels_,
+              {args.in, args.out, args.type, args.n, args.inputScale, args.finish, args.accumulate, args.nonFiniteAt},
+              stream);
       return {};
     }
     SC_TRY(service_->health());
     SC_TRY(order(operation, stream));
-    countDense(operation, args);
+    countRing(operation, args, ranks());
     const uint64_t most = kSlabBytes / elementBytes(args.type);
     const uint64_t slabs = std::max<uint64_t>(1, (args.n + most - 1) / most);
     std::array<uint32_t, 2> tickets{};
@@ -315,14 +318,8 @@ class StagedTransport final : public Transport {
     auto* const out = static_cast<std::byte*>(args.out) + slab.at * element;
     std::byte* const to = args.accumulate ? scratch_.as<>() : out;
     kernels_->copy(to, place, slab.n * element, stream);
-    if (args.accumulate || args.nonFiniteAt != nullptr) reshape(to, out, args, slab.n, 1, {}, args.accumulate, stream);
-  }
-
-  void reshape(const void* from, void* to, const DenseArgs& args, uint64_t n, Scale scale, const Finish& finish,
-               bool accumulate, Stream stream) {
-    const std::array<const void*, 1> in = {from};
-    const std::array<void*, 1> out = {to};
-    kernels_->denseSum({in, out, args.type, n, scale, finish, accumulate, args.nonFiniteAt}, stream);
+    if (args.accumulate || args.nonFiniteAt != nullptr)
+      reshape(*kernels_, {to, out, args.type, slab.n, 1, {}, args.accumulate, args.nonFiniteAt}, stream);
   }
 
   // A sum that has not come is found by kernels, as a frame is that has not.
@@ -338,14 +335,6 @@ class StagedTransport final : public Transport {
     args.withPayload = true;
     args.peer = rank();
     return kernels_->open(args, stream);
-  }
-
-  // As the engine counts.
-  void countDense(Operation& operation, const DenseArgs& args) const {
-    const auto size = static_cast<uint64_t>(ranks());
-    const uint64_t bytes = 2 * (size - 1) * args.n * elementBytes(args.type) / size;
-    operation.sentBytes += bytes;
-    operation.receivedBytes += bytes;
   }
 
   const std::unique_ptr<Transport> engine_;
@@ -369,8 +358,8 @@ class StagedTransport final : public Transport {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> makeTransport(const Place& place, std::unique_ptr<Transport> engine) {
-  auto transport = std::make_unique<StagedTransport>(place, std::move(engine));
+Result<std::unique_ptr<Transport>> makeTransport(const StagedSetup& setup, std::unique_ptr<Transport> engine) {
+  auto transport = std::make_unique<StagedTransport>(setup, std::move(engine));
   SC_TRY(transport->prepare());
   return std::unique_ptr<Transport>(std::move(transport));
 }

@@ -12,9 +12,9 @@
 
 namespace sparsecoll::engine {
 
-class Exchange {
+class Rounds {
  public:
-  Exchange(State& state, std::unique_ptr<PeerWatch> watch);
+  Rounds(State& state, std::unique_ptr<PeerWatch> watch);
 
   Status open();
   PeerWatch* watch() { return watch_.get(); }

@@ -1,4 +1,4 @@
-#include "transports/engine/exchange.h"
+#include "transports/engine/rounds.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@ namespace sparsecoll::engine {
 
 namespace {
 
-constexpr uint64_t kManyBeats = 2;  // one may be late
+constexpr uint64_t kManyBeats = 2;   // one may be late
 constexpr uint64_t kGraceMs = 1000;  // for what a peer sent before it left, or for others once one is lost
 
 Status inAnotherOperation(int peer) {
@@ -15,28 +15,28 @@ Status inAnotherOperation(int peer) {
 
 }  // namespace
 
-Exchange::Exchange(State& state, std::unique_ptr<PeerWatch> watch)
-    : state_(state), watch_(std::move(watch)), rank_(state.place.rank), ranks_(state.place.ranks) {
+Rounds::Rounds(State& state, std::unique_ptr<PeerWatch> watch)
+    : state_(state), watch_(std::move(watch)), rank_(state.setup.rank), ranks_(state.setup.ranks) {
   awaited_.resize(static_cast<size_t>(ranks_));
 }
 
-Status Exchange::open() {
+Status Rounds::open() {
   if (ranks_ == 1) return {};
   const auto ranks = static_cast<uint64_t>(ranks_);
-  const Place& place = state_.place;
+  const EngineSetup& setup = state_.setup;
   slotUses_.resize(2 * ranks + kOwnSlots);
-  SC_TRY(slots_, place.kernels->allocate(slotUses_.size() * kSlotBytes, place.budget));
-  SC_TRY(Buffer received, place.kernels->allocate(2 * ranks * kSlotBytes, place.budget));
+  SC_TRY(slots_, setup.kernels->allocate(slotUses_.size() * kSlotBytes, setup.budget));
+  SC_TRY(Buffer received, setup.kernels->allocate(2 * ranks * kSlotBytes, setup.budget));
   return state_.lanes.open(std::move(received));
 }
 
-void Exchange::begin(const Operation& operation) {
+void Rounds::begin(const Operation& operation) {
   current_ = operation.sequence;
   plan_ = operation.plan;
   round_ = 0;
 }
 
-Status Exchange::greet() {
+Status Rounds::greet() {
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_) continue;
     state_.lanes.look(peer, current_);
@@ -46,7 +46,7 @@ Status Exchange::greet() {
   return {};
 }
 
-void Exchange::start(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+void Rounds::start(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
   plan_ = operation.plan;
   round_ = operation.round;
   out_ = out;
@@ -59,7 +59,7 @@ void Exchange::start(const Operation& operation, std::span<const Outgoing> out, 
   }
 }
 
-Result<bool> Exchange::proceed(bool& moved) {
+Result<bool> Rounds::proceed(bool& moved) {
   SC_TRY(moved, work());
   SC_TRY(lookAround(moved));
   for (Incoming& message : in_) SC_TRY(take(message, moved));
@@ -78,7 +78,7 @@ Result<bool> Exchange::proceed(bool& moved) {
 }
 
 // The engine's turn.
-Result<bool> Exchange::work() {
+Result<bool> Rounds::work() {
   SC_TRY(const bool moved, state_.port.progress());
   for (int peer = state_.port.takeFailedPeer(); peer >= 0; peer = state_.port.takeFailedPeer()) {
     state_.lanes.takeDown(peer, state_.port.unreachable(peer));
@@ -89,7 +89,7 @@ Result<bool> Exchange::work() {
 
 // One lane that nothing is missing from: it may hold what is left of another operation, or tell that this one is given
 // up.
-Status Exchange::lookAround(bool& moved) {
+Status Rounds::lookAround(bool& moved) {
   around_ = (around_ + 1) % ranks_;
   if (around_ == rank_ || awaited(around_).stage != Stage::kDone) return {};
   moved = state_.lanes.look(around_, current_) || moved;
@@ -100,7 +100,7 @@ Status Exchange::lookAround(bool& moved) {
   return {};
 }
 
-Status Exchange::take(Incoming& message, bool& moved) {
+Status Rounds::take(Incoming& message, bool& moved) {
   const int peer = message.peer;
   Awaited& from = awaited(peer);
   if (from.stage == Stage::kSlip) {
@@ -126,7 +126,7 @@ Status Exchange::take(Incoming& message, bool& moved) {
 }
 
 // The slip is of this operation or a later one.
-Status Exchange::takeSlip(Incoming& message, const Slip& slip) {
+Status Rounds::takeSlip(Incoming& message, const Slip& slip) {
   const int peer = message.peer;
   if (slip.sequence > current_) return disagree(peer, "order", "rank {} has left the operation for a later one", peer);
   const std::byte* const slot = state_.lanes.slotOf(peer);
@@ -150,7 +150,7 @@ Status Exchange::takeSlip(Incoming& message, const Slip& slip) {
   return {};
 }
 
-Status Exchange::check(int peer) {
+Status Rounds::check(int peer) {
   if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
   if (state_.lanes.noticeOf(peer) == SlipKind::kAbort) return gone(peer, SlipKind::kAbort);
   if (watch_ == nullptr) return {};
@@ -164,13 +164,13 @@ Status Exchange::check(int peer) {
   return grace->expired() ? lose(peer) : Status();
 }
 
-Status Exchange::lose(int peer) {
+Status Rounds::lose(int peer) {
   state_.lanes.takeDown(peer, failBy(peer, sparsecollPeerFailed, "rank {}: {}", peer, watch_->reasonOf(peer)));
   state_.port.giveUp(peer);
   return state_.lanes.whyDown(peer);
 }
 
-Status Exchange::mourn(bool moved, std::optional<Deadline>& since) {
+Status Rounds::mourn(bool moved, std::optional<Deadline>& since) {
   if (moved || watch_ == nullptr) {
     since.reset();
     return {};
@@ -187,7 +187,7 @@ Status Exchange::mourn(bool moved, std::optional<Deadline>& since) {
 }
 
 // False: no slot is free yet.
-Result<bool> Exchange::post(const Outgoing& message) {
+Result<bool> Rounds::post(const Outgoing& message) {
   const size_t slots = slotUses_.size() - kOwnSlots;
   size_t free = 0;
   while (free < slots && slotUses_[(nextSlot_ + free) % slots] != 0) ++free;
@@ -203,7 +203,7 @@ Result<bool> Exchange::post(const Outgoing& message) {
   return true;
 }
 
-void Exchange::giveUp() {
+void Rounds::giveUp() {
   for (const Incoming& message : in_) {
     Awaited& from = awaited(message.peer);
     if (from.stage == Stage::kFrame) state_.port.abandon(from.frame);
@@ -213,7 +213,7 @@ void Exchange::giveUp() {
   out_ = {};
 }
 
-Status Exchange::overdue(std::span<const int> missing, std::string_view what) const {
+Status Rounds::overdue(std::span<const int> missing, std::string_view what) const {
   Text<128> named;
   for (const int peer : missing) named.append("{}{}", named.empty() ? "" : ", ", peer);
   int blamed = missing.empty() ? -1 : missing.front();
@@ -229,7 +229,7 @@ Status Exchange::overdue(std::span<const int> missing, std::string_view what) co
   return failBy(blamed, sparsecollTimeout, "{} rank(s) {}; rank {} gives no sign of life", what, named, blamed);
 }
 
-Status Exchange::timeout() const {
+Status Rounds::timeout() const {
   std::vector<int> missing;
   for (const Incoming& message : in_)
     if (awaited_[static_cast<size_t>(message.peer)].stage != Stage::kDone) missing.push_back(message.peer);
@@ -238,7 +238,7 @@ Status Exchange::timeout() const {
   return failBy(slow, sparsecollTimeout, "rank {} takes no messages", slow);
 }
 
-Result<bool> Exchange::settle(uint64_t sequence, bool& moved) {
+Result<bool> Rounds::settle(uint64_t sequence, bool& moved) {
   SC_TRY(moved, work());
   const int slow = state_.port.sendingTo(sequence);
   if (slow < 0) return true;
@@ -247,7 +247,7 @@ Result<bool> Exchange::settle(uint64_t sequence, bool& moved) {
   return false;
 }
 
-void Exchange::refuse(const Operation& operation, const Failure& why) {
+void Rounds::refuse(const Operation& operation, const Failure& why) {
   const size_t index = slotUses_.size() - kOwnSlots + operation.sequence % 2;
   if (slotUses_[index] != 0) return;  // told already
   const Refusal refusal = refusalOf(why);
@@ -256,7 +256,7 @@ void Exchange::refuse(const Operation& operation, const Failure& why) {
   tell(index, sizeof(Slip) + sizeof refusal, kSlips);
 }
 
-void Exchange::farewell(bool aborted) {
+void Rounds::farewell(bool aborted) {
   if (told_ || ranks_ == 1) return;
   told_ = true;
   const size_t index = slotUses_.size() - 1;
@@ -265,7 +265,7 @@ void Exchange::farewell(bool aborted) {
   tell(index, sizeof(Slip), kSlips);
 }
 
-void Exchange::tell(size_t index, uint64_t bytes, Tag tag) {
+void Rounds::tell(size_t index, uint64_t bytes, Tag tag) {
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_ || hasEnded(peer)) continue;  // others may still listen, whatever is wrong with them
     const Status sent = state_.port.send(peer, tag, slot(index), bytes, current_, &slotUses_[index]);
@@ -273,19 +273,19 @@ void Exchange::tell(size_t index, uint64_t bytes, Tag tag) {
   }
 }
 
-bool Exchange::hasEnded(int peer) {
+bool Rounds::hasEnded(int peer) {
   return state_.lanes.hasLeft(peer) || state_.lanes.noticeOf(peer) != SlipKind::kFrame ||
          (watch_ != nullptr && watch_->stateOf(peer) == PeerState::kLost);
 }
 
-bool Exchange::telling() {
+bool Rounds::telling() {
   if (!told_ || slotUses_.back() == 0) return false;
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != rank_ && state_.port.isSending(peer, slotUses_.back()) && !hasEnded(peer)) return true;
   return false;
 }
 
-void Exchange::close() {
+void Rounds::close() {
   giveUp();
   state_.lanes.close();
   state_.port.retire(std::move(slots_));
