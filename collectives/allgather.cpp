@@ -56,7 +56,7 @@ class AllGather final : public Collective {
 };
 
 Result<std::unique_ptr<Collective>> makeAllGather(const CollectiveSetup& setup) {
-  if (setup.chunk != 0) return makeChunkGather(setup);
+  if (setup.chunks) return makeChunkGather(setup);
   const FrameLayout layout{setup.capacity, 4, static_cast<uint32_t>(elementBytes(setup.accumulateType))};
   SC_TRY(auto window, setup.transport->makeWindow(2 * layout.capacityBytes(), setup.budget));
   SC_TRY(auto round, FullRound::make(*setup.transport, *setup.kernels, layout, setup.budget));

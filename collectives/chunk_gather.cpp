@@ -5,6 +5,7 @@
 #include "collectives/collectives.h"
 #include "collectives/frame_set.h"
 #include "collectives/full_round.h"
+#include "collectives/rules.h"
 
 namespace sparsecoll {
 
@@ -13,14 +14,10 @@ namespace {
 class ChunkGather final : public Collective {
  public:
   explicit ChunkGather(const CollectiveSetup& setup)
-      : kernels_(*setup.kernels),
-        transport_(*setup.transport),
-        type_(setup.accumulateType),
-        chunk_(setup.chunk),
-        own_(static_cast<size_t>(setup.transport->rank())) {}
+      : kernels_(*setup.kernels), transport_(*setup.transport), own_(static_cast<size_t>(setup.transport->rank())) {}
 
   Status make(const CollectiveSetup& setup) {
-    const FrameLayout layout{setup.capacity, 2, static_cast<uint32_t>(elementBytes(type_))};
+    const FrameLayout layout{setup.capacity, 2, static_cast<uint32_t>(elementBytes(setup.accumulateType))};
     frame_ = frames_.add(layout);
     SC_TRY(frames_.make(setup));
     SC_TRY(round_, FullRound::make(transport_, kernels_, layout, setup.budget));
@@ -39,23 +36,28 @@ class ChunkGather final : public Collective {
     const FrameExpectation identity = operation.identity();
     const bool withPayload = transport_.checksumsPayload();
     std::byte* const own = frames_.at(operation, frame_);
-    kernels_.packChunks(views_[own_], chunk_, own, round_.layout(), type_, step.stream);
+    const uint64_t capacity = round_.layout().capacity;
+    ListRuleArgs args;
+    args.control = step.control;
+    args.from = views_[own_];
+    args.to = listIn(own, round_.layout());
+    SC_TRY(kernels_.apply(kChunkPack, args, capacity, step.stream));
     kernels_.seal({own, round_.layout(), identity, step.control, withPayload}, step.stream);
     SC_TRY(round_.sameToAll(operation, own, step.stream));
     SC_TRY(kernels_.open({round_.frames(), round_.bytes(), round_.layout(), identity, step.control, {}, withPayload},
                          step.stream));
-    for (size_t r = 0; r < lists_.size(); ++r)
-      if (r != own_)
-        SC_TRY(kernels_.unpackChunks(round_.frames()[r], round_.layout(), chunk_, &step.tables->windows[0].limit, type_,
-                                     lists_[r].list(), step.stream));
+    for (size_t r = 0; r < lists_.size(); ++r) {
+      if (r == own_) continue;
+      args.from = viewOf(round_.frames()[r]);
+      args.to = lists_[r].list();
+      SC_TRY(kernels_.apply(kChunkUnpack, args, capacity, step.stream));
+    }
     return Delivered{views_, Combine::kAdd, {&views_[own_], 1}};
   }
 
  private:
   Kernels& kernels_;
   Transport& transport_;
-  sparsecollDataType_t type_;
-  uint64_t chunk_;
   size_t own_;
   FrameSet frames_;
   size_t frame_ = 0;

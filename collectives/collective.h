@@ -21,7 +21,7 @@ struct CollectiveSetup {
   int32_t teams = 1;                    // SparDL
   sparsecollTeamGather_t teamGather = sparsecollTeamGatherDefault;
   bool faithful = false;
-  uint64_t chunk = 0;  // not 0: entries lie in chunks of this length, equally many in each but the last
+  bool chunks = false;  // the units have one length and equally many entries, but for the last
   Kernels* kernels = nullptr;
   Transport* transport = nullptr;
   std::shared_ptr<MemoryBudget> budget;

@@ -90,7 +90,7 @@ class IndexUnion final : public Collective {
       peerValues_.push_back(valuesOf(valueFrames_[w]));
     }
     kernels_.copy(valuesOf(valueFrames_[self]).count, counts_[self], sizeof(uint32_t), step.stream);
-    SC_TRY(kernels_.gatherEach(step.acc, type_, n_, peerLists_, peerValues_, step.stream));
+    SC_TRY(kernels_.gather(step.acc, type_, n_, peerLists_, peerValues_, step.stream));
     for (std::byte* const frame : valueFrames_)
       kernels_.seal({frame, values_.layout(), identity, nullptr, withPayload}, step.stream);
     SC_TRY(values_.oneToEach(*step.operation, valueFrames_, step.stream));

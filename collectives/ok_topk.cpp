@@ -74,7 +74,7 @@ class OkTopk final : public Collective {
     ListRuleArgs sum;
     sum.control = step.control;
     sum.from = final_;
-    kernels_.apply(kOkTopkCutRegions, sum, ranks_, step.stream);
+    SC_TRY(kernels_.apply(kOkTopkCutRegions, sum, ranks_, step.stream));
     sent_ = own_.view();
     return Delivered{{&final_, 1}, Combine::kAdd, {&sent_, 1}, true};
   }

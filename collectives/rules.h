@@ -8,6 +8,8 @@
 namespace sparsecoll {
 
 extern const Rule kRelayBegin, kRelayNote;
+extern const ListRule kChunkPack, kChunkUnpack;
+extern const ListRule kSparDLCheckCounts;
 extern const Rule kSparDLTakeShare, kSparDLPutBackLimit, kSparDLMoveShare, kSparDLMoveShareAsPublished;
 extern const Rule kOkTopkBegin, kOkTopkEnd, kOkTopkEndFaithful;
 extern const ListRule kOkTopkCutRegions;

@@ -207,8 +207,11 @@ class SparDL final : public Collective {
     cut(step, round.windows, round.frame, round.dropped);
     SC_TRY(relay_.exchange(step, round.peers, frames_.at(*step.operation, round.frame)));
     arrived_.push_back(viewOf(round.peers.frame()));
-    return kernels_.checkCounts(arrived_.back(), bounds_.as<uint64_t>(), round.most.as<uint64_t>(), positions_,
-                                step.stream);
+    ListRuleArgs args;
+    args.control = step.control;
+    args.from = arrived_.back();
+    args.numbers = round.most.as<uint64_t>();
+    return kernels_.apply(kSparDLCheckCounts, args, positions_, step.stream);
   }
 
   Status selectOwn(const CollectiveStep& step, std::byte*& held) {

@@ -2,11 +2,12 @@
 
 namespace sparsecoll {
 
-Result<Survey> Survey::make(const CollectiveSetup& setup, uint64_t length) {
+Result<Survey> Survey::make(const CollectiveSetup& setup, uint64_t length, double* rows) {
   const FrameLayout layout{length, 0, sizeof(double)};
   Survey survey;
   survey.kernels_ = setup.kernels;
   survey.transport_ = setup.transport;
+  survey.rowsAt_ = rows;
   survey.rowBytes_ = length * sizeof(double);
   const auto count = static_cast<uint32_t>(length);
   SC_TRY(survey.length_, setup.kernels->allocate(sizeof count, setup.budget));
@@ -23,7 +24,7 @@ Status Survey::run(const CollectiveStep& step) {
   const bool withPayload = transport_->checksumsPayload();
   const auto own = static_cast<size_t>(transport_->rank());
   std::byte* const frame = window_->data() + (operation.turn % 2) * rows_.layout().capacityBytes();
-  const auto rowOf = [&](size_t rank) { return reinterpret_cast<std::byte*>(step.tables->survey) + rank * rowBytes_; };
+  const auto rowOf = [&](size_t rank) { return reinterpret_cast<std::byte*>(rowsAt_) + rank * rowBytes_; };
   kernels_->copy(frame + offsetof(FrameHeader, count), length_.as<>(), sizeof(uint32_t), step.stream);
   kernels_->copy(frame + kFrameHeaderBytes, rowOf(own), rowBytes_, step.stream);
   kernels_->seal({frame, rows_.layout(), identity, nullptr, withPayload}, step.stream);

@@ -11,15 +11,16 @@ namespace sparsecoll {
 
 class Survey {
  public:
-  // length: doubles in a row.
-  static Result<Survey> make(const CollectiveSetup& setup, uint64_t length);
+  // length: doubles in a row; rows: of all ranks, one behind the other, in the kernels' memory.
+  static Result<Survey> make(const CollectiveSetup& setup, uint64_t length, double* rows);
 
-  // Fills the other ranks' rows of control->survey.
+  // Fills the other ranks' rows.
   Status run(const CollectiveStep& step);
 
  private:
   Kernels* kernels_ = nullptr;
   Transport* transport_ = nullptr;
+  double* rowsAt_ = nullptr;
   uint64_t rowBytes_ = 0;
   std::unique_ptr<FrameWindow> window_;  // two frames, used in turn
   FullRound rows_;

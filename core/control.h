@@ -55,9 +55,6 @@ struct RankFacts {
   double threshold;
 };
 
-// Counts at falling thresholds (selectors/shared_threshold.h).
-inline constexpr uint32_t kRungs = 48;
-
 // Steps in which something happened, and entries lost, since the selection was made; the step under way not counted.
 struct ControlTotals {
   uint64_t nonFinite;
@@ -93,10 +90,6 @@ struct Control {
   uint64_t poisonCount;
   uint32_t* histogram;  // kHistogramBins counts of a sample of this step's magnitudes; nullptr: none is taken
   uint64_t sampled;     // elements counted
-  double* survey;       // ranks rows of surveyLength: what each rank told the others before the cut; nullptr: nothing
-  uint32_t surveyLength;
-  uint64_t rungs[kRungs];  // keys, rising: what candidates are counted at
-  uint32_t* blockCounts;   // entries of the last sum in each block of a plan that has blocks; nullptr: it has none
   MethodState selector;    // what only the selector's rules know
   MethodState collective;  // and the collective's
   uint32_t takesEffect;    // 1: what the latest step delivered leaves the residual; 0: the step came to nothing

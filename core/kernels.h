@@ -16,6 +16,7 @@
 
 #include "core/control.h"
 #include "core/frame.h"
+#include "core/limits.h"
 #include "core/list.h"
 #include "core/numeric.h"
 #include "core/rule.h"
@@ -158,7 +159,7 @@ struct PassArgs {
   uint32_t* candidateIndices = nullptr;
   void* candidateValues = nullptr;
   Momentum momentum = {};
-  bool norms = false;  // no candidates, but the windows' norms of acc, to this rank's row of control->survey
+  double* norms = nullptr;  // not nullptr: no candidates, but the windows' norms of acc, which go here
   WindowFacts facts = {};
 };
 
@@ -319,6 +320,24 @@ inline constexpr uint64_t kTile = 8192;  // statistics are formed in tiles of th
 inline constexpr uint64_t kSampleElements = 1u << 18;
 inline constexpr uint64_t kSampleRun = 32;
 
+struct RungArgs {
+  const Control* control = nullptr;
+  sparsecollDataType_t accumulateType = sparsecollFloat32;
+  const void* candidateValues = nullptr;
+  const uint64_t* rungs = nullptr;  // kRungs keys, rising
+  // kRungs numbers of candidates of the first window that reach them, and 1 if its list is not complete.
+  double* counts = nullptr;
+};
+
+// Entries of lists by blocks of `length` elements; the last one also has the rest of n.
+struct BlockCountArgs {
+  std::span<const ListView> lists;
+  uint64_t n = 0;
+  uint64_t length = 0;
+  uint32_t blocks = 0;
+  uint32_t* counts = nullptr;  // of the blocks
+};
+
 class StepClock;
 class VectorKernels;
 struct ListRule;
@@ -374,27 +393,19 @@ class Kernels {
   // Counts a sample of the acc that pass is going to form, over its windows, into control->histogram.
   virtual void sample(const PassArgs& args, Stream stream) = 0;
   virtual void pass(const PassArgs& args, Stream stream) = 0;
-  // This rank's row of control->survey: how many candidates of the first window reach each of control->rungs, and 1 if
-  // the list of candidates is not complete.
-  virtual void countRungs(const CutArgs& args, Stream stream) = 0;
+  virtual void countRungs(const RungArgs& args, Stream stream) = 0;
   // Adds to control->selected and candidates, which a pass clears.
   virtual void cut(const CutArgs& args, Stream stream) = 0;
   virtual void apply(const Rule& rule, Control* control, Stream stream) = 0;
   // items: what the work on a device is shared by.
-  virtual void apply(const ListRule& rule, const ListRuleArgs& args, uint64_t items, Stream stream) = 0;
+  virtual Status apply(const ListRule& rule, const ListRuleArgs& args, uint64_t items, Stream stream) = 0;
 
   virtual void seal(const SealArgs& args, Stream stream) = 0;
   virtual Status open(const OpenArgs& args, Stream stream) = 0;
 
-  // to.values[i] = acc[list.indices[i]]; *to.count = the list's
-  virtual Status gather(const void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const List& to,
-                        Stream stream) = 0;
-  // The same of several lists, to[l] for list l.
-  virtual Status gatherEach(const void* acc, sparsecollDataType_t type, uint64_t n, std::span<const ListView> lists,
-                            std::span<const List> to, Stream stream) {
-    for (size_t l = 0; l < lists.size(); ++l) SC_TRY(gather(acc, type, n, lists[l], to[l], stream));
-    return {};
-  }
+  // For every list l: to[l].values[i] = acc[lists[l].indices[i]]; *to[l].count = the list's
+  virtual Status gather(const void* acc, sparsecollDataType_t type, uint64_t n, std::span<const ListView> lists,
+                        std::span<const List> to, Stream stream) = 0;
   // to.values[i] = sum over ranks of from[rank][i] in rank order, for i below *count; *to.count = *count
   virtual void sumValues(std::span<const void* const> from, sparsecollDataType_t type, const uint32_t* count,
                          const List& to, Stream stream) = 0;
@@ -406,20 +417,10 @@ class Kernels {
   // The parts one behind the other, packed.
   virtual Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to,
                              Stream stream) = 0;
-  // A list whose entry j lies in chunk j / *perChunk, to and from a frame with 16-bit indices inside the chunks.
-  virtual void packChunks(const ListView& list, uint64_t chunk, std::byte* frame, const FrameLayout& layout,
-                          sparsecollDataType_t type, Stream stream) = 0;
-  virtual Status unpackChunks(const std::byte* frame, const FrameLayout& layout, uint64_t chunk,
-                              const uint64_t* perChunk, sparsecollDataType_t type, const List& to, Stream stream) = 0;
   virtual void settle(const SettleArgs& args, Stream stream) = 0;
-  // Owner o has at most most[o] entries, in [bounds[o], bounds[o + 1]).
-  virtual Status checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners,
-                             Stream stream) = 0;
   // Indices strictly increase and are below n; parts are equal.
   virtual Status checkOrder(const ListView& list, uint64_t n, Stream stream) = 0;
-  // control->blockCounts of all lists' entries, by blocks of `length` elements; the last one also has the rest.
-  virtual Status countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control* control,
-                             Stream stream) = 0;
+  virtual Status countBlocks(const BlockCountArgs& args, Stream stream) = 0;
   // control's counts of a sum that has owners: facts[o].count = its entries in [bounds[o], bounds[o + 1]). No bounds:
   // it has none.
   virtual void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, Stream stream) = 0;

@@ -36,19 +36,20 @@ SC_BOTH ListSpan<A, Index> spanOf(const ListView& list) {
 }
 
 // Where entry 0 goes.
-template <class A>
+template <class A, class Index = uint32_t>
 struct ListSlots {
-  uint32_t* indices;
+  Index* indices;
   A* values;  // nullptr: indices only
 };
 
 // total: how many entries there will be.
-template <class A>
-SC_BOTH ListSlots<A> slotsOf(const List& list, uint64_t total) {
-  if (list.where == List::Values::kNone) return {list.indices, nullptr};
-  if (list.where == List::Values::kApart) return {list.indices, static_cast<A*>(list.values)};
+template <class A, class Index = uint32_t>
+SC_BOTH ListSlots<A, Index> slotsOf(const List& list, uint64_t total) {
+  auto* const indices = reinterpret_cast<Index*>(list.indices);
+  if (list.where == List::Values::kNone) return {indices, nullptr};
+  if (list.where == List::Values::kApart) return {indices, static_cast<A*>(list.values)};
   auto* const bytes = reinterpret_cast<std::byte*>(list.indices);
-  return {list.indices, reinterpret_cast<A*>(bytes + alignUp(total * sizeof(uint32_t), 16))};
+  return {indices, reinterpret_cast<A*>(bytes + alignUp(total * sizeof(Index), 16))};
 }
 
 }  // namespace sparsecoll

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "core/method_state.h"
@@ -41,6 +42,21 @@ struct StatePart {
   uint64_t bytes() const { return count * elementBytes; }
 };
 
+// A table of a state that kernels fill. The state only has a pointer to it.
+template <class T>
+struct StateTable {
+  uint32_t at = kNone;  // where that pointer stands in the struct
+
+  T* in(const MethodState& state) const {
+    T* table = nullptr;
+    if (at != kNone) std::memcpy(&table, state.bytes + at, sizeof table);
+    return table;
+  }
+
+ private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+};
+
 class StatePlan {
  public:
   template <class State>
@@ -54,8 +70,9 @@ class StatePlan {
   }
   // A table of `count` elements, all 0 at first.
   template <class State, class T>
-  void table(T* State::*pointer, uint64_t count) {
+  StateTable<T> table(T* State::*pointer, uint64_t count) {
     parts_.push_back({at(pointer), true, sizeof(T), count, Saved::kNo, Sound::kFlag, 0});
+    return {at(pointer)};
   }
   // The same, saved: where each rank's part of [0, end) begins, and the end.
   template <class State, class T>

@@ -143,11 +143,12 @@ class CudaKernels final : public Kernels {
 
   void sample(const PassArgs& args, Stream stream) override { cuda::sample(args, device_, stream); }
   void pass(const PassArgs& args, Stream stream) override { cuda::pass(args, device_, stream); }
-  void countRungs(const CutArgs& args, Stream stream) override { cuda::countRungs(args, device_, stream); }
+  void countRungs(const RungArgs& args, Stream stream) override { cuda::countRungs(args, device_, stream); }
   void cut(const CutArgs& args, Stream stream) override { cuda::cut(args, device_, stream); }
   void apply(const Rule& rule, Control* control, Stream stream) override { device_.launch(rule, control, stream); }
-  void apply(const ListRule& rule, const ListRuleArgs& args, uint64_t items, Stream stream) override {
+  Status apply(const ListRule& rule, const ListRuleArgs& args, uint64_t items, Stream stream) override {
     device_.launch(rule, args, items, stream);
+    return device_.takeFailure();
   }
 
   void seal(const SealArgs& args, Stream stream) override { cuda::seal(args, device_, stream); }
@@ -156,9 +157,9 @@ class CudaKernels final : public Kernels {
     return device_.takeFailure();
   }
 
-  Status gather(const void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const List& to,
-                Stream stream) override {
-    cuda::gather(acc, type, n, list, to, device_, stream);
+  Status gather(const void* acc, sparsecollDataType_t type, uint64_t n, std::span<const ListView> lists,
+                std::span<const List> to, Stream stream) override {
+    for (size_t l = 0; l < lists.size(); ++l) cuda::gather(acc, type, n, lists[l], to[l], device_, stream);
     return device_.takeFailure();
   }
   void sumValues(std::span<const void* const> from, sparsecollDataType_t type, const uint32_t* count, const List& to,
@@ -190,28 +191,13 @@ class CudaKernels final : public Kernels {
     cuda::concatenate(parts, type, to, device_, stream);
     return device_.takeFailure();
   }
-  void packChunks(const ListView& list, uint64_t chunk, std::byte* frame, const FrameLayout& layout,
-                  sparsecollDataType_t type, Stream stream) override {
-    cuda::packChunks(list, chunk, frame, layout, type, device_, stream);
-  }
-  Status unpackChunks(const std::byte* frame, const FrameLayout& layout, uint64_t chunk, const uint64_t* perChunk,
-                      sparsecollDataType_t type, const List& to, Stream stream) override {
-    cuda::unpackChunks(frame, layout, chunk, perChunk, type, to, device_, stream);
-    return device_.takeFailure();
-  }
   void settle(const SettleArgs& args, Stream stream) override { cuda::settle(args, device_, stream); }
-  Status checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners,
-                     Stream stream) override {
-    cuda::checkCounts(list, bounds, most, owners, device_, stream);
-    return device_.takeFailure();
-  }
   Status checkOrder(const ListView& list, uint64_t n, Stream stream) override {
     cuda::checkOrder(list, n, device_, stream);
     return device_.takeFailure();
   }
-  Status countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control* control,
-                     Stream stream) override {
-    cuda::countBlocks(lists, length, blocks, control, device_, stream);
+  Status countBlocks(const BlockCountArgs& args, Stream stream) override {
+    cuda::countBlocks(args, device_, stream);
     return device_.takeFailure();
   }
   void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, Stream stream) override {

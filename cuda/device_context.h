@@ -76,8 +76,7 @@ class DeviceContext {
 
   void launch(const ListRule& rule, const ListRuleArgs& args, uint64_t items, Stream stream) {
     note(rule.name, items,
-         launchKernel(rule.onDevice, gridFor(items), static_cast<cudaStream_t>(stream.handle), args,
-                      &finding()->result));
+         launchKernel(rule.onDevice, gridFor(items), static_cast<cudaStream_t>(stream.handle), args, finding()));
   }
 
   // What a call that enqueues returned: the first that failed since the last look is kept.

@@ -216,13 +216,13 @@ void passOf(const PassArgs& args, DeviceContext& device, Stream stream) {
   const auto* const acc = static_cast<const A*>(args.out != nullptr ? args.out : args.gradient);
   device.launch<beginPass>("beginPass", view.space.windows, device.gridFor(view.space.windows), stream, args.control,
                            view.space);
-  if (args.norms) {
-    measureNorms(view, device, stream);
+  if (args.norms != nullptr) {
+    measureNorms(view, args.norms, device, stream);
   } else {
     device.launch<passTiles<A, T>>("passTiles", args.n, device.gridFor(args.n, kPieceTile, kPassThreads), stream, view);
   }
-  if (args.facts.everywhere && !args.norms) return;
-  const auto windows = static_cast<uint32_t>(args.norms ? 0 : view.space.windows);
+  if (args.facts.everywhere && args.norms == nullptr) return;
+  const auto windows = static_cast<uint32_t>(args.norms != nullptr ? 0 : view.space.windows);
   device.launch<nameOutside<A>>("nameOutside", args.n, {1, kNamingThreads}, stream, args.control, acc, args.n, windows);
 }
 

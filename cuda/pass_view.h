@@ -47,6 +47,6 @@ __device__ inline A shareNaN(const PassView<A, T>& view, uint64_t i, A acc) {
 
 // acc and, tile by tile, the norms of its windows.
 template <class A, class T>
-void measureNorms(const PassView<A, T>& view, DeviceContext& device, Stream stream);
+void measureNorms(const PassView<A, T>& view, double* norms, DeviceContext& device, Stream stream);
 
 }  // namespace sparsecoll::cuda

@@ -25,17 +25,6 @@ __device__ uint32_t entriesBelow(const ListSpan<float>& list, uint64_t first, ui
   return below < list.count ? static_cast<uint32_t>(below) : list.count;
 }
 
-__global__ void __launch_bounds__(kThreads)
-    checkOwners(ListView view, const uint64_t* bounds, const uint64_t* most, uint32_t owners, Finding* finding) {
-  if (!sound(finding)) return;
-  const ListSpan<float> list = indicesOf(view);
-  if (list.indices == nullptr) return;
-  for (uint64_t o = threadIdx.x; o < owners; o += blockDim.x) {
-    const uint64_t entries = entriesBelow(list, bounds[o + 1]) - (o != 0 ? entriesBelow(list, bounds[o]) : 0);
-    if (entries > most[o]) report(finding, sparsecollCorrupted, -1, Found::kOwners, entries, most[o]);
-  }
-}
-
 __global__ void __launch_bounds__(kThreads) checkIndices(ListView view, uint64_t n, Finding* finding) {
   if (!sound(finding)) return;
   if (*view.count % view.parts != 0) {
@@ -73,25 +62,30 @@ __device__ SumAndLargest sumAndLargest(uint64_t sum, uint32_t largest, CountRoom
   return {total, room.largest};
 }
 
-// goesOn: lists of the call that an earlier launch has counted.
+struct BlockRule {
+  uint64_t n;
+  uint64_t length;
+  uint32_t blocks;
+  uint32_t goesOn;  // 1: an earlier launch has counted other lists of the call
+};
+
 template <uint32_t kMost>
-__global__ void __launch_bounds__(kThreads) countByBlock(Table<ListView, kMost> lists, bool goesOn, uint64_t length,
-                                                         uint32_t blocks, Control* control, Finding* finding) {
+__global__ void __launch_bounds__(kThreads)
+    countByBlock(Table<ListView, kMost> lists, BlockRule rule, uint32_t* counts, Finding* finding) {
   if (!sound(finding)) return;
-  const uint64_t n = control->n;
-  for (uint64_t b = globalThread(); b < blocks; b += globalThreads()) {
-    const uint64_t begin = b * length;
-    const uint64_t end = b + 1 == blocks ? n : begin + length;  // the last block also has the rest
-    uint32_t count = goesOn ? control->blockCounts[b] : 0;
+  for (uint64_t b = globalThread(); b < rule.blocks; b += globalThreads()) {
+    const uint64_t begin = b * rule.length;
+    const uint64_t end = b + 1 == rule.blocks ? rule.n : begin + rule.length;  // the last block also has the rest
+    uint32_t count = rule.goesOn != 0 ? counts[b] : 0;
     for (uint32_t l = 0; l < lists.count; ++l) {
       const ListView& view = lists.items[l];
       const ListSpan<float> list = indicesOf(view);
       count += entriesBelow(list, view.first, end) - entriesBelow(list, view.first, begin);
       if (b != 0 || list.count == 0) continue;
       const uint64_t last = list.indices != nullptr ? list.indices[list.count - 1] : view.first + list.count - 1;
-      if (last >= n) report(finding, sparsecollCorrupted, -1, Found::kIndex, last, n);
+      if (last >= rule.n) report(finding, sparsecollCorrupted, -1, Found::kIndex, last, rule.n);
     }
-    control->blockCounts[b] = count;
+    counts[b] = count;
   }
 }
 
@@ -119,23 +113,18 @@ constexpr Grid kOneBlock = {1, kThreads, 0};
 
 }  // namespace
 
-void checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners,
-                 DeviceContext& device, Stream stream) {
-  device.launch<checkOwners>("checkCounts", owners, kOneBlock, stream, list, bounds, most, owners, device.finding());
-}
-
 void checkOrder(const ListView& list, uint64_t n, DeviceContext& device, Stream stream) {
   constexpr uint64_t kElementsAThread = 32;  // a list is rarely longer than a few per cent of the vector
   device.launch<checkIndices>("checkOrder", n, device.gridFor(n, kThreads * kElementsAThread), stream, list, n,
                               device.finding());
 }
 
-void countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control* control,
-                 DeviceContext& device, Stream stream) {
+void countBlocks(const BlockCountArgs& args, DeviceContext& device, Stream stream) {
   constexpr uint64_t kBlocks = 4;  // of threads, for ExDyna's about 1024 blocks of the vector
-  withTables(lists, [&]<uint32_t kMost>(const Table<ListView, kMost>& table, uint32_t first, bool) {
-    device.launch<countByBlock<kMost>>("countBlocks", lists.size(), {kBlocks, kThreads, 0}, stream, table, first != 0,
-                                       length, blocks, control, device.finding());
+  withTables(args.lists, [&]<uint32_t kMost>(const Table<ListView, kMost>& table, uint32_t first, bool) {
+    const BlockRule rule{args.n, args.length, args.blocks, first != 0 ? 1u : 0u};
+    device.launch<countByBlock<kMost>>("countBlocks", args.lists.size(), {kBlocks, kThreads, 0}, stream, table, rule,
+                                       args.counts, device.finding());
   });
 }
 

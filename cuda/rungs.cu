@@ -9,18 +9,19 @@ namespace sparsecoll::cuda {
 namespace {
 
 template <class A>
-__global__ void __launch_bounds__(kThreads) countLadder(Control* control, const A* values, SelectionSpace space) {
+__global__ void __launch_bounds__(kThreads) countLadder(RungArgs args, SelectionSpace space) {
   __shared__ uint64_t rungs[kRungs];
   __shared__ uint32_t counts[kRungs];  // of the candidates between a rung and the next
-  const Window& window = control->windows[0];
+  const Window& window = args.control->windows[0];
+  const auto* const values = static_cast<const A*>(args.candidateValues) + window.firstSlot;
   for (uint32_t j = threadIdx.x; j < kRungs; j += blockDim.x) {
-    rungs[j] = control->rungs[j];
+    rungs[j] = args.rungs[j];
     counts[j] = 0;
   }
   __syncthreads();
   const uint64_t listed = window.found < window.slots ? window.found : window.slots;
   for (uint64_t i = globalThread(); i < listed; i += globalThreads()) {
-    const uint64_t key = keyOf(values[window.firstSlot + i]);
+    const uint64_t key = keyOf(values[i]);
     const uint32_t reached = firstWhere(0, kRungs, [&](uint32_t j) { return rungs[j] > key; });
     if (reached != 0) atomicAdd(&counts[reached - 1], 1u);
   }
@@ -28,23 +29,22 @@ __global__ void __launch_bounds__(kThreads) countLadder(Control* control, const 
   for (uint32_t j = threadIdx.x; j < kRungs; j += blockDim.x)
     if (counts[j] != 0) atomicAdd(&space.rungs[j], counts[j]);
   if (!lastOf(space.turn->done, gridDim.x) || threadIdx.x != 0) return;
-  double* const row = control->survey + uint64_t{control->rank} * control->surveyLength;
-  row[kRungs] = window.found > window.slots ? 1 : 0;
+  args.counts[kRungs] = window.found > window.slots ? 1 : 0;
   double above = 0;
   for (uint32_t j = kRungs; j-- > 0;) {
     above += static_cast<double>(__ldcg(space.rungs + j));
-    row[j] = above;
+    args.counts[j] = above;
     space.rungs[j] = 0;
   }
 }
 
 }  // namespace
 
-void countRungs(const CutArgs& args, DeviceContext& device, Stream stream) {
+void countRungs(const RungArgs& args, DeviceContext& device, Stream stream) {
   withAccumulate(args.accumulateType, [&]<class A>(A) {
     const uint64_t n = workspaceOf(stream).length();
-    device.launch<countLadder<A>>("countLadder", n, device.gridForShares(n, kThreads), stream, args.control,
-                                  static_cast<const A*>(args.candidateValues), workspaceOf(stream).selection());
+    device.launch<countLadder<A>>("countLadder", n, device.gridForShares(n, kThreads), stream, args,
+                                  workspaceOf(stream).selection());
   });
 }
 

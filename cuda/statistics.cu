@@ -114,10 +114,9 @@ __device__ inline double sumOf(const double* groups, uint32_t count) {
 }
 
 // A block a window.
-__global__ void __launch_bounds__(kThreads) sumNorms(Control* control, SelectionSpace space) {
+__global__ void __launch_bounds__(kThreads) sumNorms(const Control* control, SelectionSpace space, double* norms) {
   __shared__ GroupRoom room;
   __shared__ double groups[kMostGroups];
-  double* const row = control->survey + uint64_t{control->rank} * control->surveyLength;
   for (uint32_t w = blockIdx.x; w < control->windowCount; w += gridDim.x) {
     const Stretch stretch{control->windows[w].begin, control->windows[w].end};
     const double* const of = space.squares + firstNumber(stretch, 2 * w + 1);
@@ -129,7 +128,7 @@ __global__ void __launch_bounds__(kThreads) sumNorms(Control* control, Selection
     __syncthreads();
     if (threadIdx.x == 0) {
       const double squares = sumOf(groups, groupsOf(tiles));
-      row[w] = isFinite(squares) ? std::sqrt(squares) : 0;
+      norms[w] = isFinite(squares) ? std::sqrt(squares) : 0;
     }
     __syncthreads();
   }
@@ -227,17 +226,17 @@ __global__ void __launch_bounds__(kSampleThreads) sampleRuns(PassView<A, T> view
 }  // namespace
 
 template <class A, class T>
-void measureNorms(const PassView<A, T>& view, DeviceContext& device, Stream stream) {
+void measureNorms(const PassView<A, T>& view, double* norms, DeviceContext& device, Stream stream) {
   const uint64_t items = view.space.tiles + 2 * view.space.windows + 1;
   device.launch<measureTiles<A, T>>("measureTiles", view.n, device.gridFor(items, kThreads / kWarp), stream, view);
   device.launch<sumNorms>("sumNorms", view.space.windows, device.gridFor(view.space.windows, 1), stream, view.control,
-                          view.space);
+                          view.space, norms);
 }
 
-template void measureNorms(const PassView<float, float>&, DeviceContext&, Stream);
-template void measureNorms(const PassView<float, Half>&, DeviceContext&, Stream);
-template void measureNorms(const PassView<float, Bfloat>&, DeviceContext&, Stream);
-template void measureNorms(const PassView<double, double>&, DeviceContext&, Stream);
+template void measureNorms(const PassView<float, float>&, double*, DeviceContext&, Stream);
+template void measureNorms(const PassView<float, Half>&, double*, DeviceContext&, Stream);
+template void measureNorms(const PassView<float, Bfloat>&, double*, DeviceContext&, Stream);
+template void measureNorms(const PassView<double, double>&, double*, DeviceContext&, Stream);
 
 void sample(const PassArgs& args, DeviceContext& device, Stream stream) {
   withElement(args.gradientType, [&]<class T>(T) {

@@ -241,10 +241,9 @@ struct Cutter {
 };
 
 template <class A>
-void countCandidates(const CutArgs& args, const Isa& isa) {
+void countCandidates(const RungArgs& args, const Isa& isa) {
   using Key = typename Magnitude<A>::Key;
-  Control& control = *args.control;
-  const Window& window = control.windows[0];
+  const Window& window = args.control->windows[0];
   const auto* const values = static_cast<const A*>(args.candidateValues) + window.firstSlot;
   const uint64_t count = std::min(window.found, window.slots);
   uint64_t reached[kRungs] = {};
@@ -253,18 +252,17 @@ void countCandidates(const CutArgs& args, const Isa& isa) {
     const uint64_t length = std::min(kRungBlock, count - begin);
     for (uint64_t i = 0; i < length; ++i) keys[i] = Magnitude<A>::of(values[begin + i]);
     for (uint64_t j = 0, above = length; j < kRungs && above != 0; ++j) {  // rungs rise
-      above = countFor<Key>(isa)(keys, length, static_cast<Key>(control.rungs[j]));
+      above = countFor<Key>(isa)(keys, length, static_cast<Key>(args.rungs[j]));
       reached[j] += above;
     }
   }
-  double* const row = control.survey + uint64_t{control.rank} * control.surveyLength;
-  std::copy_n(reached, kRungs, row);
-  row[kRungs] = window.found > window.slots ? 1 : 0;
+  std::copy_n(reached, kRungs, args.counts);
+  args.counts[kRungs] = window.found > window.slots ? 1 : 0;
 }
 
 }  // namespace
 
-void countRungs(const CutArgs& args, const Isa& isa) {
+void countRungs(const RungArgs& args, const Isa& isa) {
   withAccumulate(args.accumulateType, [&]<class A>(A) { countCandidates<A>(args, isa); });
 }
 

@@ -13,7 +13,6 @@
 #include "core/prefetch.h"
 #include "core/tile_sum.h"
 #include "host/canonical.h"
-#include "host/chunks.h"
 #include "host/combine.h"
 #include "host/cut.h"
 #include "host/deferred_zeros.h"
@@ -50,7 +49,7 @@ class Pass {
     control.nonFinite.count = 0;
     control.overflows = control.fallbacks = control.candidates = 0;
     control.selected = 0;
-    args_.norms ? measure(control) : collect(control);
+    args_.norms != nullptr ? measure(control) : collect(control);
     if (args_.deferredZeros != nullptr) args_.deferredZeros[args_.n / 64] = 0;
   }
 
@@ -74,7 +73,6 @@ class Pass {
 
   // The windows' norms of acc.
   void measure(Control& control) {
-    double* const row = control.survey + uint64_t{control.rank} * control.surveyLength;
     for (uint32_t w = 0; w < control.windowCount; ++w) {
       Window& window = control.windows[w];
       TileSum sum;
@@ -85,7 +83,7 @@ class Pass {
         sum.add(foldLanes(lanes));
       }
       const double squares = sum.sum();
-      row[w] = isFinite(squares) ? std::sqrt(squares) : 0;  // else the fragment gets the least
+      args_.norms[w] = isFinite(squares) ? std::sqrt(squares) : 0;  // else the fragment gets the least
       window.found = 0;
     }
   }
@@ -217,10 +215,14 @@ class HostKernels final : public Kernels {
   void pass(const PassArgs& args, Stream) override {
     withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });
   }
-  void countRungs(const CutArgs& args, Stream) override { host::countRungs(args, isa_); }
+  void countRungs(const RungArgs& args, Stream) override { host::countRungs(args, isa_); }
   void cut(const CutArgs& args, Stream) override { host::cut(args, isa_); }
   void apply(const Rule& rule, Control* control, Stream) override { rule.onHost(*control); }
-  void apply(const ListRule& rule, const ListRuleArgs& args, uint64_t, Stream) override { rule.onHost(args); }
+  Status apply(const ListRule& rule, const ListRuleArgs& args, uint64_t, Stream) override {
+    Finding finding{};
+    rule.onHost(args, finding);
+    return statusOf(finding);
+  }
 
   void seal(const SealArgs& args, Stream) override {
     FrameHeader header{};
@@ -260,12 +262,8 @@ class HostKernels final : public Kernels {
     return {};
   }
 
-  Status gather(const void* acc, sparsecollDataType_t type, uint64_t n, const ListView& list, const List& to,
-                Stream) override {
-    return host::gather(acc, type, n, {&list, 1}, {&to, 1});
-  }
-  Status gatherEach(const void* acc, sparsecollDataType_t type, uint64_t n, std::span<const ListView> lists,
-                    std::span<const List> to, Stream) override {
+  Status gather(const void* acc, sparsecollDataType_t type, uint64_t n, std::span<const ListView> lists,
+                std::span<const List> to, Stream) override {
     return host::gather(acc, type, n, lists, to);
   }
 
@@ -294,24 +292,9 @@ class HostKernels final : public Kernels {
   Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to, Stream) override {
     return host::concatenate(parts, type, to);
   }
-  void packChunks(const ListView& list, uint64_t chunk, std::byte* frame, const FrameLayout& layout,
-                  sparsecollDataType_t type, Stream) override {
-    host::packChunks(list, chunk, frame, layout, type);
-  }
-  Status unpackChunks(const std::byte* frame, const FrameLayout& layout, uint64_t chunk, const uint64_t* perChunk,
-                      sparsecollDataType_t type, const List& to, Stream) override {
-    return host::unpackChunks(frame, layout, chunk, *perChunk, type, to);
-  }
   void settle(const SettleArgs& args, Stream) override { host::settle(args); }
-  Status checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners,
-                     Stream) override {
-    return host::checkCounts(list, bounds, most, owners);
-  }
   Status checkOrder(const ListView& list, uint64_t n, Stream) override { return host::checkOrder(list, n); }
-  Status countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control* control,
-                     Stream) override {
-    return host::countBlocks(lists, length, blocks, *control);
-  }
+  Status countBlocks(const BlockCountArgs& args, Stream) override { return host::countBlocks(args); }
   void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control* control, Stream) override {
     host::tally(sum, bounds, owners, *control);
   }

@@ -120,18 +120,6 @@ void settle(const SettleArgs& args) {
   });
 }
 
-Status checkCounts(const ListView& view, const uint64_t* bounds, const uint64_t* most, uint32_t owners) {
-  const ListSpan<float> list = spanOf<float>(view);
-  const uint32_t* at = list.indices;
-  for (uint32_t o = 0; o < owners; ++o) {
-    const uint32_t* const end = std::lower_bound(at, list.indices + list.count, bounds[o + 1]);
-    if (static_cast<uint64_t>(end - at) > most[o])
-      return fail(sparsecollCorrupted, "{} entries in a range for {}", end - at, most[o]);
-    at = end;
-  }
-  return {};
-}
-
 Status checkOrder(const ListView& view, uint64_t n) {
   if (*view.count % view.parts != 0)
     return fail(sparsecollCorrupted, "{} entries are no {} equal lists", *view.count, view.parts);
@@ -147,14 +135,14 @@ Status checkOrder(const ListView& view, uint64_t n) {
   return {};
 }
 
-Status countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control& control) {
-  std::fill_n(control.blockCounts, blocks, 0u);
-  for (const ListView& view : lists) {
+Status countBlocks(const BlockCountArgs& args) {
+  std::fill_n(args.counts, args.blocks, 0u);
+  for (const ListView& view : args.lists) {
     const ListSpan<float> list = spanOf<float>(view);
     for (uint32_t i = 0; i < list.count; ++i) {
       const uint64_t index = list.indices != nullptr ? list.indices[i] : view.first + i;
-      if (index >= control.n) return fail(sparsecollCorrupted, "index {} in a vector of {} elements", index, control.n);
-      ++control.blockCounts[std::min<uint64_t>(index / length, blocks - 1)];
+      if (index >= args.n) return fail(sparsecollCorrupted, "index {} in a vector of {} elements", index, args.n);
+      ++args.counts[std::min<uint64_t>(index / args.length, args.blocks - 1)];
     }
   }
   return {};

@@ -9,9 +9,8 @@ namespace sparsecoll::host {
 
 Status concatenate(std::span<const ListPart> parts, sparsecollDataType_t type, const List& to);
 void settle(const SettleArgs& args);
-Status checkCounts(const ListView& list, const uint64_t* bounds, const uint64_t* most, uint32_t owners);
 Status checkOrder(const ListView& list, uint64_t n);
-Status countBlocks(std::span<const ListView> lists, uint64_t length, uint32_t blocks, Control& control);
+Status countBlocks(const BlockCountArgs& args);
 void tally(const ListView& sum, const uint64_t* bounds, uint32_t owners, Control& control);
 
 }  // namespace sparsecoll::host

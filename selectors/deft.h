@@ -18,6 +18,7 @@ struct DeftState {
   double* norms;
   double* costs;
   double* loads;
+  double* told;  // a row of norms a rank, as it told them
 };
 
 // Ends of the fragments: tensors, and where one has more than n / ranks elements, `ranks` near-equal pieces of it, the

@@ -36,7 +36,7 @@ SC_BOTH void assignFrom(Control& control, const Tables& tables, const Crew& crew
 
 // A norm as a rank told it. What is none counts as 0: the fragment gets the least.
 SC_BOTH double toldNorm(const Control& control, uint64_t rank, size_t fragment) {
-  const double norm = control.survey[rank * control.windowCount + fragment];
+  const double norm = control.selector.as<DeftState>().told[rank * control.windowCount + fragment];
   return isFinite(norm) && norm > 0 ? norm : 0;
 }
 

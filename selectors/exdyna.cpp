@@ -32,11 +32,10 @@ namespace {
 Result<SelectionPlan> planExDyna(const SelectionRequest& request) {
   SelectionPlan plan;
   const Blocks blocks = blocksFor(request.n);
-  plan.blockLength = blocks.length;
-  plan.blocks = blocks.count;
   plan.state.start<ExDynaState>().blocks = blocks;
   plan.state.bounds(&ExDynaState::starts, static_cast<uint64_t>(request.ranks), blocks.count);
   plan.state.table(&ExDynaState::loads, static_cast<uint64_t>(request.ranks));
+  plan.blocks = {blocks.length, blocks.count, plan.state.table(&ExDynaState::counts, blocks.count)};
   // A partition may come to hold most of the vector, but not most of the entries that pass.
   const auto ranks = static_cast<uint64_t>(request.ranks);
   const uint64_t even = (request.n + ranks - 1) / ranks;

@@ -22,6 +22,7 @@ struct ExDynaState {
   Blocks blocks;
   uint32_t* starts;  // first block of each partition, and their end
   double* loads;     // a rank
+  uint32_t* counts;  // entries of the last sum in each block
 };
 
 // Partition p is blocks starts[p] to starts[p + 1].

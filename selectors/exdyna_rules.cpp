@@ -43,7 +43,7 @@ SC_BOTH void beforeFaithful(Control& control) {
 SC_BOTH void after(Control& control, const Crew& crew) {
   crew.alone([&] { noteThreshold(control); });
   const uint32_t blocks = stateOf(control).blocks.count;
-  cutEvenly({control.blockCounts, blocks}, blocks / (4 * control.ranks), startsOf(control), crew);
+  cutEvenly({stateOf(control).counts, blocks}, blocks / (4 * control.ranks), startsOf(control), crew);
 }
 
 SC_BOTH void afterFaithful(Control& control) {

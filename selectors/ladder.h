@@ -8,6 +8,7 @@
 
 #include "core/control.h"
 #include "core/crew.h"
+#include "core/limits.h"
 #include "core/math.h"
 #include "core/numeric.h"
 
@@ -24,6 +25,8 @@ struct LadderState {
   double high;
   double spread;  // how far the threshold has lately moved in a step
   double side;    // where it is when the ladder does not show it
+  uint64_t* rungs;  // kRungs keys, rising
+  double* counts;   // a row of kLadderRow a rank: its candidates at the rungs
 };
 
 namespace ladder {
@@ -112,7 +115,7 @@ inline SC_BOTH void aim(Control& control) {
 inline SC_BOTH void climbLadder(Control& control, const Crew& crew) {
   crew.alone([&] { ladder::aim(control); });
   crew.each(kRungs, [&](uint64_t j) {
-    control.rungs[j] =
+    ladder::of(control).rungs[j] =
         j == 0 ? control.windows[0].key : ladder::keyOf(control, ladder::rung(control, static_cast<uint32_t>(j)));
   });
 }

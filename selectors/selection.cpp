@@ -41,7 +41,7 @@ Result<std::unique_ptr<Selection>> Selection::make(PlanFunction plan, const Sele
 
 WindowFacts Selection::factsOf(const SelectionPlan& plan, uint64_t n) {
   WindowFacts facts;
-  facts.rungs = plan.survey == SurveyKind::kLadder;
+  facts.rungs = plan.survey.kind == SurveyKind::kLadder;
   if (plan.boundsMove) return facts;
   facts.shortest = n;
   facts.longest = 0;
@@ -70,8 +70,6 @@ class Selection::Tables {
     take(control.facts, ranks);
     take(control.poison, ranks * kMaxNonFiniteIndices);
     if (plan.samples) take(control.histogram, kHistogramBins);
-    if (plan.survey != SurveyKind::kNone) take(control.survey, ranks * plan.surveyLength);
-    if (plan.blocks != 0) take(control.blockCounts, plan.blocks);
     place(plan.state, control.selector);
     place(request.collective, control.collective);
   }
@@ -128,7 +126,6 @@ void Selection::reset() {
   fresh.windowCount = static_cast<uint32_t>(plan_.windows.size());
   fresh.seed = mixBits(mixBits(request_.params.seed) + fresh.rank);
   fresh.isDouble = request_.accumulateType == sparsecollFloat64 ? 1 : 0;
-  fresh.surveyLength = plan_.surveyLength;
   tables_ = fresh;
   iteration_ = 0;
   kernels_.copy(control(), &fresh, sizeof fresh, stream_);
@@ -172,7 +169,7 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   pass.candidateIndices = candidateIndices_.as<uint32_t>();
   pass.candidateValues = candidateValues_.as<>();
   pass.momentum = input.momentum;
-  pass.norms = plan_.survey == SurveyKind::kNorms;
+  if (plan_.survey.kind == SurveyKind::kNorms) pass.norms = surveyRow();
   pass.facts = facts_;
   if (plan_.before != nullptr) kernels_.apply(*plan_.before, control(), stream);
   if (plan_.samples) kernels_.sample(pass, stream);
@@ -187,25 +184,29 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   cut_.candidateIndices = pass.candidateIndices;
   cut_.candidateValues = pass.candidateValues;
   cut_.facts = facts_;
-  if (plan_.survey == SurveyKind::kLadder) kernels_.countRungs(cut_, stream);
+  if (plan_.survey.kind == SurveyKind::kLadder)
+    kernels_.countRungs(
+        {control(), request_.accumulateType, pass.candidateValues, plan_.rungs.in(tables_.selector), surveyRow()},
+        stream);
 }
 
 void Selection::afterSurvey(Stream stream) {
   if (plan_.afterSurvey != nullptr) kernels_.apply(*plan_.afterSurvey, control(), stream);
 }
 
-void Selection::cut(const List& target, Stream stream) {
+Status Selection::cut(const List& target, Stream stream) {
   if (plan_.picks != nullptr) {
-    pick(target, stream);
+    SC_TRY(pick(target, stream));
   } else {
     CutArgs args = cut_;
     args.target = target;
     kernels_.cut(args, stream);
   }
   afterCut(stream);
+  return {};
 }
 
-void Selection::pick(const List& target, Stream stream) {
+Status Selection::pick(const List& target, Stream stream) {
   ListRuleArgs args;
   args.control = control();
   args.acc = cut_.acc;
@@ -217,7 +218,7 @@ void Selection::pick(const List& target, Stream stream) {
     kernels_.cut(cut, stream);
     args.from = {cut.target.indices, cut.target.values, cut.target.count};
   }
-  kernels_.apply(*plan_.picks, args, plan_.capacity, stream);
+  return kernels_.apply(*plan_.picks, args, plan_.capacity, stream);
 }
 
 void Selection::afterCut(Stream stream) {
@@ -225,7 +226,10 @@ void Selection::afterCut(Stream stream) {
 }
 
 Status Selection::observe(std::span<const ListView> delivered, Stream stream) {
-  if (plan_.blocks != 0) SC_TRY(kernels_.countBlocks(delivered, plan_.blockLength, plan_.blocks, control(), stream));
+  const BlockPlan& blocks = plan_.blocks;
+  if (blocks.count != 0)
+    SC_TRY(kernels_.countBlocks(
+        {delivered, request_.n, blocks.length, blocks.count, blocks.counts.in(tables_.selector)}, stream));
   if (plan_.afterExchange != nullptr) kernels_.apply(*plan_.afterExchange, control(), stream);
   kernels_.apply(kAdvance, control(), stream);
   ++iteration_;

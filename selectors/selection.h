@@ -50,8 +50,21 @@ struct WindowPlan {
 // What the ranks tell each other between the pass and the cut.
 enum class SurveyKind {
   kNone,
-  kLadder,  // counts of candidates at control->rungs
+  kLadder,  // counts of candidates at the plan's rungs
   kNorms,   // of acc over every window
+};
+
+struct SurveyPlan {
+  SurveyKind kind = SurveyKind::kNone;
+  uint64_t length = 0;      // of a row
+  StateTable<double> rows;  // a rank each
+};
+
+// The sum's entries are counted in blocks of this length.
+struct BlockPlan {
+  uint64_t length = 0;
+  uint32_t count = 0;  // 0: they are not
+  StateTable<uint32_t> counts;
 };
 
 // How a method selects.
@@ -62,15 +75,14 @@ struct SelectionPlan {
   uint64_t capacity = 0;     // most entries this rank may send
   double threshold = 0;      // first threshold of the methods that move one
   uint64_t lazySlots = 0;    // shared by the lazy windows
-  uint64_t blockLength = 0;  // the sum's entries are counted in so many blocks of this length
-  uint32_t blocks = 0;
-  uint64_t chunk = 0;               // all windows but the last have this length; 0: they do not
+  BlockPlan blocks;
+  bool chunks = false;              // all windows but the last have one length and one limit
   const ListRule* picks = nullptr;  // writes what travels: entries of acc, or of those that the cut kept,
   uint64_t kept = 0;                // which are at most so many; 0: nothing is cut
   bool boundsMove = false;          // rules set where windows begin and end
   StatePlan state;                  // what the rules keep in the control block
-  SurveyKind survey = SurveyKind::kNone;
-  uint32_t surveyLength = 0;
+  SurveyPlan survey;
+  StateTable<uint64_t> rungs;           // kLadder: what candidates are counted at
   bool samples = false;                 // the step starts with a histogram of a sample of acc
   const Rule* before = nullptr;         // may set windows from the iteration
   const Rule* afterSample = nullptr;    // the histogram is there
@@ -126,8 +138,9 @@ class Selection {
   uint64_t windows() const { return plan_.windows.size(); }
 
   std::vector<uint64_t> unitRooms() const;
-  uint64_t surveyLength() const { return plan_.surveyLength; }
-  uint64_t chunk() const { return plan_.chunk; }
+  uint64_t surveyLength() const { return plan_.survey.length; }
+  double* surveyRows() const { return plan_.survey.rows.in(tables_.selector); }  // a rank each; nullptr: no survey
+  bool chunks() const { return plan_.chunks; }
 
   // The stream that changes from outside of a step are made on.
   void use(Stream stream) { stream_ = stream; }
@@ -137,7 +150,7 @@ class Selection {
   void pass(const SelectionInput& input, Stream stream);
   void afterSurvey(Stream stream);
   const CutArgs& candidates() const { return cut_; }
-  void cut(const List& target, Stream stream);
+  Status cut(const List& target, Stream stream);
   void afterCut(Stream stream);
   // delivered: the step's sum.
   Status observe(std::span<const ListView> delivered, Stream stream);
@@ -162,7 +175,8 @@ class Selection {
         kernels_(kernels),
         stream_(kernels.stream()) {}
   Status allocate(const std::shared_ptr<MemoryBudget>& budget);
-  void pick(const List& target, Stream stream);
+  double* surveyRow() const { return surveyRows() + static_cast<uint64_t>(request_.rank) * plan_.survey.length; }
+  Status pick(const List& target, Stream stream);
   void clearTables();
   template <class Visit>
   static Status eachPart(const SelectionPlan& plan, const SelectionRequest& request, const Visit& visit);

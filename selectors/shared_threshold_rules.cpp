@@ -44,10 +44,11 @@ SC_BOTH void takeThreshold(Control& control, const double* above) {
 SC_BOTH void readLadder(Control& control, const Crew& crew) {
   if (control.k == 0) return;
   double* const above = crew.memory().numbers;
+  const double* const counts = ladder::of(control).counts;
   static_assert(kLadderRow <= kCrewTable);
   crew.each(kLadderRow, [&](uint64_t j) {
     double sum = 0;
-    for (uint64_t r = 0; r < control.ranks; ++r) sum += control.survey[r * kLadderRow + j];
+    for (uint64_t r = 0; r < control.ranks; ++r) sum += counts[r * kLadderRow + j];
     above[j] = sum;
   });
   crew.alone([&] { takeThreshold(control, above); });

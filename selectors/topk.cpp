@@ -120,7 +120,7 @@ Result<SelectionPlan> planTopK(const SelectionRequest& request) {
 // et al. 2025, arXiv:2508.15706) send them: indices fit 16 bits inside a chunk, and no part of the vector starves.
 Result<SelectionPlan> planChunkTopK(const SelectionRequest& request) {
   SelectionPlan plan = planUnits(request, chunkUnits(request), kSpareInChunk);
-  plan.chunk = chunkOf(request);
+  plan.chunks = true;
   return plan;
 }
 

@@ -129,7 +129,7 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
                     List::Values::kApart};
   selection->pass(
       {in, static_cast<sparsecollDataType_t>(type), nullptr, direct ? nullptr : acc.as<>(), params.inputScale}, stream);
-  selection->cut(target, stream);
+  SC_TRY(selection->cut(target, stream));
   if (!comm.onHost()) return appendSelected(comm, target, *out, stream);
 
   const uint32_t found = *target.count;

@@ -86,7 +86,7 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
     SC_TRY(survey_->run(collective));
     selection_->afterSurvey(stream);
   }
-  if (!collective_->selects()) selection_->cut(collective_->target(operation), stream);
+  if (!collective_->selects()) SC_TRY(selection_->cut(collective_->target(operation), stream));
   stats_->end(Phase::kSelect, stream);
 
   collective.cut = selection_->candidates();

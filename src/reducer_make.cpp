@@ -148,14 +148,14 @@ Status Reducer::allocate() {
   setup.unitRooms = rooms;
   setup.teams = spec_.params.teams;
   setup.teamGather = static_cast<sparsecollTeamGather_t>(spec_.params.teamGather);
-  setup.chunk = selection_->chunk();
+  setup.chunks = selection_->chunks();
   setup.faithful = spec_.params.faithful != 0;
   setup.kernels = &kernels;
   setup.transport = &comm_->transport();
   setup.budget = budget_;
   SC_TRY(collective_, spec_.collective->make(setup));
   if (selection_->surveyLength() != 0) {
-    SC_TRY(survey_, Survey::make(setup, selection_->surveyLength()));
+    SC_TRY(survey_, Survey::make(setup, selection_->surveyLength(), selection_->surveyRows()));
   }
   SC_TRY(residual_, Residual::make(spec_, *comm_, budget_));
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {

@@ -74,7 +74,7 @@ class FeedbackLoop {
     input.scale = sign;
     selection_->pass(input, selection_.stream());
     selection_->afterSurvey(selection_.stream());
-    selection_->cut(selected_.target(), selection_.stream());
+    check(selection_->cut(selected_.target(), selection_.stream()));
   }
 
   // What comes back to the only rank with its own frame.

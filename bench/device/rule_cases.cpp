@@ -49,7 +49,7 @@ Outcome deftShare(const Vectors& vectors, double density) {
   const auto selection = vectors.device().select(sparsecoll::selectorRow(sparsecollSelectDeft)->plan, request);
   std::vector<double> norms(kSelectionRanks * selection->surveyLength());
   for (uint64_t i = 0; i < norms.size(); ++i) norms[i] = unit(mixBits(i));
-  checkCuda(cudaMemcpy(selection->tables().survey, norms.data(), norms.size() * sizeof(double), cudaMemcpyDefault),
+  checkCuda(cudaMemcpy(selection->surveyRows(), norms.data(), norms.size() * sizeof(double), cudaMemcpyDefault),
             "cudaMemcpy");
   waitForDevice();
   Outcome outcome = timed(vectors, selection, sparsecoll::kDeftShare);

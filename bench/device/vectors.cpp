@@ -100,7 +100,7 @@ uint32_t Vectors::keyOf(double density) const {
   sparsecoll::SelectionInput input;
   input.gradient = gradient(0);
   selection->pass(input, selection.stream());
-  selection->cut(kept.target(), selection.stream());
+  check(selection->cut(kept.target(), selection.stream()));
   device_.finish();
   return static_cast<uint32_t>(onHost(selection->tables().windows).keptKey);
 }

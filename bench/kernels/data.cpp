@@ -165,7 +165,7 @@ void TopKLoop::step() {
   target.count = &count_;
   target.capacity = selection_->capacity();
   selection_->pass(input, {});
-  selection_->cut(target, {});
+  if (!selection_->cut(target, {}).ok()) throw std::runtime_error("a selection could not be cut");
   const sparsecoll::ListView selected{indices_.as<>(), values_.as<>(), &count_};
   hostKernels().zeroAt(acc_.as<>(), sparsecoll::Element<float>::kType, data_.n(), selected, nullptr, {});
 }

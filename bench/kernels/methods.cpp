@@ -76,12 +76,16 @@ class MethodLoop {
                    });
     }
     exchangeSurveys();
-    for (size_t r = 0; r < ranks; ++r)
+    for (size_t r = 0; r < ranks; ++r) {
+      sparsecoll::Status cut;
       selection += share * cpuSecondsOf([&] {
                      sparsecoll::Selection& own = *selections_[r];
                      if (own.surveyLength() != 0) own.afterSurvey({});
-                     own.cut({indices_[r].as<uint32_t>(), values_[r].as<float>(), &counts_[r], own.capacity()}, {});
+                     cut =
+                         own.cut({indices_[r].as<uint32_t>(), values_[r].as<float>(), &counts_[r], own.capacity()}, {});
                    });
+      if (!cut.ok()) throw std::runtime_error("a selection could not be cut");
+    }
     finish();
     ++steps_;
   }
@@ -110,8 +114,7 @@ class MethodLoop {
     const uint64_t length = selections_[0]->surveyLength();
     for (size_t from = 0; length != 0 && from < selections_.size(); ++from)
       for (const auto& to : selections_)
-        std::copy_n(selections_[from]->control()->survey + from * length, length,
-                    to->control()->survey + from * length);
+        std::copy_n(selections_[from]->surveyRows() + from * length, length, to->surveyRows() + from * length);
   }
 
   // The ranks learn of each other's counts and thresholds, and what was sent leaves the residuals.

@@ -277,8 +277,8 @@ TEST_CASE("gather, sumValues, zeroAt and settle") {
     const auto all = test::someEntries<A>(kN, 1, 5);
     both.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
       A* const acc = outcome.copyOf(all.values);
-      List to = listIn<A>(outcome, kN, List::Values::kApart);
-      outcome.end(kernels.gather(acc, type, all.values.size(), lists.views()[0], to, stream));
+      const List to[] = {listIn<A>(outcome, kN, List::Values::kApart), listIn<A>(outcome, kN, List::Values::kApart)};
+      outcome.end(kernels.gather(acc, type, all.values.size(), lists.views().first(2), to, stream));
       kernels.zeroAt(acc, type, all.values.size(), lists.views()[1], nullptr, stream);
       std::vector<const void*> from(20, all.values.data());
       const uint32_t count = 5000;

@@ -41,9 +41,7 @@ class PassCase {
   void measure(Kernels& kernels, Stream stream, Outcome& outcome) const {
     Windows windows(n_, 0);
     PassArgs args = argsOf(kernels, stream, outcome, windows);
-    args.norms = true;
-    windows.control.survey = outcome.room<double>(2);
-    windows.control.surveyLength = 2;
+    args.norms = outcome.room<double>(2);
     kernels.pass(args, stream);
     windows.tell(outcome);
   }

@@ -1,9 +1,11 @@
 // Counts and checks of lists, and lists inside chunks, on device code against the host's.
 #include <numeric>
 
+#include "collectives/frame_set.h"
 #include "collectives/ok_topk.h"
 #include "collectives/rules.h"
 #include "collectives/split_gather.h"
+#include "core/list_span.h"
 #include "tests/device/two_back_ends.h"
 
 namespace sparsecoll::test {
@@ -79,12 +81,29 @@ TEST_CASE("device code holds lists against what their owners may have") {
   TwoBackEnds ends(someNeed());
   const uint32_t owners = GENERATE(1u, 3u, 8u, 17u, 300u);
   forLists(2, [&](uint64_t n, std::span<const ListView> lists) {
-    const std::vector<uint64_t> bounds = evenBounds(n, owners);
+    std::vector<Window> blocks(owners);
+    for (uint64_t o = 0; o < owners; ++o) blocks[o].begin = n * o / owners, blocks[o].end = n * (o + 1) / owners;
+    Control control{};
+    control.windows = blocks.data();
+    control.windowCount = owners;
+    uint64_t largest = 0;
+    const ListSpan<float> list = spanOf<float>(lists[0]);
+    for (const Window& block : blocks) {
+      uint64_t entries = 0;
+      for (uint32_t i = 0; i < list.count; ++i)
+        entries += list.indices[i] >= block.begin && list.indices[i] < block.end ? 1 : 0;
+      largest = std::max(largest, entries);
+    }
     for (const uint64_t most : {n, uint64_t{3}, uint64_t{0}}) {
       const std::vector<uint64_t> mosts(owners, most);
-      ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
-        outcome.end(kernels.checkCounts(lists[0], bounds.data(), mosts.data(), owners, stream));
+      const Outcome host = ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
+        ListRuleArgs args;
+        args.control = &control;
+        args.from = lists[0];
+        args.numbers = mosts.data();
+        outcome.end(kernels.apply(kSparDLCheckCounts, args, owners, stream));
       });
+      CHECK(host.status().ok() == (largest <= most));
     }
   });
 }
@@ -106,7 +125,7 @@ TEST_CASE("device code cuts regions, tallies owners and counts streams as the ho
         ListRuleArgs cut;
         cut.control = &control;
         cut.from = lists[0];
-        kernels.apply(kOkTopkCutRegions, cut, ranks, stream);
+        outcome.end(kernels.apply(kOkTopkCutRegions, cut, ranks, stream));
         kernels.tally(lists[1], owners != 0 ? bounds.data() : nullptr, owners, &control, stream);
         *outcome.room<uint64_t>(1) = control.delivered;
         *outcome.room<uint32_t>(1) = control.largest;
@@ -141,10 +160,7 @@ TEST_CASE("device code counts the entries of blocks as the host does") {
   const auto count = [&](uint64_t n, uint64_t length, uint32_t blocks, std::span<const ListView> lists) {
     return ends
         .check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
-          Control control{};
-          control.n = n;
-          control.blockCounts = outcome.room<uint32_t>(blocks);
-          outcome.end(kernels.countBlocks(lists, length, blocks, &control, stream));
+          outcome.end(kernels.countBlocks({lists, n, length, blocks, outcome.room<uint32_t>(blocks)}, stream));
         })
         .status()
         .ok();
@@ -180,23 +196,32 @@ void checkChunks(TwoBackEnds& ends, uint64_t n, uint64_t chunk, uint64_t perChun
   lists.add(entries, n % 2 == 0);
   const uint64_t capacity = entries.indices.size();
   const FrameLayout layout{capacity, 2, sizeof(A)};
-  const sparsecollDataType_t type = Element<A>::kType;
-  for (const uint64_t room : {capacity, capacity - 1})
-    ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
+  Window first{};  // of the chunks, which are all alike
+  first.end = std::min(chunk, n);
+  Control control{};
+  control.n = n;
+  control.isDouble = sizeof(A) == 8 ? 1 : 0;
+  control.windows = &first;
+  const auto packAndUnpack = [&](uint64_t room, uint64_t limit) {
+    first.limit = limit;
+    return ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
       auto* const frame = outcome.room<std::byte>(layout.capacityBytes());
-      kernels.packChunks(lists.views()[0], chunk, frame, layout, type, stream);
-      List to{outcome.room<uint32_t>(capacity), outcome.room<A>(capacity), outcome.room<uint32_t>(1), room,
-              List::Values::kApart};
-      outcome.end(kernels.unpackChunks(frame, layout, chunk, &perChunk, type, to, stream));
+      ListRuleArgs args;
+      args.control = &control;
+      args.from = lists.views()[0];
+      args.to = listIn(frame, layout);
+      outcome.end(kernels.apply(kChunkPack, args, capacity, stream));
+      args.from = viewOf(frame);
+      args.to = {outcome.room<uint32_t>(capacity), outcome.room<A>(capacity), outcome.room<uint32_t>(1), room,
+                 List::Values::kApart};
+      outcome.end(kernels.apply(kChunkUnpack, args, capacity, stream));
+      if (room < capacity || limit == 0) return;
+      CHECK(std::equal(entries.indices.begin(), entries.indices.end(), args.to.indices));
     });
-  const uint64_t none = 0;
-  ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
-    auto* const frame = outcome.room<std::byte>(layout.capacityBytes());
-    kernels.packChunks(lists.views()[0], chunk, frame, layout, type, stream);
-    List to{outcome.room<uint32_t>(capacity), outcome.room<A>(capacity), outcome.room<uint32_t>(1), capacity,
-            List::Values::kApart};
-    outcome.end(kernels.unpackChunks(frame, layout, chunk, &none, type, to, stream));
-  });
+  };
+  CHECK(packAndUnpack(capacity, perChunk).status().ok());
+  CHECK(packAndUnpack(capacity - 1, perChunk).status().result() == sparsecollCorrupted);
+  CHECK(packAndUnpack(capacity, 0).status().result() == sparsecollCorrupted);
 }
 
 TEST_CASE("lists inside chunks have the host's bytes, also where the last chunk is short") {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "collectives/frame_set.h"
+#include "collectives/rules.h"
 #include "core/list_span.h"
 #include "host/host_kernels.h"
 #include "tests/fuzz/target.h"
@@ -112,12 +113,22 @@ void useList(const std::byte* frame, Step& step) {
 
   const A acc[kLength] = {};
   const List gathered{indices, values, &count, kLength};
-  const Status gathering = kernels().gather(acc, sum.outType, kLength, view, gathered, {});
+  const Status gathering = kernels().gather(acc, sum.outType, kLength, sum.lists, {&gathered, 1}, {});
   FUZZ_PROMISE(gathering.ok() || !sound);
 
   // Owners' borders, as region schedules know them.
-  const uint64_t bounds[] = {0, kLength / 2, kLength}, most[] = {kLength, kLength};
-  FUZZ_PROMISE(kernels().checkCounts(view, bounds, most, 2, {}).ok() || !sound);
+  Window halves[2] = {};
+  halves[0].end = halves[1].begin = kLength / 2;
+  halves[1].end = kLength;
+  Control owners{};
+  owners.windows = halves;
+  owners.windowCount = 2;
+  const uint64_t most[] = {kLength, kLength};
+  ListRuleArgs counts;
+  counts.control = &owners;
+  counts.from = view;
+  counts.numbers = most;
+  FUZZ_PROMISE(kernels().apply(kSparDLCheckCounts, counts, 2, {}).ok() || !sound);
   const ListPart parts[] = {{view, 0, kLength / 2}, {view, kLength / 2, kLength}};
   FUZZ_PROMISE(kernels().concatenate(parts, sum.outType, gathered, {}).ok() || !sound);
   FUZZ_PROMISE(!sound || count == list.count);
@@ -126,9 +137,16 @@ void useList(const std::byte* frame, Step& step) {
 void useChunks(const std::byte* frame, const FrameLayout& layout, Step& step) {
   uint32_t indices[kLength], count = 0;
   float values[kLength];
-  const uint64_t perChunk = kPerChunk;
-  const List to{indices, values, &count, layout.capacity};
-  if (!kernels().unpackChunks(frame, layout, kChunk, &perChunk, sparsecollFloat32, to, {}).ok()) return;
+  Window first{};
+  first.end = kChunk;
+  first.limit = kPerChunk;
+  Control chunks{};
+  chunks.windows = &first;
+  ListRuleArgs args;
+  args.control = &chunks;
+  args.from = viewOf(frame);
+  args.to = {indices, values, &count, layout.capacity};
+  if (!kernels().apply(kChunkUnpack, args, layout.capacity, {}).ok()) return;
   ListView view;
   view.indices = indices;
   view.values = values;

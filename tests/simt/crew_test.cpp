@@ -18,7 +18,7 @@ namespace sparsecoll::test {
 namespace {
 
 // What the selector's state is.
-enum class Keeps { kNumbers, kDeft, kExDyna };
+enum class Keeps { kNumbers, kLadder, kDeft, kExDyna };
 
 // A control block with all tables that rules for crews look at, as large as they are for `windows` and `ranks`.
 struct Block {
@@ -29,6 +29,7 @@ struct Block {
         survey(uint64_t{ranks} * std::max(count, kRungs + 1)),
         lengths(count),
         entries(count),
+        rungs(kRungs),
         order(count),
         bins(count),
         norms(count),
@@ -44,12 +45,15 @@ struct Block {
     control.windows = windows.data();
     control.facts = facts.data();
     control.histogram = histogram.data();
-    control.survey = survey.data();
-    control.blockCounts = blockCounts.data();
     if (keeps == Keeps::kDeft)
       control.selector.as<DeftState>() = {lengths.data(), entries.data(), order.data(), bins.data(),
-                                          norms.data(),   costs.data(),   loads.data()};
+                                          norms.data(),   costs.data(),   loads.data(), survey.data()};
+    if (keeps == Keeps::kLadder) {
+      control.selector.as<LadderState>().rungs = rungs.data();
+      control.selector.as<LadderState>().counts = survey.data();
+    }
     if (keeps == Keeps::kExDyna) {
+      control.selector.as<ExDynaState>().counts = blockCounts.data();
       control.selector.as<ExDynaState>().starts = blockStarts.data();
       control.selector.as<ExDynaState>().loads = loads.data();
     }
@@ -61,10 +65,13 @@ struct Block {
     plain.windows = nullptr;
     plain.facts = nullptr;
     plain.histogram = nullptr;
-    plain.survey = nullptr;
-    plain.blockCounts = nullptr;
     if (keeps == Keeps::kDeft) plain.selector = {};
+    if (keeps == Keeps::kLadder) {
+      plain.selector.as<LadderState>().rungs = nullptr;
+      plain.selector.as<LadderState>().counts = nullptr;
+    }
     if (keeps == Keeps::kExDyna) {
+      plain.selector.as<ExDynaState>().counts = nullptr;
       plain.selector.as<ExDynaState>().starts = nullptr;
       plain.selector.as<ExDynaState>().loads = nullptr;
     }
@@ -81,6 +88,7 @@ struct Block {
     add(norms.data(), norms.size() * sizeof norms[0]);
     add(costs.data(), costs.size() * sizeof costs[0]);
     add(loads.data(), loads.size() * sizeof loads[0]);
+    add(rungs.data(), rungs.size() * sizeof rungs[0]);
     add(blockStarts.data(), blockStarts.size() * sizeof(uint32_t));
     return all;
   }
@@ -91,7 +99,7 @@ struct Block {
   std::vector<RankFacts> facts;
   std::vector<uint32_t> histogram;
   std::vector<double> survey;
-  std::vector<uint64_t> lengths, entries;
+  std::vector<uint64_t> lengths, entries, rungs;
   std::vector<uint32_t> order, bins, blockCounts, blockStarts;
   std::vector<double> norms, costs, loads;
 };
@@ -212,6 +220,7 @@ TEST_CASE("the guards of many windows, and the ladder of many ranks") {
     window.keptBefore = random() % 2 == 0 ? 0 : 1;
   }
   checkRule(kTopKAfterCut, block);
+  block.keeps = Keeps::kLadder;
   block.control.k = 5000;
   block.control.n = 1u << 20;
   block.control.selector.as<LadderState>().lowest = 1e-3;

@@ -18,7 +18,7 @@ class Device {
     auto context = cuda::DeviceContext::make(0);
     REQUIRE(context.ok());
     context_ = std::move(*context);
-    auto findings = kernels_->allocate(2 * sizeof(cuda::Finding), nullptr);
+    auto findings = kernels_->allocate(2 * sizeof(Finding), nullptr);
     REQUIRE(findings.ok());
     context_.setFindings(std::move(*findings));
   }

@@ -43,10 +43,10 @@ std::vector<A> withZeros(std::vector<A> acc, const Bits& bits) {
 // Two windows that begin and end anywhere; where their norms are taken they cover everything.
 template <class A>
 struct Step {
-  Step(uint64_t n, bool norms) : counts(kHistogramBins), survey(2), indices(2 * n), values(2 * n) {
-    windows[0].begin = norms ? 0 : n / 7;
+  Step(uint64_t n, bool measures) : counts(kHistogramBins), norms(2), indices(2 * n), values(2 * n) {
+    windows[0].begin = measures ? 0 : n / 7;
     windows[0].end = n / 2;
-    windows[1].begin = norms ? n / 2 : n / 2 + n / 9;
+    windows[1].begin = measures ? n / 2 : n / 2 + n / 9;
     windows[1].end = n;
     windows[1].firstSlot = n;
     for (Window& window : windows) {
@@ -56,13 +56,11 @@ struct Step {
     control.windows = windows;
     control.windowCount = 2;
     control.histogram = counts.data();
-    control.survey = survey.data();
-    control.surveyLength = 2;
     control.n = n;
   }
 
   template <class T>
-  void run(const Isa& isa, const std::vector<T>& gradient, std::vector<A>& acc, Bits* bits, bool norms) {
+  void run(const Isa& isa, const std::vector<T>& gradient, std::vector<A>& acc, Bits* bits, bool measures) {
     PassArgs args;
     args.gradient = gradient.data();
     args.gradientType = Element<T>::kType;
@@ -73,7 +71,7 @@ struct Step {
     args.control = &control;
     args.candidateIndices = indices.data();
     args.candidateValues = values.data();
-    args.norms = norms;
+    if (measures) args.norms = norms.data();
     const auto kernels = host::makeHostKernels(isa);
     kernels->sample(args, {});
     kernels->pass(args, {});
@@ -84,7 +82,7 @@ struct Step {
   std::vector<A> valuesOf(size_t w) const { return found(values, w); }
 
   std::vector<uint32_t> counts;
-  std::vector<double> survey;
+  std::vector<double> norms;
   std::vector<uint32_t> indices;
   std::vector<A> values;
   Window windows[2] = {};
@@ -111,7 +109,7 @@ void checkPass(const Isa& isa, uint64_t n, uint64_t every, bool norms) {
   got.run(isa, gradient, acc, &bits, norms);
   wanted.run(host::kScalar, gradient, wantedAcc, nullptr, norms);
   CHECK(got.counts == wanted.counts);
-  CHECK(got.survey == wanted.survey);
+  CHECK(got.norms == wanted.norms);
   for (size_t w = 0; w < 2; ++w) {
     REQUIRE(got.windows[w].found == wanted.windows[w].found);
     CHECK(got.indicesOf(w) == wanted.indicesOf(w));

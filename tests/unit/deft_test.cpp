@@ -166,7 +166,7 @@ TEST_CASE("the norms are those of acc, with the bits of segmentSquares") {
   const uint64_t bounds[] = {0, 100, 30001, 40000};
   host::segmentSquares(run.accumulated[0].data(), sparsecollFloat32, bounds, squares, host::bestIsa());
   // One rank has one piece of every tensor, so there are three fragments.
-  for (size_t s = 0; s < 3; ++s) CHECK(test::sameBits(run.control().survey[s], std::sqrt(squares[s])));
+  for (size_t s = 0; s < 3; ++s) CHECK(test::sameBits(run[0].surveyRows()[s], std::sqrt(squares[s])));
 }
 
 TEST_CASE("faithful: the leader's norms make the bins, the own ones the entries") {

@@ -161,19 +161,19 @@ TEMPLATE_TEST_CASE("gather takes values by index and refuses indices out of rang
   uint32_t count = 4;
   uint32_t gathered = 0;
   Guarded<TestType> values(4);
+  const ListView list{indices.data(), nullptr, &count};
   List to;
   to.values = values.data();
   to.count = &gathered;
-  REQUIRE(kernels->gather(acc.data(), type, kLength, {indices.data(), nullptr, &count}, to, {}).ok());
+  REQUIRE(kernels->gather(acc.data(), type, kLength, {&list, 1}, {&to, 1}, {}).ok());
   CHECK(gathered == 4);
   for (size_t i = 0; i < 4; ++i) CHECK(test::sameBits(values[i], acc[indices[i]]));
   for (const uint32_t bad : {1000u, 0xffffffffu}) {
     indices[2] = bad;
-    CHECK(kernels->gather(acc.data(), type, kLength, {indices.data(), nullptr, &count}, to, {}).result() ==
-          sparsecollCorrupted);
+    CHECK(kernels->gather(acc.data(), type, kLength, {&list, 1}, {&to, 1}, {}).result() == sparsecollCorrupted);
   }
   count = 0;
-  REQUIRE(kernels->gather(acc.data(), type, kLength, {indices.data(), nullptr, &count}, to, {}).ok());
+  REQUIRE(kernels->gather(acc.data(), type, kLength, {&list, 1}, {&to, 1}, {}).ok());
   CHECK(gathered == 0);
   CHECK(values.intact());
 }

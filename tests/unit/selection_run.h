@@ -61,7 +61,7 @@ class SelectionRun {
     if (length == 0) return;
     for (size_t from = 0; from < ranks(); ++from)
       for (const auto& to : selections_)
-        std::copy_n(control(from).survey + from * length, length, to->control()->survey + from * length);
+        std::copy_n(selections_[from]->surveyRows() + from * length, length, to->surveyRows() + from * length);
     for (const auto& selection : selections_) selection->afterSurvey({});
   }
 
@@ -71,7 +71,7 @@ class SelectionRun {
     values[r].assign(selection.capacity(), 0);
     uint32_t count = 0;
     const List target{lists[r].data(), values[r].data(), &count, selection.capacity(), List::Values::kApart};
-    selection.cut(target, {});
+    if (!selection.cut(target, {}).ok()) std::abort();
     lists[r].resize(count);
     values[r].resize(count);
     accumulated.resize(ranks());

@@ -1,6 +1,8 @@
-#include "cuda/findings.h"
+#include "core/finding.h"
 
-namespace sparsecoll::cuda {
+#include "core/status.h"
+
+namespace sparsecoll {
 
 namespace {
 
@@ -42,4 +44,4 @@ Status statusOf(const Finding& finding) {
   return Status(failure);
 }
 
-}  // namespace sparsecoll::cuda
+}  // namespace sparsecoll
