@@ -15,4 +15,7 @@ SC_HD inline uint64_t mixBits(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// One of the numbers below `end`, which is at most 2^32.
+SC_HD inline uint64_t drawBelow(uint64_t end, uint64_t seed) { return (mixBits(seed) >> 32) * end >> 32; }
+
 }  // namespace sparsecoll

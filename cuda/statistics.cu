@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kSampleThreads) sampleRuns(PassView<A, T> view
     const Window& window = control.windows[part.window];
     for (uint64_t r = part.begin + threadIdx.x / kSampleRun; r < part.end; r += kRunsABlock) {
       const uint64_t at = window.begin + r * step;
-      const uint64_t run = at + (mixBits(seed + at) >> 32) * stride / (1ull << 32) * kSampleRun;
+      const uint64_t run = at + drawBelow(stride, seed + at) * kSampleRun;
       const uint64_t i = run + threadIdx.x % kSampleRun;
       if (i >= window.end) continue;
       const A in = source.in != nullptr ? source.in[i] : A{0};

@@ -36,7 +36,7 @@ class Sampler {
     const uint64_t step = stride * kSampleRun;
     const auto ask = [&](uint64_t at) {
       if (at >= end) return end;
-      const uint64_t run = at + (mixBits(seed + at) >> 32) * stride / (1ull << 32) * kSampleRun;
+      const uint64_t run = at + drawBelow(stride, seed + at) * kSampleRun;
       if (run < end) prefetch(run);
       return run;
     };

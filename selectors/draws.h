@@ -9,6 +9,9 @@
 
 namespace sparsecoll {
 
+// Of what this rank draws in this step.
+SC_BOTH inline uint64_t drawSeed(const Control& control) { return mixBits(control.seed + control.iteration); }
+
 // The stretches that are a thread's share of the work, one after the other. Stretch j begins at place j * n / k: a
 // division for each of them would cost more than the rest.
 class Stretches {
@@ -29,7 +32,7 @@ class Stretches {
   // One place of the stretch, by chance.
   SC_BOTH uint64_t draw(uint64_t seed) const {
     const uint64_t length = length_ + (remainder_ + longer_ >= k_ ? 1 : 0);
-    return begin_ + ((mixBits(seed + index_) >> 32) * length >> 32);
+    return begin_ + drawBelow(length, seed + index_);
   }
   SC_BOTH void next() {
     index_ += indexStep_;

@@ -11,7 +11,7 @@ namespace {
 
 template <class A>
 SC_BOTH void drawFrom(const A* acc, const ListRuleArgs& args, uint64_t k, const Share& share) {
-  const uint64_t seed = mixBits(args.control->seed + args.control->iteration);
+  const uint64_t seed = drawSeed(*args.control);
   const ListSlots<A> to = slotsOf<A>(args.to, k);
   for (Stretches stretches(args.control->n, k, share); stretches.left(); stretches.next())
     to.indices[stretches.index()] = static_cast<uint32_t>(stretches.draw(seed));

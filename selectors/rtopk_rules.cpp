@@ -16,7 +16,7 @@ struct Ring {
 
 SC_BOTH Ring ringOf(uint64_t length, uint64_t k, uint64_t seed) {
   Ring ring;
-  ring.start = (mixBits(~seed) >> 32) * length >> 32;
+  ring.start = drawBelow(length, ~seed);
   ring.wrap = length - ring.start;
   ring.before = k;
   if (ring.start == 0) return ring;
@@ -35,7 +35,7 @@ SC_BOTH void drawFrom(const ListRuleArgs& args, const Share& share) {
     *args.to.count = control.selected;
   }
   if (k == 0) return;
-  const uint64_t seed = mixBits(control.seed + control.iteration);
+  const uint64_t seed = drawSeed(control);
   const Ring ring = ringOf(list.count, k, seed);
   const ListSlots<A> to = slotsOf<A>(args.to, k);
   for (Stretches stretches(list.count, k, share); stretches.left(); stretches.next()) {

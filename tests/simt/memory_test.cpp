@@ -2,9 +2,9 @@
 // back, and a call that gets none has no effect (T46).
 #include <string>
 
+#include "tests/device/checks.h"
 #include "tests/simt/simt.h"
 #include "tests/support/allocators.h"
-#include "tests/support/catch.h"
 #include "tests/support/group.h"
 #include "tests/support/presets.h"
 #include "tests/support/same_steps.h"
@@ -13,7 +13,6 @@ using namespace sparsecoll::test;
 
 namespace {
 
-constexpr int kDevice = 0;
 constexpr uint64_t kLength = 700;
 
 struct DeviceMemory {
@@ -29,11 +28,6 @@ sparsecollParams_t paramsOf(const std::string& name) {
   sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : 0.05);
   if (name == "threshold") params.threshold = 1.5;
   return params;
-}
-
-void checkEmulation() {
-  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-  simt::clearErrors();
 }
 
 void checkSteps(Group& group, const sparsecollParams_t& params) {
