@@ -76,7 +76,7 @@ struct Options {
   std::vector<double> densitySchedule;              // warm-up: densities of the first steps,
   std::uint64_t scheduleSteps = 0;                  // so many steps each
   bool transactional = false;                       // a step that fails leaves the residual as it was
-  std::function<void(sparsecollParams_t&)> adjust;  // the last word on every other parameter (momentum, clipNorm, ...)
+  std::function<void(sparsecollParams_t&)> adjust;  // called last; may set momentum, clipNorm, ...
 };
 
 namespace detail {
@@ -236,7 +236,7 @@ class Bucket {
   bool dense_ = false;
 };
 
-/// One thread that does jobs in the order they came. After one has thrown the others are dropped until wait has told.
+/// One thread that does jobs in the order they came. After one has thrown, the others are dropped, until wait rethrows.
 class Worker {
  public:
   Worker() : thread_([this] { work(); }) {}
