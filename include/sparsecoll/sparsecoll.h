@@ -699,7 +699,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetDetails(sparsecollComm_t comm
    Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t comm, sparsecollResult_t* state);
 
-/* Copies the latest failure, whether it ended the communicator or not. Any thread. Errors: InvalidArgument, InvalidUsage. */
+/* Copies the latest failure, whether it ended the communicator or not. Any thread.
+   Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
 
 /* Waits until the stream is done, an error is found, or timeoutMs (0: opTimeoutMs) have passed. Returns the first thing
