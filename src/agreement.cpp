@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "core/bytes.h"
 #include "host/host_kernels.h"
 #include "src/communicator.h"
+#include "src/names.h"
 
 namespace sparsecoll {
 
@@ -27,17 +29,48 @@ Record recordOf(const char* what, std::span<const Agreed> fields, uint64_t own) 
   return record;
 }
 
-Status differs(int rank, const char* field, uint64_t theirs, uint64_t first) {
-  return disagree(rank, field, "rank {} has another {} than rank 0 (bits {:#x} and {:#x})", rank, field, theirs, first);
+using Value = Text<112>;  // all flags at once fit
+
+Value flagsIn(uint64_t bits) {
+  Value text;
+  for (uint32_t flag = 1; flag != 0; flag <<= 1) {
+    if ((bits & flag) == 0) continue;
+    const char* const name = flagName(flag);
+    text.append("{}{}", text.empty() ? "" : "|", name != nullptr ? name : "?");
+  }
+  return text.empty() ? Value("none") : text;
 }
 
-Status compare(int rank, const Record& theirs, const Record& first, std::span<const Agreed> fields) {
-  if (theirs[1] != first[1]) return differs(rank, "order", theirs[1], first[1]);
+Value shown(const Agreed& field, uint64_t bits) {
+  switch (field.as) {
+    case Shown::kReal:
+      return Value::format("{}", std::bit_cast<double>(bits));
+    case Shown::kFlags:
+      return flagsIn(bits);
+    case Shown::kName:
+      if (const char* const name = field.nameOf(static_cast<int32_t>(bits)); name != nullptr) return name;
+      break;
+    case Shown::kNumber:
+    case Shown::kHash:
+      break;
+  }
+  return Value::format("{}", bits);
+}
+
+Status differs(int rank, const Agreed& field, uint64_t theirs, uint64_t first) {
+  if (field.as == Shown::kHash)
+    return disagree(rank, field.name, "{}: not the same on rank 0 and rank {}", field.name, rank);
+  return disagree(rank, field.name, "{}: {} on rank 0, {} on rank {}", field.name, shown(field, first),
+                  shown(field, theirs), rank);
+}
+
+Status compare(int rank, const Record& theirs, const Record& first, const char* what, std::span<const Agreed> fields) {
   const uint64_t common = std::min({theirs[2], first[2], uint64_t{fields.size()}});
-  for (size_t f = 0; f < common; ++f)
-    if (theirs[3 + f] != first[3 + f]) return differs(rank, fields[f].name, theirs[3 + f], first[3 + f]);
-  if (theirs[2] != first[2]) return differs(rank, "order", theirs[2], first[2]);
-  return {};
+  if (theirs[1] == first[1])
+    for (size_t f = 0; f < common; ++f)
+      if (theirs[3 + f] != first[3 + f]) return differs(rank, fields[f], theirs[3 + f], first[3 + f]);
+  if (theirs[1] == first[1] && theirs[2] == first[2]) return {};
+  return disagree(rank, "order", "order: rank {} is in another call than rank 0; this rank is in {}", rank, what);
 }
 
 Result<Record> readRecord(const std::byte* frame) {
@@ -92,7 +125,7 @@ Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Ag
     for (size_t r = 0; r < room.round.ranks(); ++r) {
       SC_TRY(const Record theirs, readRecord(room.round.from(r)));
       if (r == 0) first = theirs;
-      SC_TRY(compare(static_cast<int>(r), theirs, first, fields));
+      SC_TRY(compare(static_cast<int>(r), theirs, first, what, fields));
       room.numbers[r] = theirs[0];
     }
     return {};
@@ -101,7 +134,8 @@ Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Ag
 }
 
 Status agreeMade(Communicator& comm, const Status& made) {
-  const Agreed outcome[] = {{"memory", made.ok() ? 0u : 1u}};
+  const auto nameOf = [](int32_t failed) { return failed == 0 ? "enough" : "not enough"; };
+  const Agreed outcome[] = {{"memory", made.ok() ? 0u : 1u, Shown::kName, nameOf}};
   Status agreed = agree(comm, "memory", outcome).takeStatusOrOk();
   return made.ok() ? agreed : made;
 }

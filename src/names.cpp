@@ -93,6 +93,16 @@ constexpr Name kSecurities[] = {
     {sparsecollSecurityNone, "none"},
 };
 
+constexpr Name kFlags[] = {
+    {SPARSECOLL_ACCUMULATE, "ACCUMULATE"},
+    {SPARSECOLL_OUT_PRESERVED, "OUT_PRESERVED"},
+    {SPARSECOLL_SELECT_NOTHING, "SELECT_NOTHING"},
+    {SPARSECOLL_NO_RESIDUAL, "NO_RESIDUAL"},
+    {SPARSECOLL_MOMENTUM_KEPT, "MOMENTUM_KEPT"},
+    {SPARSECOLL_NESTEROV, "NESTEROV"},
+    {SPARSECOLL_AVERAGE_CONTRIBUTORS, "AVERAGE_CONTRIBUTORS"},
+};
+
 const char* nameIn(std::span<const Name> names, int32_t value) {
   for (const Name& row : names)
     if (row.value == value) return row.name;
@@ -113,11 +123,14 @@ const char* wireName(int32_t wire) { return nameIn(kWires, wire); }
 const char* indexTypeName(int32_t type) { return nameIn(kIndexTypes, type); }
 const char* backendName(int32_t backend) { return nameIn(kBackends, backend); }
 const char* transportName(int32_t transport) { return nameIn(kTransports, transport); }
-const char* collectiveName(int32_t collective) { return nameOf(collectiveRow(collective), kOtherCollectives, collective); }
+const char* collectiveName(int32_t collective) {
+  return nameOf(collectiveRow(collective), kOtherCollectives, collective);
+}
 const char* selectorName(int32_t selector) { return nameOf(selectorRow(selector), kOtherSelectors, selector); }
 const char* distributionName(int32_t distribution) { return nameIn(kDistributions, distribution); }
 const char* teamGatherName(int32_t gather) { return nameIn(kTeamGathers, gather); }
 const char* nonFiniteName(int32_t nonFinite) { return nameIn(kNonFinites, nonFinite); }
+const char* flagName(uint32_t flag) { return nameIn(kFlags, static_cast<int32_t>(flag)); }
 const char* securityName(int32_t security) { return nameIn(kSecurities, security); }
 
 Status checkEnum(const char* field, int32_t value, const char* (*nameOf)(int32_t)) {

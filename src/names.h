@@ -21,6 +21,9 @@ const char* teamGatherName(int32_t gather);
 const char* nonFiniteName(int32_t nonFinite);
 const char* securityName(int32_t security);
 
+// Of one bit of params.flags, without its prefix: "ACCUMULATE".
+const char* flagName(uint32_t flag);
+
 // field: of a struct, in the words of its caller. Errors: InvalidArgument (no value of the enumeration).
 Status checkEnum(const char* field, int32_t value, const char* (*nameOf)(int32_t));
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -103,6 +104,21 @@ uint64_t bitsOf(const sparsecollParams_t& params, const Field& field) {
   return valueAt<uint32_t>(params, field);
 }
 
+Shown shownAs(Kind kind) {
+  switch (kind) {
+    case Kind::kEnum:
+      return Shown::kName;
+    case Kind::kFlags:
+      return Shown::kFlags;
+    case Kind::kReal:
+      return Shown::kReal;
+    case Kind::kRange:
+    case Kind::kUnsigned:
+      return Shown::kNumber;
+  }
+  return Shown::kNumber;
+}
+
 bool has(const sparsecollParams_t& params, uint32_t flag) { return (params.flags & flag) != 0; }
 
 }  // namespace
@@ -141,9 +157,12 @@ Status checkDensity(const sparsecollParams_t& params) {
 bool shapesResidual(const sparsecollParams_t& params) { return params.momentum != 0 || params.residualDecay != 1; }
 bool shapesInput(const sparsecollParams_t& params) { return params.clipNorm != 0 || shapesResidual(params); }
 
+Agreed agreedReal(const char* name, double value) { return {name, std::bit_cast<uint64_t>(value), Shown::kReal}; }
+
 std::vector<Agreed> agreedFields(const sparsecollParams_t& params) {
   std::vector<Agreed> fields;
-  for (const Field& field : kFields) fields.push_back({field.name, bitsOf(params, field)});
+  for (const Field& field : kFields)
+    fields.push_back({field.name, bitsOf(params, field), shownAs(field.kind), field.nameOf});
   return fields;
 }
 

@@ -10,11 +10,24 @@
 
 namespace sparsecoll {
 
+// What the bits of a field are, for the text that says in what ranks differ.
+enum class Shown : uint8_t {
+  kNumber,
+  kReal,   // a double
+  kFlags,  // SPARSECOLL_ACCUMULATE and its siblings
+  kName,   // a value of an enumeration
+  kHash,   // of what has no short form
+};
+
 // Fields of an operation that all ranks must give alike.
 struct Agreed {
   const char* name;
   uint64_t bits;
+  Shown as = Shown::kNumber;
+  const char* (*nameOf)(int32_t) = nullptr;  // for kName
 };
+
+Agreed agreedReal(const char* name, double value);
 
 inline constexpr uint32_t kKnownFlags = SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED | SPARSECOLL_SELECT_NOTHING |
                                         SPARSECOLL_NO_RESIDUAL | SPARSECOLL_MOMENTUM_KEPT | SPARSECOLL_NESTEROV |

@@ -1,7 +1,6 @@
 #include "src/reducer.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "src/agreement.h"
@@ -47,8 +46,8 @@ uint64_t Reducer::stepPlan() const {
   const ScalePair scales = scales_.now();
   const Agreed parts[] = {{"plan", plan_},
                           {"k", selection_ != nullptr ? selection_->k() : spec_.n},
-                          {"inputScale", std::bit_cast<uint64_t>(scales.in)},
-                          {"outputScale", std::bit_cast<uint64_t>(scales.out)}};
+                          agreedReal("inputScale", scales.in),
+                          agreedReal("outputScale", scales.out)};
   return hashOf("step", parts);
 }
 

@@ -4,6 +4,7 @@
 
 #include "collectives/spardl.h"
 #include "src/agreement.h"
+#include "src/names.h"
 #include "src/reducer.h"
 
 namespace sparsecoll {
@@ -11,22 +12,22 @@ namespace sparsecoll {
 namespace {
 
 std::vector<Agreed> agreedFieldsOf(const ReducerSpec& spec) {
-  std::vector<Agreed> fields = {{"n", spec.n}, {"type", static_cast<uint64_t>(spec.type)}};
+  std::vector<Agreed> fields = {{"n", spec.n}, {"type", static_cast<uint64_t>(spec.type), Shown::kName, dataTypeName}};
   const std::vector<Agreed> params = agreedFields(spec.params);
   fields.insert(fields.end(), params.begin(), params.end());
   uint64_t segments = spec.segments.size();
   for (const sparsecollSegment_t& segment : spec.segments) {
     const Agreed parts[] = {{"length", segment.length},
-                            {"density", std::bit_cast<uint64_t>(segment.density)},
+                            agreedReal("density", segment.density),
                             {"dense", static_cast<uint64_t>(segment.dense)}};
     segments = segments * 31 + hashOf("segment", parts);
   }
-  fields.push_back({"segments", segments});
+  fields.push_back({"segments", segments, Shown::kHash});
   std::vector<Agreed> scheduled;
-  for (const double density : spec.densitySchedule) scheduled.push_back({"density", std::bit_cast<uint64_t>(density)});
-  fields.push_back({"densitySchedule", hashOf("schedule", scheduled)});
+  for (const double density : spec.densitySchedule) scheduled.push_back(agreedReal("density", density));
+  fields.push_back({"densitySchedule", hashOf("schedule", scheduled), Shown::kHash});
   fields.push_back({"scheduleSteps", spec.scheduleSteps});
-  fields.push_back({"maxDensity", std::bit_cast<uint64_t>(spec.maxDensity)});
+  fields.push_back(agreedReal("maxDensity", spec.maxDensity));
   fields.push_back({"transactional", spec.transactional ? 1u : 0u});
   return fields;
 }

@@ -7,6 +7,7 @@
 #include "src/agreement.h"
 #include "src/device_vectors.h"
 #include "src/entries.h"
+#include "src/names.h"
 #include "src/params.h"
 #include "src/pointer_checks.h"
 
@@ -65,7 +66,8 @@ struct ExchangeRequest {
 
 Result<Exchange> prepare(Communicator& comm, ExchangeRequest request) {
   const sparsecollVector_t& in = request.in;
-  std::vector<Agreed> fields = {{"n", in.length}, {"type", static_cast<uint64_t>(in.dataType)}};
+  std::vector<Agreed> fields = {{"n", in.length},
+                                {"type", static_cast<uint64_t>(in.dataType), Shown::kName, dataTypeName}};
   fields.insert(fields.end(), request.further.begin(), request.further.end());
   const auto ranks = static_cast<size_t>(comm.ranks());
   Exchange exchange;
@@ -229,8 +231,8 @@ Status allReduceVector(Communicator& comm, const sparsecollVector_t* in, sparsec
   SC_TRY(const Source source, readSource(comm, *in, Order::kSummed, stream));
   const Finish finish{params.op == sparsecollAvg ? static_cast<double>(comm.ranks()) : 1.0,
                       params.outputScale == 0 ? 1.0 : params.outputScale};
-  const std::vector<Agreed> further = {{"op", static_cast<uint64_t>(params.op)},
-                                       {"outputScale", std::bit_cast<uint64_t>(finish.scale.value)},
+  const std::vector<Agreed> further = {{"op", static_cast<uint64_t>(params.op), Shown::kName, opName},
+                                       agreedReal("outputScale", finish.scale.value),
                                        {"tag", params.tag}};
   SC_TRY(Exchange exchange,
          prepare(comm, {"AllReduceVector", *in, *out, source.count, Joined::kSum, further, {}, stream}));
@@ -244,7 +246,7 @@ Status reduceScatterVector(Communicator& comm, const sparsecollVector_t* in, spa
   SC_TRY(const Source source, readSource(comm, *in, Order::kSummed, stream));
   std::vector<Agreed> cuts;
   for (const uint64_t bound : bounds) cuts.push_back({"bound", bound});
-  const std::vector<Agreed> further = {{"bounds", hashOf("bounds", cuts)}};
+  const std::vector<Agreed> further = {{"bounds", hashOf("bounds", cuts), Shown::kHash}};
   SC_TRY(Exchange exchange, prepare(comm, {"ReduceScatterVector", *in, *out, source.count, Joined::kSum, further,
                                            std::move(bounds), stream}));
   return sumVectors(comm, exchange, source, {}, *out);

@@ -1,4 +1,4 @@
-// The version that programs of this folder print.
+// The version that programs print which measure or train.
 #pragma once
 
 #include <cstdio>

@@ -93,7 +93,7 @@ class CnnTask : public Task {
 
   std::vector<Metric> metrics(const std::vector<double>& sums) const override {
     if (sums[kImages] == 0) throw std::runtime_error("there are no test images");
-    return {{"test accuracy", sums[kRight] / sums[kImages], true},
+    return {accuracy(sums[kRight], sums[kImages], data_.classes),
             {"top-5 accuracy", sums[kRightInTop] / sums[kImages], true}};
   }
 

@@ -48,8 +48,10 @@ void Meter::step(size_t step, double learningRate, const StepResult& result, dou
   line_.add(result, seconds);
   trained_ += seconds;
   const auto& speed = timed_.steps > 0 ? timed_ : line_;
-  progress_.update({step + 1, result.loss, samplesPerStep_ * static_cast<double>(speed.steps) / speed.seconds,
-                    result.density, static_cast<uint64_t>(result.sentBytes)});
+  const double stepSeconds = speed.seconds / static_cast<double>(speed.steps);
+  const size_t stepsLeft = schedule_.steps() * (run_.trainings - run_.finished.size()) - (step + 1);
+  progress_.update({step + 1, result.loss, samplesPerStep_ / stepSeconds, stepSeconds * static_cast<double>(stepsLeft),
+                    static_cast<uint64_t>(result.sentBytes)});
   if (isLineDue(step)) writeLine(step + 1, learningRate, residualNorm);
 }
 

@@ -58,15 +58,26 @@ void Progress::update(const ProgressState& state) {
   if (!isDue(state.step)) return;
   std::array<char, 256> text{};
   // At most 80 columns for a run of less than 1000 steps.
-  std::snprintf(text.data(), text.size(), "%s %s %llu/%llu loss %.3f %.0f %s/s density %.3g %s/step", label_.c_str(),
+  std::snprintf(text.data(), text.size(), "%s %s %llu/%llu, %s left, loss %.3f, %.0f %s/s, %s/step", label_.c_str(),
                 bar(state.step).c_str(), static_cast<unsigned long long>(state.step),
-                static_cast<unsigned long long>(totalSteps_), state.loss, state.samplesPerSecond, unit_.c_str(),
-                state.density, formatBytes(static_cast<double>(state.sentBytes)).c_str());
+                static_cast<unsigned long long>(totalSteps_), formatDuration(state.secondsLeft).c_str(), state.loss,
+                state.samplesPerSecond, unit_.c_str(), formatBytes(static_cast<double>(state.sentBytes)).c_str());
   if (terminal_) text[std::min(text.size() - 1, terminalWidth() - 1)] = '\0';
   // "\033[K" clears what a longer line before has left.
   std::fprintf(stderr, terminal_ ? "\r%s\033[K" : "%s\n", text.data());
   std::fflush(stderr);
   lineOpen_ = terminal_;
+}
+
+std::string formatDuration(double seconds) {
+  std::array<char, 32> text{};
+  if (seconds < 99.5)
+    std::snprintf(text.data(), text.size(), "%.0f s", seconds);
+  else if (seconds < 99.5 * 60)
+    std::snprintf(text.data(), text.size(), "%.0f min", seconds / 60);
+  else
+    std::snprintf(text.data(), text.size(), "%.1f h", seconds / 3600);
+  return text.data();
 }
 
 std::string formatBytes(double bytes) {

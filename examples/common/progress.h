@@ -12,7 +12,7 @@ struct ProgressState {
   uint64_t step;  // steps done
   double loss;
   double samplesPerSecond;
-  double density;      // of the latest step
+  double secondsLeft;  // of this training and those after it
   uint64_t sentBytes;  // of the latest step, this rank
 };
 
@@ -38,6 +38,9 @@ class Progress {
   uint64_t nextStep_ = 0;                             // not a terminal: print from here on
   std::chrono::steady_clock::time_point nextTime_{};  // a terminal: redraw from here on
 };
+
+/// "45 s", "12 min", "3.5 h".
+std::string formatDuration(double seconds);
 
 /// "812 B", "43.2 kB", "1.08 MB".
 std::string formatBytes(double bytes);

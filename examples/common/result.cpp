@@ -57,7 +57,11 @@ Json toJson(const TrainingResult& result) {
   for (const auto& field : kNumbers) json[field.name] = result.*field.value;
   json["metrics"] = Json::array();
   for (const auto& metric : result.metrics)
-    json["metrics"].push_back({{"name", metric.name}, {"value", metric.value}, {"percent", metric.percent}});
+    json["metrics"].push_back({{"name", metric.name},
+                               {"value", metric.value},
+                               {"percent", metric.percent},
+                               {"guessed", metric.guessed},
+                               {"guess_spread", metric.guessSpread}});
   return json;
 }
 
@@ -69,7 +73,8 @@ TrainingResult resultFromJson(const Json& json) {
   result.fingerprint = json.at("fingerprint");
   for (const auto& field : kNumbers) result.*field.value = json.at(field.name);
   for (const auto& metric : json.at("metrics"))
-    result.metrics.push_back({metric.at("name"), metric.at("value"), metric.at("percent")});
+    result.metrics.push_back({metric.at("name"), metric.at("value"), metric.at("percent"), metric.value("guessed", 0.0),
+                              metric.value("guess_spread", 0.0)});
   return result;
 }
 
@@ -135,6 +140,17 @@ std::string formatResults(const std::vector<TrainingResult>& results, const std:
     row.push_back(formatFixed(result.sentBytesPerStep / reference->sentBytesPerStep, 4));
   }
   return formatTable(header, rows);
+}
+
+std::string formatUnlearned(const std::vector<TrainingResult>& results) {
+  std::string text;
+  for (const auto& result : results) {
+    const Metric& metric = result.metrics.at(0);
+    if (!isGuessing(metric)) continue;
+    text += result.preset + " did not learn: " + metric.name + " " + formatMetric(metric) + ", guessing gives " +
+            formatFixed(metric.guessed * 100.0, 2) + " +- " + formatFixed(metric.guessSpread * 100.0, 2) + " %\n";
+  }
+  return text;
 }
 
 void writeFile(const std::string& path, const std::string& content) {

@@ -41,6 +41,9 @@ TrainingResult resultFromJson(const Json& json);
 /// What a run is, as pairs for result files and for resuming: two runs with equal answers do the same steps.
 Json describeRun(const Program& program, const Settings& settings);
 
+/// A line for each training whose model tells classes apart no better than guessing does; "" if there is none.
+std::string formatUnlearned(const std::vector<TrainingResult>& results);
+
 /// One line per training. compare: the preset that the last columns compare with, or empty.
 std::string formatResults(const std::vector<TrainingResult>& results, const std::string& compare);
 

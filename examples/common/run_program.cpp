@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "bench/common/version.h"
 #include "examples/common/learner.h"
 #include "examples/common/result.h"
 #include "examples/common/stop.h"
@@ -34,12 +35,6 @@ std::vector<std::string> presetsOf(const ExchangeSettings& exchange) {
 }
 
 constexpr int kUsage = 3;
-
-std::string versionText(const std::string& name) {
-  const int code = sparsecollGetVersion();
-  return name + " " + std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." +
-         std::to_string(code % 100);
-}
 
 // Settings that would mean something else with this method, or nothing.
 void checkExchange(const std::string& preset, const Settings& settings) {
@@ -99,7 +94,7 @@ int Main::run() {
   const auto world = openWorld(settings_.ranks, devicesOf(settings_.device, settings_.ranks));
   reports_ = world->localRanks().front() == 0;
   MetricsLog log(reports_ ? output.metricsFile : "", resumed.has_value());
-  Run run{program_, settings_, *world, log, {}};
+  Run run{program_, settings_, *world, log, presets.size(), {}};
   if (resumed) run.finished = resumed->finished;
   if (reports_) writeResults(program_, settings_, run.finished);  // a file that cannot be written ends it here, too
   const StopSignal stop;
@@ -113,7 +108,9 @@ int Main::run() {
     run.finished.push_back(*end.result);
     if (reports_) writeResults(program_, settings_, run.finished);
   }
-  if (reports_) std::fputs(formatResults(run.finished, settings_.exchange.compare).c_str(), stdout);
+  if (!reports_) return 0;
+  std::fputs(formatResults(run.finished, settings_.exchange.compare).c_str(), stdout);
+  std::fputs(formatUnlearned(run.finished).c_str(), stdout);
   return 0;
 }
 
@@ -123,7 +120,7 @@ int runProgram(int argc, char** argv, Program& program) {
   Settings settings;
   CLI::App app(program.summary());
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // so that words can be appended
-  app.set_version_flag("--version", versionText(program.name()), "print the library's version and end");
+  app.set_version_flag("--version", bench::versionText(program.name()), "print the library's version and end");
   app.footer("Exit codes: 0 good, 1 the training failed, 3 usage, 128 + the signal that stopped it.");
   program.addOptions(app, settings);
   addCommonOptions(app, settings);

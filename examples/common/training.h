@@ -21,6 +21,7 @@ struct Run {
   const Settings& settings;
   const World& world;
   MetricsLog& log;
+  size_t trainings;  // of the whole run
   std::vector<TrainingResult> finished;
 };
 

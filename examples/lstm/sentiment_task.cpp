@@ -49,7 +49,7 @@ class SentimentTask final : public Task {
   std::vector<double> evaluate(size_t part, size_t parts) override;
 
   std::vector<Metric> metrics(const std::vector<double>& sums) const override {
-    return {{"test accuracy", sums[0] / sums[1], true}};
+    return {accuracy(sums[0], sums[1], 2)};
   }
 
  private:

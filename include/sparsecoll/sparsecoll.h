@@ -89,7 +89,8 @@
    call waits for the other ranks while it makes the reducer, and then enqueues the step as ReducerRun does. In training,
    use a reducer.
 
-   Errors. A NULL handle is InvalidArgument. A destroyed or foreign handle is InvalidUsage.
+   Errors. InvalidArgument in every call: a NULL handle, an output pointer that is NULL, a struct that SPARSECOLL_INIT has
+   not filled in, a stream on a host communicator. InvalidUsage in every call: a destroyed or foreign handle.
    These codes leave the communicator alive:
        Success InvalidArgument InvalidUsage OutOfMemory Unsupported Mismatch Capacity NonFinite
    These codes end it when the exchange of a collective call, or CommWait, fails with them:
@@ -462,8 +463,8 @@ typedef struct {
                            but kept by the dense collective and in tensors sent dense: there out is the sum's momentum */
   double clipNorm;      /* this rank's scaled gradient is scaled down to an L2 norm of clipNorm / sqrt(nRanks); 0: never.
                            A norm that is NaN or Inf clips nothing */
-  double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1. Says
-                           nothing to the dense collective, which has no residual */
+  double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1. No
+                           effect on the dense collective, which has no residual */
   uint64_t candidates;  /* RandomOfTop: r, of which k are sent; at least k, more than n means n; 0: 2 k */
 } sparsecollParams_t;
 
@@ -517,7 +518,7 @@ typedef struct {
   uint64_t opsDense;      /* steps that ran the dense collective */
   uint64_t opsNonFinite;  /* steps in which some rank saw NaN or Inf */
   uint64_t opsOverflow;   /* steps in which a message was full and entries stayed in the residual */
-  uint64_t opsFallback;   /* steps in which the guard missed and exact selection read the residual again */
+  uint64_t opsFallback;   /* steps whose threshold for candidates was wrong: exact selection read acc again */
   uint64_t bytesDense;    /* what ring all-reduce would have sent */
   uint64_t bytesSent, bytesReceived;
   uint64_t workspaceBytes, workspacePeakBytes;
@@ -694,21 +695,25 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetInfo(sparsecollComm_t comm, i
 /* The same and the engine. Errors: InvalidArgument, InvalidUsage (not a live communicator). */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetDetails(sparsecollComm_t comm, sparsecollCommDetails_t* details);
 
-/* *state = the code that ended the communicator, or Success while it lives. Never blocks. Any thread. */
+/* *state = the code that ended the communicator, or Success while it lives. Never blocks. Any thread.
+   Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t comm, sparsecollResult_t* state);
 
-/* Copies the latest failure, whether it ended the communicator or not. Any thread. */
+/* Copies the latest failure, whether it ended the communicator or not. Any thread.
+   Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
 
 /* Waits until the stream is done, an error is found, or timeoutMs (0: opTimeoutMs) have passed. Returns the first thing
    that kernels found wrong since the last call. A Timeout of this wait leaves the communicator alive: you may wait again.
    But an operation that takes longer than opTimeoutMs ends it, over NCCL inside this call, over UCX and other engines on
    the thread that serves them; then CommGetAsyncError says Timeout. On host communicators there is nothing to wait for:
-   the call returns the code that ended the communicator, or Success. */
+   the call returns the code that ended the communicator, or Success.
+   Errors: InvalidArgument, InvalidUsage, NonFinite, Timeout; CudaError and every other code that ends a communicator. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs);
 
 /* Ends the communicator: every wait of this rank returns Aborted, every wait of its peers PeerFailed. Frees nothing, needs
-   no peer, may be repeated. Any thread, any moment. Returns within abortTimeoutMs, whatever peers and devices do. */
+   no peer, may be repeated. Any thread, any moment. Returns within abortTimeoutMs, whatever peers and devices do.
+   Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm);
 
 /* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed; peers that have
@@ -789,6 +794,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* r
                                                           sparsecollDataType_t type, const sparsecollParams_t* params,
                                                           const sparsecollReducerConfig_t* config, sparsecollComm_t comm);
 
+/* Copies what was decided at create. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetInfo(sparsecollReducer_t reducer, sparsecollReducerInfo_t* info);
 
 /* One step: gradient and out are n elements of the reducer's type; out may equal gradient. After an error the content of
@@ -806,8 +812,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
                                                              sparsecollVector_t* out, sparsecollStream_t stream);
 
 /* Changes the density for the next steps, on every rank before the same step (a step with different densities is a
-   Mismatch). At most the reducer's maxDensity. Errors: InvalidArgument, InvalidUsage (the schedule has not ended),
-   Unsupported. */
+   Mismatch). At most the reducer's maxDensity. Errors: InvalidArgument, InvalidUsage (the schedule has not ended; the
+   stream of the latest step is being captured), Unsupported (the dense collective). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
 /* Sets params.inputScale and params.outputScale for the next steps, replays of captured ones included; on every rank
@@ -824,39 +830,46 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerSetScales(sparsecollReducer_t
    by S. The scale that is undone besides is the one of the last step, also after a SetScales since. out's non-finite
    entries are left out; velocity is left alone. Nothing to do after a step that failed or was rolled back, nor a second
    time (once steps were captured in a CUDA graph every call gives back; a call that is captured keeps its factor). Call
-   it on every rank. Errors: InvalidArgument (factor is 0, NaN or Inf), Unsupported (no residual, or out was averaged over
+   it on every rank. Errors: InvalidArgument (factor is 0, NaN or Inf; out is NULL or not aligned), InvalidUsage (in a
+   capture, before the first captured step of a transactional reducer), Unsupported (no residual, or out was averaged over
    contributors). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, double factor,
                                                             sparsecollStream_t stream);
 
+/* Counters since create. On devices it waits for the latest step, unless that is being captured. Any thread.
+   Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats);
 
-/* residual = velocity = 0, thresholds and iteration as after create. Call it on every rank. */
+/* residual = velocity = 0, thresholds and iteration as after create. Call it on every rank. Errors: InvalidArgument,
+   InvalidUsage (in a capture; captured steps cannot restart a schedule). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream);
 
 /* dense += residual (n elements of the reducer's type). What rounding leaves over stays in the residual, which is 0 where
-   the sum is exact. */
+   the sum is exact. A method without a residual leaves dense as it is. Errors: InvalidArgument (dense is NULL or not
+   aligned), InvalidUsage (in a capture, before the first captured step of a transactional reducer). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t reducer, void* dense,
                                                          sparsecollStream_t stream);
 
 /* The live residual: *data points at *n elements of *type until the next call that changes it. *data is NULL for
-   methods without one. */
+   methods without one. type is the accumulate type. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer_t reducer, void** data, uint64_t* n,
                                                                sparsecollDataType_t* type);
 
 /* Writes the state (residual, velocity, thresholds, iteration) as a checksummed blob. *bytes: in the space at blob,
-   out the size. blob NULL: only the size. Errors: Capacity (*bytes is the need). */
+   out the size. blob NULL: only the size. Errors: InvalidArgument, InvalidUsage (in a capture), Capacity (*bytes is the
+   need). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
                                                           sparsecollStream_t stream);
 
 /* Restores what Export of a reducer with the same method, n, accumulate type, rank and number of ranks wrote. With
-   another number of ranks see ImportFrom. Errors: InvalidArgument (another reducer's blob), Corrupted (a damaged blob;
-   from this call the code leaves the communicator alive); then nothing has changed. */
+   another number of ranks see ImportFrom. Errors: InvalidArgument (another reducer's blob), InvalidUsage (in a capture),
+   Unsupported (a blob of another version of the library), Corrupted (a damaged blob; from this call the code leaves the
+   communicator alive); then nothing has changed. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                           sparsecollStream_t stream);
 
 /* After a change of the number of ranks: takes over a blob of any rank, adding its residual and velocity to this reducer's
-   (sumMerge = 1) or replacing them (0). Thresholds and iteration are the blob's. Errors: as Import. */
+   (sumMerge = 1) or replacing them (0). Thresholds and iteration are the blob's. Errors: as Import; OutOfMemory. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int sumMerge, sparsecollStream_t stream);
 
@@ -875,8 +888,11 @@ SPARSECOLL_API_QUIET sparsecollResult_t sparsecollReducerDestroy(sparsecollReduc
 
 /* ---- telemetry ----------------------------------------------------------------------------------------------------- */
 
-/* Sums over the communicator's reducers and one-shot calls on this rank; last* fields of its latest step. Any thread. */
+/* Sums over the communicator's reducers and one-shot calls on this rank; last* fields of its latest step. Any thread.
+   Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollGetStats(sparsecollComm_t comm, sparsecollStats_t* stats);
+
+/* All counters of the communicator = 0; those of its reducers stay. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollResetStats(sparsecollComm_t comm);
 
 #ifdef __cplusplus

@@ -96,7 +96,7 @@ struct Options {
   std::vector<double> densitySchedule;  // warm-up: densities of the first steps,
   std::uint64_t scheduleSteps = 0;      // so many steps each
   bool transactional = false;           // a step that fails leaves the residual as it was
-  // The last word on every other parameter (clipNorm, residualDecay, ...).
+  // Called last: may set every other parameter (clipNorm, residualDecay, ...).
   std::function<void(sparsecollParams_t&)> adjust;
 
   /// The recipe with which sparse methods learn faster (docs/guide/recipe.md): a warm-up of the density, and momentum
@@ -269,7 +269,7 @@ class Bucket {
   bool dense_ = false;
 };
 
-/// One thread that does jobs in the order they came. After one has thrown the others are dropped until wait has told.
+/// One thread that does jobs in the order they came. After one has thrown, the others are dropped, until wait rethrows.
 class Worker {
  public:
   Worker() : thread_([this] { work(); }) {}

@@ -11,6 +11,8 @@
 #include <vector>
 #include "tests/support/catch.h"
 
+#include "examples/common/metric.h"
+#include "examples/common/progress.h"
 #include "examples/common/schedule.h"
 #include "examples/common/shard.h"
 #include "examples/common/stop.h"
@@ -97,6 +99,28 @@ TEST_CASE("schedule: fractions of epochs, limits, and what is due when") {
   CHECK(due == std::vector<size_t>{5, 10, 15, 20, 25, 30});
   CHECK_FALSE(schedule.isDue(0, 10));
   CHECK_THROWS_AS(Schedule(settings, 0), std::runtime_error);
+}
+
+TEST_CASE("progress: how long it still takes") {
+  CHECK(formatDuration(0) == "0 s");
+  CHECK(formatDuration(99.4) == "99 s");
+  CHECK(formatDuration(100) == "2 min");
+  CHECK(formatDuration(59 * 60 + 31) == "60 min");
+  CHECK(formatDuration(99.6 * 60) == "1.7 h");
+}
+
+TEST_CASE("metric: an accuracy that guessing reaches, too") {
+  const Metric metric = accuracy(225, 2000, 10);
+  CHECK(metric.name == "test accuracy");
+  CHECK(metric.value == 0.1125);
+  CHECK(metric.guessed == 0.1);
+  CHECK(metric.guessSpread == Approx(0.0067082));
+  CHECK(isGuessing(metric));
+  CHECK(isGuessing(accuracy(240, 2000, 10)));
+  CHECK_FALSE(isGuessing(accuracy(241, 2000, 10)));
+  CHECK(isGuessing(accuracy(12500, 25000, 2)));
+  CHECK_FALSE(isGuessing(accuracy(13000, 25000, 2)));
+  CHECK_FALSE(isGuessing({"perplexity", 0, false}));
 }
 
 TEST_CASE("world: a launched rank knows its job, its place on the host and how the job was started") {
