@@ -1,6 +1,6 @@
 // A fixed threshold (Dutta et al. 2021, "Rethinking gradient sparsification as total error minimization"; its default
 // is 1 / (2 sqrt(k))). How many entries pass is not under control, so messages have room for four times k, and what is
-// more stays in the residual, smallest magnitudes first.
+// more stays in the residual, smallest magnitudes first. Faithful: they have room for all entries, and nothing is cut.
 #include <algorithm>
 
 #include "selectors/selectors.h"
@@ -16,7 +16,7 @@ Result<SelectionPlan> planThreshold(const SelectionRequest& request) {
   SelectionPlan plan;
   plan.k = wanted.now;
   plan.mostEntries = wanted.most;
-  plan.capacity = std::min(request.n, kRoom * wanted.most);
+  plan.capacity = request.faithful() ? request.n : std::min(request.n, kRoom * wanted.most);
   plan.threshold = firstThreshold(request.params.threshold, wanted.now);
   WindowPlan window;
   window.end = request.n;
@@ -48,7 +48,7 @@ constinit extern const SelectorRow kThresholdRow = {
     .plan = planThreshold,
     .collective = sparsecollCollIndexUnion,
     .bound = {1, 40},
-    .faithfulBound = {1, 40},
+    .faithfulBound = {4, 40},
     .presets = kPresets,
 };
 

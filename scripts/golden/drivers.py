@@ -71,6 +71,11 @@ class ExDyna(Reducer):
     CASES = [("made", 16, 3, 0.01), ("made", 16, 4, 0.002)]  # its blocks are empty in shorter vectors
 
 
+class Threshold(Reducer):
+    REPOSITORY, COMMIT = "kljp/exdyna", "3295c70"
+    PROGRAM = "cnn-lstm/gradient_reducers.py ThreshReducer"
+
+
 class Deft(Reducer):
     REPOSITORY, COMMIT = "kljp/deft", "fc7f76f"
     PROGRAM = "cnn-lstm/gradient_reducers.py DeftReducer"
@@ -111,6 +116,7 @@ DRIVERS = {
     "cltk": Cltk,
     "micro": Micro,
     "exdyna": ExDyna,
+    "threshold": Threshold,
     "deft": Deft,
     "gaussiank": GaussianKOfShi,
     "gaussiank-oktopk": GaussianKOfOkTopk,

@@ -27,6 +27,7 @@ constexpr Program kExact[] = {
     {.record = "micro", .preset = "micro", .tellsNext = true},
     {.record = "exdyna", .preset = "exdyna", .tellsNext = true},
     {.record = "deft", .preset = "deft"},
+    {.record = "threshold", .preset = "threshold"},
 };
 
 // Programs whose thresholds are fitted to sums in another order, or to a sample: what can be held to is how many
