@@ -1,6 +1,7 @@
-# Headers of the standard library that most files read, parsed once for all targets that compile with the same flags: they
-# take a third to a half of a file's time. A file that is compiled without shows that it includes what it needs, so the
-# library is, where nobody waits for sanitizers. For GCC: where its options differ it reads the headers as any others.
+# Headers of the standard library that most files read, parsed once for all targets that compile with the same flags:
+# they take a third to a half of a file's time. A file that is compiled without shows that it includes what it needs,
+# so the library is, where nobody waits for sanitizers or the demo. For GCC: where its options differ it reads the
+# headers as any others.
 set(SPARSECOLL_PRECOMPILED OFF CACHE STRING "Precompile what most files include: OFF, TESTS, or ALL for the library, too")
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(SPARSECOLL_PRECOMPILED OFF)

@@ -23,25 +23,31 @@ rows=$(results all.json | grep -c '"preset"')
 grep -q '"synthetic": "yes"' all.json || fail "the data is not labelled as made up"
 grep -q SYNTHETIC log.txt || fail "nobody was told that the data is made up"
 
-# The same bits with a stop on the way as without.
+# check_resume STOPS OPTION...: the same bits with stops on the way, after these steps of a training, as without.
 check_resume() {
+  local stop resume=() stops
+  IFS=, read -ra stops <<< "$1"
+  shift
   local common=("${given[@]}" "$@" --ranks 2 --density 0.05 --max-steps 12 --checkpoint checkpoint --eval-every 0)
   "$program" "${common[@]}" --json straight.json > /dev/null 2> log.txt || fail "$*: $(tail -n 1 log.txt)"
-  "$program" "${common[@]}" --stop-after 7 > /dev/null 2> log.txt || fail "$*, stopped: $(tail -n 1 log.txt)"
-  "$program" "${common[@]}" --resume checkpoint --json resumed.json > /dev/null 2> log.txt ||
+  for stop in "${stops[@]}"; do
+    "$program" "${common[@]}" "${resume[@]}" --stop-after "$stop" > /dev/null 2> log.txt ||
+      fail "$*, stopped after $stop: $(tail -n 1 log.txt)"
+    resume=(--resume checkpoint)
+  done
+  "$program" "${common[@]}" "${resume[@]}" --json resumed.json > /dev/null 2> log.txt ||
     fail "$*, resumed: $(tail -n 1 log.txt)"
   diff <(results straight.json) <(results resumed.json) || fail "$*: going on changed the results"
   rm -r checkpoint
 }
 given=("$@")
-for preset in topka micro dgc; do check_resume --preset "$preset"; done
+check_resume 7,7,7 --preset topka,micro,dgc  # once in each of the three trainings
 # Stopped in the middle of the warm-up, whose densities are 0.25 and 0.0625.
-check_resume --preset deft --schedule-steps 4
-check_resume --preset topka --no-recipe
-check_resume --preset topka --sharding contiguous --density-schedule 0.5 0.2 --schedule-steps 4
+check_resume 7 --preset deft --schedule-steps 4
+check_resume 7 --preset topka --no-recipe --sharding contiguous --density-schedule 0.5 0.2 --schedule-steps 4
 overlap=(--overlap)
 case ${program##*-} in lstm | sentiment) overlap+=(--clip 0) ;; esac  # clipping waits for the whole gradient
-check_resume --preset spardl "${overlap[@]}"
+check_resume 7 --preset spardl "${overlap[@]}"
 
 # Gradients of chosen steps, of every rank, as long as the model.
 "$program" "$@" --ranks 2 --density 0.05 --preset topka --max-steps 4 --eval-every 0 --dump-gradients gradients \

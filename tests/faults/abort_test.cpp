@@ -12,7 +12,9 @@ using namespace sparsecoll::test;
 
 namespace {
 
-#ifdef SPARSECOLL_TEST_SANITIZED
+#if defined(SPARSECOLL_TEST_SANITIZED) && defined(SPARSECOLL_TEST_PAIRS)
+constexpr int kTrials = 20;
+#elif defined(SPARSECOLL_TEST_SANITIZED)
 constexpr int kTrials = 60;
 #else
 constexpr int kTrials = 200;

@@ -149,7 +149,11 @@ class Driver {
   }
 
  private:
+#ifdef __SANITIZE_THREAD__  // who races does not depend on single bits
+  static constexpr size_t kWhole = 16, kStride = 241;
+#else
   static constexpr size_t kWhole = 160, kStride = 61;
+#endif
 
   void look(const Bytes& bytes) {
     ++inputs_;

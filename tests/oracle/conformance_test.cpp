@@ -14,6 +14,7 @@ using namespace sparsecoll::test;
 
 namespace {
 
+constexpr uint64_t kMostRanks = 16;
 constexpr uint64_t kEntriesPerRank = 100;
 constexpr double kDensity = 0.01;
 
@@ -158,6 +159,30 @@ struct Row {
 
 bool always(uint64_t) { return true; }
 
+// What is the same for all methods: the gradients, and what is picked from them.
+struct Given {
+  std::vector<Elements> gradients;
+  Step step;
+};
+
+std::vector<Given> allGivens() {  // by the number of ranks
+  std::vector<Given> givens(kMostRanks + 1);
+  for (uint64_t ranks = 2; ranks <= kMostRanks; ++ranks) {
+    auto& [gradients, step] = givens[ranks];
+    step.ranks = ranks;
+    step.k = kEntriesPerRank * ranks;
+    step.n = static_cast<uint64_t>(static_cast<double>(step.k) / kDensity);
+    gradients.assign(ranks, Elements(sparsecollFloat32, step.n));
+    fillIntegers(gradients, ranks, 1 << 20);
+    for (const Elements& gradient : gradients) {
+      Vector acc(step.n);
+      for (uint64_t i = 0; i < step.n; ++i) acc[i] = gradient[i];
+      step.picked.push_back(largestIn(acc, 0, step.n, step.k));
+    }
+  }
+  return givens;
+}
+
 // 2 (P - 1) for a power of two. Else a stream may hold two lists from the start, and the sum goes back to those beyond.
 double doublingMost(double p) {
   double core = 1;
@@ -206,23 +231,16 @@ TEST_CASE("rounds and bytes are the schedule's, and the words the papers'") {
   const bool table = std::getenv("SPARSECOLL_TABLE") != nullptr;
   if (table)
     std::printf("| method | P | rounds | bytes a rank, most | words / k, most | bound |\n|---|--:|--:|--:|--:|--:|\n");
+  const std::vector<Given> givens = allGivens();
   for (const Row& row : kRows)
-    for (uint64_t ranks = 2; ranks <= 16; ++ranks) {
+    for (uint64_t ranks = 2; ranks <= kMostRanks; ++ranks) {
       if (!row.fits(ranks)) continue;
       CAPTURE(row.name, ranks);
-      Step step;
-      step.ranks = ranks;
-      step.k = kEntriesPerRank * ranks;
-      step.n = static_cast<uint64_t>(static_cast<double>(step.k) / kDensity);
+      Step step = givens[ranks].step;
       sparsecollParams_t params = preset(row.preset, kDensity);
       params.teams = row.teams;
       Group group(static_cast<int>(ranks), step.n, sparsecollFloat32, params);
-      group.fillIntegers(ranks, 1 << 20);
-      for (uint64_t r = 0; r < ranks; ++r) {
-        Vector acc(step.n);
-        for (uint64_t i = 0; i < step.n; ++i) acc[i] = group.gradients[r][i];
-        step.picked.push_back(largestIn(acc, 0, step.n, step.k));
-      }
+      group.gradients = givens[ranks].gradients;
       REQUIRE(group.step() == all(static_cast<int>(ranks), sparsecollSuccess));
       for (uint64_t i = 0; i < step.n; ++i)
         if (group.outs[0][i] != 0) step.sumIndices.push_back(i);

@@ -118,7 +118,10 @@ TEST_CASE("a gradient of nothing but NaN ends and is gone after it") {
     CHECK(nans >= 16);
     if (std::string(method.preset) == "topka") CHECK(group.stats(1).lastSelected == group.info().k);
     for (int rank = 0; rank < kRanks; ++rank) CHECK(allFinite(group.residual(rank)));
-    for (size_t i = 0; i < kLong; i += 97) CHECK(group.residual(1)[i] == 0);
+    const Elements poisoned = group.residual(1);
+    size_t left = 0;
+    for (size_t i = 0; i < kLong; ++i) left += poisoned[i] != 0 ? 1 : 0;
+    CHECK(left == 0);
   }
 }
 
@@ -274,16 +277,19 @@ TEST_CASE("giving a skipped step back conserves the sum over ranks") {
         std::vector<double> before(kLength);
         group.fillIntegers(31);
         group.gradients[1].set(420, kNaN);  // why the trainer skips the step
-        for (int rank = 0; rank < kRanks; ++rank)
-          for (size_t i = 0; i < kLength; ++i)
-            before[i] += group.residual(rank)[i] + group.gradients[static_cast<size_t>(rank)][i];
+        for (int rank = 0; rank < kRanks; ++rank) {
+          const Elements residual = group.residual(rank);
+          for (size_t i = 0; i < kLength; ++i) before[i] += residual[i] + group.gradients[static_cast<size_t>(rank)][i];
+        }
         REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
         REQUIRE(group.each([&](int rank, sparsecollReducer_t reducer) {
           return sparsecollReducerGiveBack(reducer, group.outs[static_cast<size_t>(rank)].data(), 1, nullptr);
         }) == all(kRanks, sparsecollSuccess));
         std::vector<double> after(kLength);
-        for (int rank = 0; rank < kRanks; ++rank)
-          for (size_t i = 0; i < kLength; ++i) after[i] += group.residual(rank)[i];
+        for (int rank = 0; rank < kRanks; ++rank) {
+          const Elements residual = group.residual(rank);
+          for (size_t i = 0; i < kLength; ++i) after[i] += residual[i];
+        }
         before[420] = after[420] = 0;
         CHECK(before == after);
       }

@@ -19,6 +19,12 @@ constexpr MethodRow kMethods[] = {{"topka", false},  {"threshold", false}, {"mic
                                   {"sage", false},   {"sage", true},       {"sidco-e", false}, {"sidco-gp", false},
                                   {"sidco-p", true}, {"gaussiank", false}, {"redsync", true},  {"cltk", false}};
 
+#ifdef SPARSECOLL_TEST_SANITIZED
+constexpr int kRuns = 5;
+#else
+constexpr int kRuns = 100;
+#endif
+
 sparsecollParams_t paramsOf(const MethodRow& row, double density) {
   sparsecollParams_t params = preset(row.preset, density);
   params.faithful = row.faithful ? 1 : 0;
@@ -54,7 +60,7 @@ TEST_CASE("of equal values the lowest indices are taken, in every run") {
       Group group(2, kLength, type, params);
       group.gradients[0].fill(3 * sign);
       group.gradients[1].fill(-5);
-      for (uint64_t run = 0; run < 100; ++run) {
+      for (int run = 0; run < kRuns; ++run) {
         REQUIRE(group.each([](int, sparsecollReducer_t r) { return sparsecollReducerReset(r, nullptr); }) ==
                 all(2, sparsecollSuccess));
         REQUIRE(group.step() == all(2, sparsecollSuccess));

@@ -16,7 +16,7 @@ constexpr int kRankCounts[] = {3};
 constexpr uint64_t kLength = 3001;
 constexpr int kSteps = 2;
 #else
-constexpr int kRankCounts[] = {1, 2, 3, 4, 8};
+constexpr int kRankCounts[] = {1, 2, 3, 8};
 constexpr uint64_t kLength = 9001;  // three tiles
 constexpr int kSteps = 4;
 #endif

@@ -96,6 +96,14 @@ inline void fillRandom(std::vector<Elements>& vectors, uint64_t seed, double sca
   }
 }
 
+inline void fillIntegers(std::vector<Elements>& vectors, uint64_t seed, int most) {
+  for (size_t r = 0; r < vectors.size(); ++r) {
+    Random random(seed * 1000 + r);
+    for (size_t i = 0; i < vectors[r].size(); ++i)
+      vectors[r].set(i, static_cast<double>(random.below(2 * static_cast<uint64_t>(most) + 1)) - most);
+  }
+}
+
 class Group {
  public:
   Group(int ranks, uint64_t n, sparsecollDataType_t type, const sparsecollParams_t& params,
@@ -132,13 +140,7 @@ class Group {
   }
 
   void fillRandom(uint64_t seed, double scale = 1) { test::fillRandom(gradients, seed, scale); }
-  void fillIntegers(uint64_t seed, int most = 8) {
-    for (size_t r = 0; r < gradients.size(); ++r) {
-      Random random(seed * 1000 + r);
-      for (size_t i = 0; i < gradients[r].size(); ++i)
-        gradients[r].set(i, static_cast<double>(random.below(2 * static_cast<uint64_t>(most) + 1)) - most);
-    }
-  }
+  void fillIntegers(uint64_t seed, int most = 8) { test::fillIntegers(gradients, seed, most); }
 
   Elements residual(int rank) const { return residualOf(reducers_[rank]); }
   sparsecollStats_t stats(int rank) const { return statsOf(reducers_[rank]); }

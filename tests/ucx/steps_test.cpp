@@ -15,22 +15,27 @@ struct Case {
   double density;
 };
 
-void fill(Elements& gradient, int rank, int step) {
-  Random random(static_cast<uint64_t>(rank) * 1000 + static_cast<uint64_t>(step) + 7);
-  for (size_t i = 0; i < gradient.size(); ++i) gradient.set(i, random.bell());
+// One rank's gradients, by step.
+std::vector<Elements> gradientsOf(int rank, uint64_t n) {
+  std::vector<Elements> gradients(kSteps, Elements(sparsecollFloat32, n));
+  for (size_t step = 0; step < gradients.size(); ++step) {
+    Random random(static_cast<uint64_t>(rank) * 1000 + step + 7);
+    for (size_t i = 0; i < n; ++i) gradients[step].set(i, random.bell());
+  }
+  return gradients;
 }
 
 // A hash of this rank's sums and residual, and of whether every call succeeded. 0: the preset does not run at this P.
-uint64_t runPreset(const std::string& name, const Case& shape, int rank, sparsecollComm_t comm) {
+uint64_t runPreset(const std::string& name, const Case& shape, const std::vector<Elements>& gradients,
+                   sparsecollComm_t comm) {
   sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : shape.density);
   sparsecollReducer_t reducer = nullptr;
   const sparsecollResult_t made = sparsecollReducerCreate(&reducer, shape.n, sparsecollFloat32, &params, nullptr, comm);
   if (made == sparsecollInvalidArgument || made == sparsecollUnsupported) return 0;
   uint64_t hash = static_cast<uint64_t>(made) + 1;
-  Elements gradient(sparsecollFloat32, shape.n);
+  if (made != sparsecollSuccess) return hash;
   Elements out(sparsecollFloat32, shape.n);
-  for (int step = 0; step < kSteps && made == sparsecollSuccess; ++step) {
-    fill(gradient, rank, step);
+  for (const Elements& gradient : gradients) {
     const sparsecollResult_t ran = sparsecollReducerRun(reducer, gradient.data(), out.data(), nullptr);
     hash = hashBytes(&ran, sizeof ran, hashBytes(out.data(), out.byteCount(), hash));
   }
@@ -49,7 +54,8 @@ void compare(const Case& shape, const char* transports) {
     if (transports[0] != '\0') setenv("UCX_TLS", transports, 1);
     sparsecollComm_t comm = processes.join(rank);
     if (finding.made != sparsecollSuccess) return;
-    for (size_t p = 0; p < names.size(); ++p) finding.hashes[p] = runPreset(names[p], shape, rank, comm);
+    const std::vector<Elements> gradients = gradientsOf(rank, shape.n);
+    for (size_t p = 0; p < names.size(); ++p) finding.hashes[p] = runPreset(names[p], shape, gradients, comm);
     finding.result = sparsecollCommDestroy(comm);
     finding.stage = 1;
   });
@@ -63,8 +69,9 @@ void compare(const Case& shape, const char* transports) {
   REQUIRE(threads.result() == sparsecollSuccess);
   std::vector<std::vector<uint64_t>> expected(static_cast<size_t>(shape.ranks), std::vector<uint64_t>(names.size()));
   threads.run([&](int rank, sparsecollComm_t comm) {
+    const std::vector<Elements> gradients = gradientsOf(rank, shape.n);
     for (size_t p = 0; p < names.size(); ++p)
-      expected[static_cast<size_t>(rank)][p] = runPreset(names[p], shape, rank, comm);
+      expected[static_cast<size_t>(rank)][p] = runPreset(names[p], shape, gradients, comm);
   });
   size_t ran = 0, equal = 0;
   for (size_t p = 0; p < names.size(); ++p) {
@@ -96,8 +103,12 @@ TEST_CASE("all presets over TCP have the bits of threads") {
 
 TEST_CASE("messages that are asked for before they are sent have the bits of threads") {
   if (!ucxHere()) return;
+#ifdef __SANITIZE_THREAD__  // it sees nothing of UCX, and what this library does is the same over TCP
+  compare({2, 300000, 0.2}, "");
+#else
   compare({3, 300000, 0.2}, "");
   compare({2, 300000, 0.2}, "tcp,self");
+#endif
 }
 
 }  // namespace sparsecoll::test
