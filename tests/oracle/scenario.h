@@ -12,7 +12,7 @@ namespace sparsecoll::test {
 struct Scenario {
   std::string name;
   std::string preset;
-  bool faithful = false;
+  int faithful = 0;  // sparsecollMethodParams_t::faithful
   int ranks = 4;
   sparsecollDataType_t type = sparsecollFloat32;
   uint64_t n = 20011;
@@ -99,7 +99,7 @@ inline Inputs inputsOf(const Scenario& scenario) {
 
 inline Hashes runScenario(const Scenario& scenario, const Inputs& inputs) {
   sparsecollParams_t params = preset(scenario.preset.c_str(), scenario.preset == "dense" ? 0 : scenario.density);
-  params.faithful = scenario.faithful ? 1 : 0;
+  params.faithful = scenario.faithful;
   params.flags = scenario.flags;
   params.op = sparsecollAvg;
   params.inputScale = 0.3;

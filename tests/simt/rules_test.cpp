@@ -80,6 +80,7 @@ std::vector<Scenario> moreScenarios() {
       list.push_back({preset, preset, faithful, 4, sparsecollFloat32, 50021, 0.02, 0, 12});
       list.push_back({preset, preset, faithful, 4, sparsecollFloat64, 9001, 0.3, 0, 8, true});
     }
+  list.push_back({"gaussiank", "gaussiank", 2, 4, sparsecollFloat32, 50021, 0.02, 0, 12});
   return list;
 }
 

@@ -3,6 +3,7 @@
 #include <numeric>
 #include "tests/support/catch.h"
 
+#include "selectors/ladder.h"
 #include "tests/unit/cut_step.h"
 #include "tests/unit/selection_run.h"
 
@@ -34,6 +35,10 @@ Window windowOf(const SelectionPlan& plan, uint64_t n, uint32_t ranks, uint32_t 
   control.n = n;
   control.windows = &window;
   control.windowCount = 1;
+  std::vector<uint64_t> rungs(kRungs);
+  std::vector<double> counts(uint64_t{ranks} * kLadderRow);
+  control.selector.as<LadderState>().rungs = rungs.data();
+  control.selector.as<LadderState>().counts = counts.data();
   plan.before->onHost(control);
   return window;
 }
