@@ -1,7 +1,6 @@
 #include "bench/common/output_file.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,7 +59,8 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::fail(const char* what) {
-  throw EnvironmentError(fmt::format("{}: {}: {}", path_, what, strerror(errno)));
+  const std::string reason = strerror(errno);
+  throw EnvironmentError(path_ + ": " + what + ": " + reason);
 }
 
 void OutputFile::write(std::string_view text) {

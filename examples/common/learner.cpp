@@ -274,7 +274,7 @@ uint64_t Learner::fingerprint() const {
   return hash;
 }
 
-void Learner::save(const std::filesystem::path& path) const {
+std::string Learner::save() const {
   torch::serialize::OutputArchive archive;
   const auto part = [&archive](const char* name, const auto& saved) {
     torch::serialize::OutputArchive inner(archive.compilation_unit());
@@ -285,12 +285,17 @@ void Learner::save(const std::filesystem::path& path) const {
   part("optimizer", *state_->optimizer);
   part("sync", *state_->sync);
   part("task", *state_->task);
-  archive.save_to(path.string());
+  std::string saved;
+  archive.save_to([&saved](const void* bytes, size_t count) {
+    saved.append(static_cast<const char*>(bytes), count);
+    return count;
+  });
+  return saved;
 }
 
-void Learner::load(const std::filesystem::path& path) {
+void Learner::load(const std::string& saved) {
   torch::serialize::InputArchive archive;
-  archive.load_from(path.string());
+  archive.load_from(saved.data(), saved.size());
   const auto part = [&archive](const char* name, auto& loaded) {
     torch::serialize::InputArchive inner;
     archive.read(name, inner);

@@ -63,8 +63,8 @@ class Learner {
   uint64_t fingerprint() const;
 
   /// Model, optimiser, residual, task: everything that the next steps depend on. Errors: std::exception.
-  void save(const std::filesystem::path& path) const;
-  void load(const std::filesystem::path& path);
+  std::string save() const;
+  void load(const std::string& saved);
 
  private:
   struct State;

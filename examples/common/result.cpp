@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
 #include <thread>
 
+#include "bench/common/output_file.h"
 #include "examples/common/progress.h"
 #include "examples/common/table.h"
 
@@ -153,16 +151,6 @@ std::string formatUnlearned(const std::vector<TrainingResult>& results) {
   return text;
 }
 
-void writeFile(const std::string& path, const std::string& content) {
-  const std::string part = path + ".part";
-  {
-    std::ofstream stream(part, std::ios::binary);
-    stream << content;
-    if (!stream.flush()) throw std::runtime_error("cannot write " + part);
-  }
-  std::filesystem::rename(part, path);
-}
-
 void writeResults(const Program& program, const Settings& settings, const std::vector<TrainingResult>& results) {
   if (settings.output.jsonFile.empty()) return;
   Json context{{"library", Json::parse(sparsecollGetBuildInfo())}, {"processors", std::thread::hardware_concurrency()}};
@@ -179,7 +167,7 @@ void writeResults(const Program& program, const Settings& settings, const std::v
     for (const char* shared : {"ranks", "batch_size", "seed", "error_feedback"}) row[shared] = context[shared];
     document["rows"].push_back(row);
   }
-  writeFile(settings.output.jsonFile, document.dump(2) + "\n");
+  bench::OutputFile(settings.output.jsonFile).write(document.dump(2) + "\n");
 }
 
 }  // namespace examples

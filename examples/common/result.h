@@ -50,7 +50,4 @@ std::string formatResults(const std::vector<TrainingResult>& results, const std:
 /// {"context": {...}, "rows": [one per result]}. Does nothing without --json. Errors: std::runtime_error.
 void writeResults(const Program& program, const Settings& settings, const std::vector<TrainingResult>& results);
 
-/// Writes a file as a whole or not at all. Errors: std::runtime_error.
-void writeFile(const std::string& path, const std::string& content);
-
 }  // namespace examples

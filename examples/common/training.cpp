@@ -45,6 +45,8 @@ class RankTraining {
   fs::path dumpPath(size_t step) const;
   void test(size_t stepsDone);
   void save(size_t stepsDone);
+  std::vector<uint64_t> gather(uint64_t mine) const;
+  void checkEqual(uint64_t mine, const char* what) const;
   uint64_t checkReplicas() const;  // returns the fingerprint of all of them
   TrainingResult finish();
 
@@ -59,7 +61,6 @@ class RankTraining {
   std::unique_ptr<Meter> meter_;  // rank 0 only
   std::vector<Metric> metrics_;
   size_t testedAt_ = 0;
-  fs::path savedFile_;
 };
 
 std::string RankTraining::deviceName(size_t rank) const {
@@ -87,13 +88,9 @@ TrainingEnd RankTraining::run(const std::optional<RunState>& resumed) {
 }
 
 void RankTraining::resume(const RunState& state) {
-  const auto& output = settings_.output;
-  const auto path = Checkpoint(output.resumeDir).rankFile(preset_, state.step, rank_);
-  learner_.load(path);
+  checkEqual(state.checksum, "checkpoint");
+  learner_.load(Checkpoint(settings_.output.resumeDir).readRank(state, rank_));
   totals_ = state.totals;
-  // The next save replaces a checkpoint in its own directory only.
-  std::error_code none;
-  if (fs::equivalent(output.resumeDir, output.checkpointDir, none)) savedFile_ = path;
 }
 
 fs::path RankTraining::dumpPath(size_t step) const {
@@ -131,33 +128,43 @@ void RankTraining::test(size_t stepsDone) {
   if (meter_) meter_->test(stepsDone, metrics_, std::chrono::duration<double>(Clock::now() - start).count());
 }
 
-// Files of all ranks first, then the state that names them, then the files before them go.
+// Files of all ranks first, then the state that names them.
 void RankTraining::save(size_t stepsDone) {
   checkReplicas();
   const Checkpoint checkpoint(settings_.output.checkpointDir);
-  const auto path = checkpoint.rankFile(preset_, stepsDone, rank_);
-  fs::create_directories(checkpoint.directory());
-  const fs::path part = path.string() + ".part";
-  learner_.save(part);
-  fs::rename(part, path);
+  const auto checksums = gather(checkpoint.writeRank(preset_, stepsDone, rank_, learner_.save()));
+  if (rank_ == 0) {
+    checkpoint.commit(describeRun(run_.program, settings_),
+                      {run_.finished, preset_, stepsDone, totals_, checksums, /*checksum=*/0});
+  }
   run_.world.barrier(rank_);
-  if (rank_ == 0) checkpoint.commit(describeRun(run_.program, settings_), {run_.finished, preset_, stepsDone, totals_});
-  run_.world.barrier(rank_);
-  if (!savedFile_.empty() && savedFile_ != path) fs::remove(savedFile_);
-  savedFile_ = path;
+}
+
+// Every rank's number. Halves of it, which a sum of doubles leaves as they are.
+std::vector<uint64_t> RankTraining::gather(uint64_t mine) const {
+  std::vector<double> halves(2 * run_.world.ranks());
+  halves[2 * rank_] = static_cast<double>(mine >> 32);
+  halves[2 * rank_ + 1] = static_cast<double>(mine & 0xffffffffu);
+  halves = sum(std::move(halves));
+  std::vector<uint64_t> all(run_.world.ranks());
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    all[rank] = static_cast<uint64_t>(halves[2 * rank]) << 32 | static_cast<uint64_t>(halves[2 * rank + 1]);
+  return all;
+}
+
+void RankTraining::checkEqual(uint64_t mine, const char* what) const {
+  const auto all = gather(mine);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw std::runtime_error(std::string("the ") + what + " of rank " + std::to_string(rank) +
+                             " differs from that of rank 0");
+  }
 }
 
 // The library promises the same bits on all ranks, and the optimiser is the same code on the same numbers.
 uint64_t RankTraining::checkReplicas() const {
   const uint64_t mine = learner_.fingerprint();
-  std::vector<double> halves(2 * run_.world.ranks());
-  halves[2 * rank_] = static_cast<double>(mine >> 32);
-  halves[2 * rank_ + 1] = static_cast<double>(mine & 0xffffffffu);
-  halves = sum(std::move(halves));
-  for (size_t rank = 1; rank < run_.world.ranks(); ++rank) {
-    if (halves[2 * rank] == halves[0] && halves[2 * rank + 1] == halves[1]) continue;
-    throw std::runtime_error("the parameters of rank " + std::to_string(rank) + " differ from those of rank 0");
-  }
+  checkEqual(mine, "model");
   return mine;
 }
 

@@ -79,7 +79,35 @@ if "$trainer" "${folder[@]}" --image-size 32 --checkpoint "$dir/sized" --stop-af
 else
   grep -F "libjpeg" "$dir/log" || { cat "$dir/log"; fail "a folder of images"; }
 fi
-for file in "$dir/steps"/*-rank1.pt; do truncate -s -1000 "$file"; done
+
+echo "== a disk that is full: what was saved before stays, and nothing else"
+"$trainer" "$@" --checkpoint "$dir/full" --stop-after 9 2> /dev/null
+(cd "$dir/full" && sha256sum -- *) > "$dir/sums"
 status=0
-"$trainer" "$@" --resume "$dir/steps" 2> "$dir/log" || status=$?
-[ $status = 1 ] && grep -F "rank 1" "$dir/log" || fail "a damaged checkpoint"
+(trap "" XFSZ; ulimit -f 64; exec "$trainer" "$@" --resume "$dir/full" --stop-after 12 2> "$dir/log") || status=$?
+[ $status = 1 ] && grep -F "File too large" "$dir/log" | grep -F "$dir/full/topka-step000012-rank" || fail "a full disk"
+[ "$(wc -l < "$dir/log")" -le 20 ] || fail "too many lines about a full disk"
+(cd "$dir/full" && sha256sum --quiet -c "$dir/sums") || fail "a full disk costs the checkpoint before"
+[ "$(find "$dir/full" -type f | wc -l)" = 5 ] || fail "a full disk leaves something behind"
+: > "$dir/full/topka-step000011-rank0.pt.part"  # of a run that was killed
+"$trainer" "$@" --resume "$dir/full" --stop-after 12 2> /dev/null
+[ "$(find "$dir/full" -type f -name '*-step000012-rank?.pt' | wc -l)" = 4 ] || fail "no checkpoint after a full disk"
+[ "$(find "$dir/full" -type f | wc -l)" = 5 ] || fail "files of other states stay"
+
+echo "== a bit that has turned"
+flip() {
+  local at=$(($(stat -c %s "$1") / 2)) byte
+  byte=$(od -An -tu1 -j "$at" -N 1 "$1")
+  printf '%b' "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$at" conv=notrunc status=none
+}
+for file in topka-step000012-rank2.pt state.json; do
+  flip "$dir/full/$file"
+  status=0
+  "$trainer" "$@" --resume "$dir/full" --stop-after 15 2> "$dir/log" || status=$?
+  [ $status = 1 ] && grep -F "$dir/full/$file is damaged" "$dir/log" || { cat "$dir/log"; fail "a bit of $file"; }
+  flip "$dir/full/$file"
+done
+for file in "$dir/full"/*-rank1.pt; do truncate -s -1000 "$file"; done
+status=0
+"$trainer" "$@" --resume "$dir/full" 2> "$dir/log" || status=$?
+[ $status = 1 ] && grep -F "rank1.pt is damaged" "$dir/log" || fail "a file that is cut off"
