@@ -1,6 +1,7 @@
 #include "src/entries.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -44,10 +45,27 @@ void readValues(const sparsecollVector_t& vector, const std::vector<uint64_t>& o
   }
 }
 
-struct Span {
+struct Part {
+  const char* name;
   const void* data;
   uint64_t bytes;
 };
+
+std::array<Part, 3> partsOf(const sparsecollVector_t& vector) {
+  const uint64_t element = elementBytes(static_cast<sparsecollDataType_t>(vector.dataType));
+  return {{{"values", vector.values, vector.capacity * element},
+           {"indices", vector.indices, vector.capacity * indexBytesOf(vector)},
+           {"count", vector.count, sizeof *vector.count}}};
+}
+
+Status checkParts(const char* name, const sparsecollVector_t& vector) {
+  const auto parts = partsOf(vector);
+  for (size_t a = 0; a < parts.size(); ++a)
+    for (size_t b = a + 1; b < parts.size(); ++b)
+      if (!checkDisjoint("", parts[a].data, parts[a].bytes, "", parts[b].data, parts[b].bytes).ok())
+        return invalid("{}.{} and {}.{} overlap", name, parts[a].name, name, parts[b].name);
+  return {};
+}
 
 }  // namespace
 
@@ -64,21 +82,15 @@ Status checkVector(const char* name, const sparsecollVector_t* vector) {
   if (indexBytesOf(*vector) < indexBytesFor(vector->length))
     return invalid("{}: 32-bit indices cannot name {} elements", name, vector->length);
   SC_TRY(checkPointer(name, vector->values, elementBytes(static_cast<sparsecollDataType_t>(vector->dataType))));
-  return checkPointer(name, vector->indices, indexBytesOf(*vector));
+  SC_TRY(checkPointer(name, vector->indices, indexBytesOf(*vector)));
+  return checkParts(name, *vector);
 }
 
 Status checkAlike(const char* aName, const sparsecollVector_t& a, const char* bName, const sparsecollVector_t& b) {
   if (a.dataType != b.dataType) return invalid("{} and {} have other data types", aName, bName);
   if (a.length != b.length) return invalid("{} and {} have lengths {} and {}", aName, bName, a.length, b.length);
-  const uint64_t element = elementBytes(static_cast<sparsecollDataType_t>(a.dataType));
-  const Span ofA[] = {{a.values, a.capacity * element}, {a.indices, a.capacity * indexBytesOf(a)}, {a.count, 8}};
-  const Span ofB[] = {{b.values, b.capacity * element}, {b.indices, b.capacity * indexBytesOf(b)}, {b.count, 8}};
-  for (const Span& first : ofA)
-    for (const Span& second : ofB) {
-      const auto x = reinterpret_cast<uintptr_t>(first.data);
-      const auto y = reinterpret_cast<uintptr_t>(second.data);
-      if (x < y + second.bytes && y < x + first.bytes) return invalid("{} and {} overlap", aName, bName);
-    }
+  for (const Part& ofA : partsOf(a))
+    for (const Part& ofB : partsOf(b)) SC_TRY(checkDisjoint(aName, ofA.data, ofA.bytes, bName, ofB.data, ofB.bytes));
   return {};
 }
 

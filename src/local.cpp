@@ -41,9 +41,8 @@ Status checkSelect(const void* in, uint64_t n, int32_t type, const sparsecollVec
   SC_TRY(checkVector("out", out));
   if (out->dataType != type) return invalid("out.dataType is {}, type is {}", out->dataType, type);
   if (out->length != n) return invalid("out.length is {}, n is {}", out->length, n);
-  SC_TRY(checkPair("in", in, n * element, "out.values", out->values, out->capacity * element));
-  if (in == out->values) return invalid("in and out.values overlap");
-  return checkPair("in", in, n * element, "out.indices", out->indices, out->capacity * indexBytesOf(*out));
+  SC_TRY(checkDisjoint("in", in, n * element, "out.values", out->values, out->capacity * element));
+  return checkDisjoint("in", in, n * element, "out.indices", out->indices, out->capacity * indexBytesOf(*out));
 }
 
 Status appendSelected(Communicator& comm, const List& selected, sparsecollVector_t& out, Stream stream) {

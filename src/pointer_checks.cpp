@@ -8,12 +8,17 @@ Status checkPointer(const char* name, const void* pointer, uint64_t alignment) {
   return {};
 }
 
-Status checkPair(const char* aName, const void* a, uint64_t aBytes, const char* bName, const void* b, uint64_t bBytes) {
+Status checkDisjoint(const char* aName, const void* a, uint64_t aBytes, const char* bName, const void* b,
+                     uint64_t bBytes) {
   const auto first = reinterpret_cast<uintptr_t>(a);
   const auto second = reinterpret_cast<uintptr_t>(b);
-  if (first == second && aBytes == bBytes) return {};
   if (first < second + bBytes && second < first + aBytes) return invalid("{} and {} overlap", aName, bName);
   return {};
+}
+
+Status checkPair(const char* aName, const void* a, uint64_t aBytes, const char* bName, const void* b, uint64_t bBytes) {
+  if (a == b && aBytes == bBytes) return {};
+  return checkDisjoint(aName, a, aBytes, bName, b, bBytes);
 }
 
 }  // namespace sparsecoll

@@ -9,6 +9,9 @@ namespace sparsecoll {
 
 // Element-aligned. Errors: InvalidArgument.
 Status checkPointer(const char* name, const void* pointer, uint64_t alignment);
+// No byte in common. Errors: InvalidArgument.
+Status checkDisjoint(const char* aName, const void* a, uint64_t aBytes, const char* bName, const void* b,
+                     uint64_t bBytes);
 // Equal or disjoint. Errors: InvalidArgument.
 Status checkPair(const char* aName, const void* a, uint64_t aBytes, const char* bName, const void* b, uint64_t bBytes);
 

@@ -18,8 +18,8 @@ Result<StreamUse> Reducer::streamOf(sparsecollStream_t stream) {
 Status Reducer::run(const void* gradient, void* out, Stream stream) {
   SC_TRY(checkVectors(spec_, gradient, out));
   const uint64_t bytes = spec_.n * elementBytes(spec_.type);
-  SC_TRY(checkAgainstResidual(gradient, bytes));
-  SC_TRY(checkAgainstResidual(out, bytes));
+  SC_TRY(residual_.checkApart("the gradient", gradient, bytes));
+  SC_TRY(residual_.checkApart("out", out, bytes));
   if (spec_.dense()) return runDense(gradient, out, stream);
   SC_TRY(preservedOut_.prepare(out, residual_.captured(), stream));
   return step(gradient, &Reducer::finishDense, out, stream);
@@ -30,7 +30,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
   if (spec_.has(SPARSECOLL_ACCUMULATE)) return invalid("SPARSECOLL_ACCUMULATE is for dense sums");
   if (gradient == nullptr) return invalid("gradient is NULL");
   SC_TRY(checkPointer("gradient", gradient, elementBytes(spec_.type)));
-  SC_TRY(checkAgainstResidual(gradient, spec_.n * elementBytes(spec_.type)));
+  SC_TRY(residual_.checkApart("the gradient", gradient, spec_.n * elementBytes(spec_.type)));
   SC_TRY(checkSparseOut(gradient, out));
   if (out.capacity < sparseNeed()) {
     if (comm_->onHost()) *out.count = sparseNeed();
@@ -208,6 +208,7 @@ Status Reducer::giveBack(const void* out, double factor, Stream stream) {
   if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
   if (spec_.countsContributors()) return unsupported("giving back what was averaged over contributors");
   SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
+  SC_TRY(residual_.checkApart("out", out, spec_.n * elementBytes(spec_.type)));
   SC_TRY(residual_.checkStays(stream));
   const double share = spec_.params.op == sparsecollAvg ? 1.0 : 1.0 / comm_->ranks();
   residual_.giveBack(out, spec_.type, share / factor, scales_.lastOut(residual_.captured()), selection_->control(),
@@ -232,13 +233,9 @@ Status Reducer::flush(void* dense, Stream stream) {
   if (dense == nullptr) return invalid("dense is NULL");
   SC_TRY(checkPointer("dense", dense, elementBytes(spec_.type)));
   if (!spec_.keepsResidual()) return {};
+  SC_TRY(residual_.checkApart("dense", dense, spec_.n * elementBytes(spec_.type)));
   SC_TRY(residual_.checkStays(stream));
   residual_.flush(dense, spec_.type, stream);
-  return {};
-}
-
-Status Reducer::checkAgainstResidual(const void* vector, uint64_t bytes) const {
-  if (residual_.overlaps(vector, bytes)) return invalid("the gradient or out overlaps the residual");
   return {};
 }
 
@@ -252,9 +249,8 @@ Status Reducer::checkSparseOut(const void* gradient, const sparsecollVector_t& o
                                                     {out.indices, out.capacity * sizeof(uint32_t)},
                                                     {out.count, sizeof(uint64_t)}};
   for (const auto& [data, bytes] : parts) {
-    if (data == gradient || !checkPair("", data, bytes, "", gradient, spec_.n * element).ok())
-      return invalid("out overlaps the gradient");
-    SC_TRY(checkAgainstResidual(data, bytes));
+    SC_TRY(checkDisjoint("out", data, bytes, "the gradient", gradient, spec_.n * element));
+    SC_TRY(residual_.checkApart("out", data, bytes));
   }
   return {};
 }

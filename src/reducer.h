@@ -82,7 +82,6 @@ class Reducer {
   uint64_t stepPlan() const;
   uint64_t sparseNeed() const;
 
-  Status checkAgainstResidual(const void* vector, uint64_t bytes) const;
   Status checkSparseOut(const void* gradient, const sparsecollVector_t& out) const;
   Status checkCapture(bool captured) const;
   Status notCaptured(Stream stream) const;

@@ -42,10 +42,9 @@ void* Residual::data() {
   return acc;
 }
 
-bool Residual::overlaps(const void* vector, uint64_t vectorBytes) const {
-  if (kernels_ == nullptr) return false;
-  const void* const acc = buffer(0);
-  return vector == acc || !checkPair("", vector, vectorBytes, "", acc, bytes() * (transactional_ ? 2 : 1)).ok();
+Status Residual::checkApart(const char* name, const void* vector, uint64_t vectorBytes) const {
+  if (kernels_ == nullptr) return {};
+  return checkDisjoint(name, vector, vectorBytes, "the residual", buffer(0), bytes() * (transactional_ ? 2 : 1));
 }
 
 void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type,

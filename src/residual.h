@@ -37,7 +37,8 @@ class Residual {
   uint64_t furtherElements() const { return (transactional_ ? n_ : 0) + shape_.elements(); }
   uint64_t deferredZerosBytes() const { return deferredZeros_.bytes(); }
   // Whether the caller's vector reaches into it.
-  bool overlaps(const void* vector, uint64_t bytes) const;
+  // Errors: InvalidArgument (a byte of the vector is the residual's).
+  Status checkApart(const char* name, const void* vector, uint64_t bytes) const;
 
   // The dense collective's step: x = what the input comes to with clipping and momentum, rounded to the type.
   void shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type, Stream stream);
