@@ -5,6 +5,7 @@ namespace sparsecoll::cuda {
 
 int deviceCount() { return 0; }
 Result<int> currentDevice() { return unsupported("this build has no CUDA back end"); }
+Text<32> busIdOf(int) { return {}; }
 
 OnDevice::OnDevice(int) {}
 OnDevice::~OnDevice() = default;

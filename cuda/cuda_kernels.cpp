@@ -258,6 +258,12 @@ Result<int> currentDevice() {
   return fail(sparsecollCudaError, "no current device: {}", cudaGetErrorString(error));
 }
 
+Text<32> busIdOf(int device) {
+  char id[32] = {};
+  if (taken(cudaDeviceGetPCIBusId(id, sizeof id, device)) != cudaSuccess) return {};
+  return Text<32>(id);
+}
+
 // What fails here the next call of the library's on the device tells.
 OnDevice::OnDevice(int device) {
   int before = kStays;

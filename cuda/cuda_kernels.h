@@ -18,6 +18,9 @@ int deviceCount();
 // The calling thread's current one. Errors: Unsupported (no driver), CudaError.
 Result<int> currentDevice();
 
+// A device's PCI bus id, "0000:01:00.0"; empty where it cannot be asked.
+Text<32> busIdOf(int device);
+
 // Makes a device the calling thread's current one; the one that was it before is so again afterwards. -1, the host:
 // leaves it alone.
 class OnDevice {

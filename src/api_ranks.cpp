@@ -31,7 +31,7 @@ Result<CommunicatorConfig> readMeetingConfig(const sparsecollConfig_t* user, boo
 template <class Secret>
 Status join(sparsecollComm_t* comm, const CommunicatorConfig& config, int device, bootstrap::Exchange& exchange,
             const Deadline& deadline, Secret secret) {
-  SC_TRY(const Candidate own, candidateHere(config.transport, device != SPARSECOLL_HOST));
+  SC_TRY(const Candidate own, candidateHere(config.transport, device));
   SC_TRY(const Choice choice, agreeOnEngine(exchange, own, deadline));
   std::shared_ptr<Communicator> made;
   if (choice.engine == sparsecollTransportNccl) {

@@ -7,6 +7,7 @@
 #include "core/bytes.h"
 #include "cuda/cuda_kernels.h"
 #include "src/names.h"
+#include "transports/bootstrap/address.h"
 #include "transports/nccl.h"
 #include "transports/ucx.h"
 
@@ -19,6 +20,7 @@ struct EngineRow {
   const char* name;  // in prose; transportName has the word for command lines
   bool inHostMemory = true;
   bool oneVersion = false;             // ranks with different versions of it cannot talk
+  bool ownDevices = false;             // ranks that share a device cannot use it
   Result<int> (*version)() = nullptr;  // nullptr: ranks do not meet over it
 
   bool isCalled(std::string_view word) const { return version != nullptr && word == transportName(engine); }
@@ -27,8 +29,8 @@ struct EngineRow {
 constexpr EngineRow kRows[] = {
     {sparsecollTransportAuto, "Auto"},
     {sparsecollTransportThreads, "Threads"},
-    {sparsecollTransportUcx, "UCX", true, false, ucx::version},
-    {sparsecollTransportNccl, "NCCL", false, true, nccl::version},
+    {sparsecollTransportUcx, "UCX", true, false, false, ucx::version},
+    {sparsecollTransportNccl, "NCCL", false, true, true, nccl::version},
     {sparsecollTransportEngine, "Engine"},
     {sparsecollTransportSimulated, "Simulated"},
 };
@@ -58,7 +60,16 @@ struct Obstacle {
   Text<112> why;  // of the first of them
 };
 
-Obstacle obstacleTo(size_t engine, std::span<const Candidate> candidates) {
+// The first earlier rank on the same device; -1: there is none, or the device is not known.
+int sharerOf(size_t rank, std::span<const Candidate> candidates) {
+  const Candidate& own = candidates[rank];
+  for (size_t r = 0; r < rank && !own.deviceName.empty(); ++r)
+    if (candidates[r].host == own.host && candidates[r].deviceName == own.deviceName.view()) return static_cast<int>(r);
+  return -1;
+}
+
+// named: a rank asks for this engine, which then decides on its own whether ranks may share a device.
+Obstacle obstacleTo(size_t engine, std::span<const Candidate> candidates, bool named) {
   Obstacle found;
   const auto add = [&](size_t rank, const Text<112>& why) {
     if (found.ranks.empty()) found.why = why;
@@ -66,11 +77,16 @@ Obstacle obstacleTo(size_t engine, std::span<const Candidate> candidates) {
   };
   for (size_t rank = 0; rank < candidates.size(); ++rank)
     if (const Text<112>& lack = candidates[rank].abilities[engine].lack; !lack.empty()) add(rank, lack);
-  if (!found.ranks.empty() || !kRows[kMeetingEngines[engine]].oneVersion) return found;
+  const EngineRow& row = kRows[kMeetingEngines[engine]];
+  if (!found.ranks.empty()) return found;
   const int version = candidates[0].abilities[engine].version;
-  for (size_t rank = 1; rank < candidates.size(); ++rank)
+  for (size_t rank = 1; row.oneVersion && rank < candidates.size(); ++rank)
     if (const int other = candidates[rank].abilities[engine].version; other != version)
       add(rank, Text<112>::format("it has version {}, rank 0 has {}", other, version));
+  if (!found.ranks.empty() || !row.ownDevices || named) return found;
+  for (size_t rank = 1; rank < candidates.size(); ++rank)
+    if (const int sharer = sharerOf(rank, candidates); sharer >= 0)
+      add(rank, Text<112>::format("it shares device {} with rank {}", candidates[rank].deviceName, sharer));
   return found;
 }
 
@@ -97,16 +113,28 @@ Result<sparsecollTransport_t> namedByAll(std::span<const Candidate> candidates) 
   return named;
 }
 
+void writeText(Writer& writer, std::string_view text) {
+  writer.write(static_cast<uint32_t>(text.size()));
+  writer.append(text.data(), text.size());
+}
+
+template <size_t kSize>
+Result<Text<kSize>> readText(Reader& reader) {
+  SC_TRY(const auto length, reader.read<uint32_t>());
+  SC_TRY(const bootstrap::Bytes text, reader.take(length));
+  return Text<kSize>(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()));
+}
+
 std::vector<std::byte> write(const Candidate& own) {
   Writer writer;
   writer.write(own.version);
   writer.write(static_cast<uint16_t>(own.named));
   writer.write(static_cast<uint16_t>(own.onDevice));
+  writer.write(own.host);
+  writeText(writer, own.deviceName.view());
   for (const Ability& ability : own.abilities) {
-    const std::string_view lack = ability.lack.view();
     writer.write(static_cast<int32_t>(ability.version));
-    writer.write(static_cast<uint32_t>(lack.size()));
-    writer.append(lack.data(), lack.size());
+    writeText(writer, ability.lack.view());
   }
   return writer.bytes();
 }
@@ -123,11 +151,11 @@ Result<Candidate> read(bootstrap::Bytes part) {
   if (!known || onDevice > 1) return fail(sparsecollCorrupted, "a rank names engine {}", named);
   candidate.named = static_cast<sparsecollTransport_t>(named);
   candidate.onDevice = onDevice != 0;
+  SC_TRY(candidate.host, reader.read<uint64_t>());
+  SC_TRY(candidate.deviceName, readText<32>(reader));
   for (Ability& ability : candidate.abilities) {
     SC_TRY(ability.version, reader.read<int32_t>());
-    SC_TRY(const auto length, reader.read<uint32_t>());
-    SC_TRY(const bootstrap::Bytes lack, reader.take(length));
-    ability.lack = std::string_view(reinterpret_cast<const char*>(lack.data()), lack.size());
+    SC_TRY(ability.lack, readText<112>(reader));
   }
   return candidate;
 }
@@ -153,10 +181,13 @@ Result<Ability> abilityHere(sparsecollTransport_t engine, bool onDevice) {
   return version.ok() ? Ability{*version, {}} : lacking(version.takeStatus());
 }
 
-Result<Candidate> candidateHere(sparsecollTransport_t named, bool onDevice) {
+Result<Candidate> candidateHere(sparsecollTransport_t named, int device) {
+  const bool onDevice = device != SPARSECOLL_HOST;
   Candidate own;
   own.named = named;
   own.onDevice = onDevice;
+  own.host = bootstrap::hostId();
+  if (onDevice) own.deviceName = cuda::busIdOf(device);
   for (size_t e = 0; e < kMeetingEngines.size(); ++e) {
     // Of engines that are not the named one nobody will ask.
     if (named != sparsecollTransportAuto && named != kMeetingEngines[e]) continue;
@@ -173,7 +204,7 @@ Result<Choice> choose(std::span<const Candidate> candidates) {
     const sparsecollTransport_t engine = kMeetingEngines[e];
     const bool moves = candidates[0].onDevice || kRows[engine].inHostMemory;
     if (named != sparsecollTransportAuto ? engine != named : !moves) continue;
-    const Obstacle obstacle = obstacleTo(e, candidates);
+    const Obstacle obstacle = obstacleTo(e, candidates, named != sparsecollTransportAuto);
     const char* const name = engineName(engine);
     if (obstacle.ranks.empty()) {
       if (named != sparsecollTransportAuto) return Choice{engine, Text<128>::format("{} was named", name)};

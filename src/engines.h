@@ -30,12 +30,15 @@ struct Candidate {
   uint32_t version = SPARSECOLL_VERSION_CODE;
   sparsecollTransport_t named = sparsecollTransportAuto;
   bool onDevice = false;
+  uint64_t host = 0;                                      // equal for ranks of one host
+  Text<32> deviceName;                                    // equal for ranks of one device of a host; empty: not known
   std::array<Ability, kMeetingEngines.size()> abilities;  // as kMeetingEngines
 };
 
 // This process's. Errors: InvalidArgument (SPARSECOLL_DISABLE_ENGINES has a word that is no engine's).
 Result<Ability> abilityHere(sparsecollTransport_t engine, bool onDevice);
-Result<Candidate> candidateHere(sparsecollTransport_t named, bool onDevice);
+// device: SPARSECOLL_HOST or an ordinal.
+Result<Candidate> candidateHere(sparsecollTransport_t named, int device);
 
 // Whether the engine moves vectors that are there. Errors: InvalidArgument.
 Status checkMemory(sparsecollTransport_t engine, bool onDevice);

@@ -628,7 +628,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollGetUniqueId(sparsecollUniqueId_t* id
 /* Makes this rank's communicator of nRanks (1 to 256) over the id's engine, in any mix of processes and threads.
    Collective: returns when all ranks have called it, or with Timeout after initTimeoutMs; the failure names the ranks that
    did not come. device: SPARSECOLL_HOST, SPARSECOLL_CURRENT_DEVICE or a CUDA ordinal; host memory on all ranks or on none.
-   NCCL wants a device for each rank; where ranks share one, name UCX. config.transport: Auto, or the id's engine; with an
+   NCCL wants a device a rank; where ranks share one, Auto takes UCX. config.transport: Auto, or the id's engine; with an
    id that says Auto it may name one, which all ranks then have to use. After a fork the new process can use none of its
    parent's communicators: InvalidUsage.
    On all ranks alike: Unsupported (a rank cannot use the engine that was named, or there is none that all ranks can use;

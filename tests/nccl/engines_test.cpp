@@ -60,20 +60,45 @@ void checkNoMisuse() {
 
 }  // namespace
 
-TEST_CASE("ranks on devices that name nothing meet over NCCL, and say so") {
-  const NcclRanks ranks(3);
+TEST_CASE("ranks with a device each that name nothing meet over NCCL, and say so") {
+  simt::setDevices(3);
+  sparsecollUniqueId_t id{};
+  REQUIRE(sparsecollGetUniqueId(&id, nullptr) == sparsecollSuccess);
+  const auto onItsOwn = [&](int rank, sparsecollComm_t* comm) {
+    return sparsecollCommInitRank(comm, 3, &id, rank, rank, nullptr);
+  };
+  const NcclRanks ranks(3, nullptr, onItsOwn, std::vector{0, 1, 2});
   REQUIRE(ranks.made() == all(3, sparsecollSuccess));
   for (int rank = 0; rank < 3; ++rank) {
     const sparsecollCommDetails_t details = detailsOf(ranks[rank]);
     CHECK(details.transport == sparsecollTransportNccl);
     CHECK(details.rank == rank);
     CHECK(details.nRanks == 3);
-    CHECK(details.device == 0);
+    CHECK(details.device == rank);
     CHECK(std::string(details.reason) == "NCCL is the best, and all ranks have it");
   }
   CHECK(fake::calls()["ncclCommInitRankConfig"] == 3);
-  NcclGroup group(ranks, kLength, sparsecollFloat32, preset("topka", 0.05));
-  CHECK(group.step() == all(3, sparsecollSuccess));
+  simt::setDevices(1);
+  checkNoMisuse();
+}
+
+TEST_CASE("ranks that share a device and name nothing never get NCCL, which would refuse them") {
+  constexpr const char* kWhy = "rank(s) 1, 2 cannot use NCCL (it shares device 0000:01:00.0 with rank 0)";
+  if (!ucxOnDevices()) {
+    const Refusals refused(3, naming(sparsecollTransportAuto));
+    CHECK(refused.results == all(3, sparsecollUnsupported));
+    for (const std::string& text : refused.texts) CHECK_THAT(text, Catch::Contains(kWhy));
+  } else {
+    sparsecollUniqueId_t id{};
+    REQUIRE(sparsecollGetUniqueId(&id, nullptr) == sparsecollSuccess);
+    const NcclRanks ranks(3, nullptr, [&](int rank, sparsecollComm_t* comm) {
+      return sparsecollCommInitRank(comm, 3, &id, rank, 0, nullptr);
+    });
+    REQUIRE(ranks.made() == all(3, sparsecollSuccess));
+    CHECK(detailsOf(ranks[2]).transport == sparsecollTransportUcx);
+    CHECK(std::string(detailsOf(ranks[2]).reason) == kWhy);
+  }
+  CHECK(fake::calls()["ncclCommInitRankConfig"] == 0);
   checkNoMisuse();
 }
 
@@ -101,7 +126,11 @@ TEST_CASE("without NCCL ranks on devices meet over UCX where they may, and get U
   for (const std::string& text : named.texts)
     CHECK_THAT(text, Catch::Contains("NCCL was named") && Catch::Contains("rank(s) 0, 1 cannot use NCCL"));
   if (ucxOnDevices()) {
-    const NcclRanks ranks(2);
+    sparsecollUniqueId_t id{};
+    REQUIRE(sparsecollGetUniqueId(&id, nullptr) == sparsecollSuccess);
+    const NcclRanks ranks(2, nullptr, [&](int rank, sparsecollComm_t* comm) {
+      return sparsecollCommInitRank(comm, 2, &id, rank, 0, nullptr);
+    });
     REQUIRE(ranks.made() == all(2, sparsecollSuccess));
     CHECK(detailsOf(ranks[0]).transport == sparsecollTransportUcx);
     CHECK_THAT(detailsOf(ranks[0]).reason, Catch::Contains("rank(s) 0, 1 cannot use NCCL"));
@@ -130,8 +159,9 @@ TEST_CASE("a rank whose device fails keeps no other waiting: all get its error a
 TEST_CASE("an all-gather of the caller's makes communicators over NCCL, too") {
   Room room(3);
   const sparsecollOob_t oobs[] = {room.of(0), room.of(1), room.of(2)};
+  const sparsecollConfig_t nccl = naming(sparsecollTransportNccl);
   const NcclRanks ranks(3, nullptr, [&](int rank, sparsecollComm_t* comm) {
-    return sparsecollCommInitOob(comm, 3, rank, SPARSECOLL_CURRENT_DEVICE, &oobs[rank], nullptr);
+    return sparsecollCommInitOob(comm, 3, rank, SPARSECOLL_CURRENT_DEVICE, &oobs[rank], &nccl);
   });
   REQUIRE(ranks.made() == all(3, sparsecollSuccess));
   CHECK(detailsOf(ranks[2]).transport == sparsecollTransportNccl);

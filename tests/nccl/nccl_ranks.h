@@ -1,4 +1,4 @@
-// Ranks over NCCL, all on one emulated device.
+// Ranks over NCCL, on one emulated device unless a test says otherwise.
 #pragma once
 
 #include "tests/nccl/fake_nccl.h"
@@ -9,16 +9,20 @@ namespace sparsecoll::test {
 
 class NcclRanks : public StreamRanks {
  public:
-  // make: nullptr for communicators of a new id.
-  explicit NcclRanks(int ranks, const sparsecollConfig_t* config = nullptr, const Make& make = nullptr)
-      : StreamRanks(ranks, make ? make : ofNewId(ranks, config)) {}
+  // make: nullptr for communicators of a new id, which names NCCL if the configuration names nothing: ranks that share
+  // a device choose another engine.
+  explicit NcclRanks(int ranks, const sparsecollConfig_t* config = nullptr, const Make& make = nullptr,
+                     const Devices& devices = 0)
+      : StreamRanks(ranks, make ? make : ofNewId(ranks, config), devices) {}
 
  private:
   static Make ofNewId(int ranks, const sparsecollConfig_t* config) {
+    auto named = config != nullptr ? *config : SPARSECOLL_INIT(sparsecollConfig_t);
+    if (named.transport == sparsecollTransportAuto) named.transport = sparsecollTransportNccl;
     sparsecollUniqueId_t id{};
-    const sparsecollResult_t got = sparsecollGetUniqueId(&id, config);
+    const sparsecollResult_t got = sparsecollGetUniqueId(&id, &named);
     return [=](int rank, sparsecollComm_t* comm) {
-      return got == sparsecollSuccess ? sparsecollCommInitRank(comm, ranks, &id, rank, 0, config) : got;
+      return got == sparsecollSuccess ? sparsecollCommInitRank(comm, ranks, &id, rank, 0, &named) : got;
     };
   }
 };

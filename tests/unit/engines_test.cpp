@@ -139,6 +139,31 @@ TEST_CASE("ranks with different versions of NCCL do not share it, those with dif
   CHECK(choice.text == "rank(s) 1 cannot use NCCL (it has version 21803, rank 0 has 22809)");
 }
 
+TEST_CASE("ranks that share a device do not choose NCCL, unless it is named") {
+  const auto on = [](uint64_t host, const char* device, sparsecollTransport_t named = kAuto) {
+    Candidate one = able(named);
+    one.host = host;
+    one.deviceName = device;
+    return one;
+  };
+  const Outcome shared = agree({on(1, "0000:01:00.0"), on(1, "0000:02:00.0"), on(1, "0000:02:00.0")});
+  CHECK(shared.engine == kUcx);
+  CHECK(shared.text == "rank(s) 2 cannot use NCCL (it shares device 0000:02:00.0 with rank 1)");
+  CHECK(agree({on(1, "0000:01:00.0"), on(1, "0000:02:00.0")}).engine == kNccl);
+  CHECK(agree({on(1, "0000:01:00.0"), on(2, "0000:01:00.0")}).engine == kNccl);
+  CHECK(agree({on(1, ""), on(1, "")}).engine == kNccl);
+  CHECK(agree({on(1, "0000:01:00.0", kNccl), on(1, "0000:01:00.0")}).engine == kNccl);
+
+  std::vector<Candidate> alone(2, on(1, "0000:01:00.0"));
+  alone[0].abilities[1].lack = "no UCX";
+  const Outcome none = agree(alone);
+  CHECK(none.result == sparsecollUnsupported);
+  CHECK(none.peer == 1);
+  CHECK(none.text ==
+        "no engine that all ranks can use: rank(s) 1 cannot use NCCL (it shares device 0000:01:00.0 with rank 0); "
+        "rank(s) 0 cannot use UCX (no UCX)");
+}
+
 TEST_CASE("ranks of different versions or with different kinds of memory all get Mismatch") {
   std::vector<Candidate> candidates(2, able());
   candidates[1] = onHost(candidates[1]);
