@@ -22,6 +22,7 @@ echo "$(basename "$0") $*" >> "$here/calls.txt"
 while [ $# -gt 0 ]; do
   case $1 in
     --preset) preset=$2 ;; --seed) seed=$2 ;; --metrics) metrics=$2 ;; --json) json=$2 ;; --density) density=$2 ;;
+    --recipe) recipe=yes ;;
   esac
   shift
 done
@@ -40,6 +41,7 @@ paste -d ' ' "$metrics.test_accuracy" "$metrics.validation_perplexity" "$metrics
   sed 's/} {"event": "test", "step": [0-9]*,/,/g' >> "$metrics"
 sent=1000
 [ "$preset" = dense ] || sent=50
+[ -z "$recipe" ] || sent=80
 cat > "$json" << END
 {"context": {"synthetic": "no", "library": {"commit": "abc1234"}}, "rows": [{"parameters": 7, "steps": 20,
  "train_loss": 0.123456789, "sent_bytes_per_step": $sent, "achieved_density": ${density:-1}}]}
@@ -128,8 +130,8 @@ class Convergence(unittest.TestCase):
         self.assertIn("| dense | 1.0000 | 51.5 ±1.4 | - | - |\n", text)
         self.assertIn("| topka | 0.0500 | 51.5 ±1.4 | +0.0* | +0.0* |\n", text)
         self.assertIn("| micro | 0.0500 | diverged | - | - |\n", text)
-        self.assertIn("| topka, recipe | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
-        self.assertIn("| deft, recipe, as many bytes | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
+        self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0* |  |\n", text)
+        self.assertIn("| deft, recipe, as many bytes | 0.0800 | 51.5 ±1.4 | +0.0* |  |\n", text)
         self.assertIn("| topka, no error feedback | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
         self.assertIn("| topka, contiguous shards | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
         self.assertNotIn("dense, contiguous shards", text)
@@ -140,8 +142,12 @@ class Convergence(unittest.TestCase):
         self.assertEqual(self.run_script("--tables"), 0)
         self.assertEqual(len(self.calls()), 2 * len(rows))
         tables = self.output.getvalue()
-        self.assertIn("| dense | 51.5 % ± 1.4 | - | - | 1 kB | 1.0000 | 1 | 2 |", tables)
-        self.assertIn("| topka | 51.5 % ± 1.4 | +0.0 points | yes | 50 B | 0.0500 | 0.1 | 2 |", tables)
+        self.assertIn("| dense | 51.5 % ± 1.4 | - | - | 1 kB | 1.0000 | 20.0 | - | 1 | 2 |", tables)
+        self.assertIn("| topka | 51.5 % ± 1.4 | +0.0 points | yes | 50 B | 0.0500 | 1.0 | - | 0.1 | 2 |", tables)
+        # 30 bytes more in each of 20 steps; a dense step has 1000.
+        self.assertIn("| topka, recipe | 51.5 % ± 1.4 | +0.0 points | yes | 80 B | 0.0800 | 1.6 | +0.6 | 0.1 | 2 |", tables)
+        # There is none of that density without the recipe to compare with.
+        self.assertIn("| 80 B | 0.0800 | 1.6 | - | 0.25 | 2 |", tables)
         self.assertIn("| dense, contiguous shards | 51.5 % ± 1.4 |", tables)
         self.assertIn("NeuMF on MovieLens, 8 ranks\n", tables)
         # The command that is shown is one that was run.
@@ -176,7 +182,7 @@ class Convergence(unittest.TestCase):
         self.assertIn("| topka | 0.0500 | 0.5 ±0.0 | +0.0* | +0.0* | +0.0 |\n", text)
         self.assertEqual(self.run_script("--tables"), 0)
         part = self.output.getvalue().split("WikiText-2, 4 ranks, 4 times the epochs\n")[1].split("\n\n")[0]
-        self.assertIn("| topka | 0.5 | +0.0 | - | 50 B | 0.0500 | 0.01 | 1 |", part)
+        self.assertIn("| topka | 0.5 | +0.0 | - | 50 B | 0.0500 | 1.0 | - | 0.01 | 1 |", part)
         self.assertNotIn("contiguous", part)
 
     def test_results_of_other_settings_do_not_count(self):
