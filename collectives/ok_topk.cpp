@@ -43,7 +43,7 @@ class OkTopk final : public Collective {
     std::vector<int> ring;
     for (uint32_t r = 0; r < ranks_; ++r) ring.push_back(static_cast<int>(r));
     SC_TRY(gather_, RingGather::make(
-                        setup, std::move(ring), rank_, [&](Stretch) { return region.capacity; }, frames_));
+                        setup, std::move(ring), rank_, [&](RingSpan) { return region.capacity; }, frames_));
     SC_TRY(frames_.make(*setup.transport, kernels_, setup.budget));
     SC_TRY(relay_, Relay::make(setup));
     return {};

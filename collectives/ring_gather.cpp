@@ -5,13 +5,13 @@
 namespace sparsecoll {
 
 Result<RingGather> RingGather::make(const CollectiveSetup& setup, std::vector<int> ring, uint32_t position,
-                                    const std::function<uint64_t(Stretch)>& roomOf, FrameSet& frames) {
+                                    const std::function<uint64_t(RingSpan)>& roomOf, FrameSet& frames) {
   RingGather gather;
   gather.kernels_ = setup.kernels;
   gather.type_ = setup.accumulateType;
   gather.positions_ = static_cast<uint32_t>(ring.size());
   gather.position_ = position;
-  const auto layoutOf = [&](Stretch stretch) {
+  const auto layoutOf = [&](RingSpan stretch) {
     return FrameLayout{roomOf(stretch), 4, static_cast<uint32_t>(elementBytes(setup.accumulateType))};
   };
   const auto after = [&](uint32_t steps) { return (position + steps) % gather.positions_; };
@@ -45,7 +45,7 @@ Status RingGather::run(const CollectiveStep& step, Relay& relay, const FrameSet&
 }
 
 // The sources hold ever later positions in the ring's order; those past the end of the vector come first.
-Status RingGather::join(const CollectiveStep& step, Stretch stretch, const uint64_t* bounds, const List& to) {
+Status RingGather::join(const CollectiveStep& step, RingSpan stretch, const uint64_t* bounds, const List& to) {
   const uint32_t end = stretch.first + stretch.size;
   parts_.clear();
   if (end > positions_) addParts(bounds, bounds + (end - positions_));

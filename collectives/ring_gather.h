@@ -11,7 +11,7 @@
 namespace sparsecoll {
 
 // `size` neighbours in the ring, from `first` on.
-struct Stretch {
+struct RingSpan {
   uint32_t first;
   uint32_t size;
 };
@@ -20,7 +20,7 @@ class RingGather {
  public:
   // ring: the ranks in their order. roomOf: most entries of a stretch's lists. Adds its frames to the set.
   static Result<RingGather> make(const CollectiveSetup& setup, std::vector<int> ring, uint32_t position,
-                                 const std::function<uint64_t(Stretch)>& roomOf, FrameSet& frames);
+                                 const std::function<uint64_t(RingSpan)>& roomOf, FrameSet& frames);
 
   // own: the frame with this position's list. bounds: position p owns [bounds[p], bounds[p + 1]), in the kernels'
   // memory. The lists of all positions go to `to`.
@@ -31,10 +31,10 @@ class RingGather {
   struct Round {
     PeerRound peers;
     size_t frame = 0;
-    Stretch sent{};
+    RingSpan sent{};
   };
 
-  Status join(const CollectiveStep& step, Stretch stretch, const uint64_t* bounds, const List& to);
+  Status join(const CollectiveStep& step, RingSpan stretch, const uint64_t* bounds, const List& to);
   void addParts(const uint64_t* low, const uint64_t* high);
 
   Kernels* kernels_ = nullptr;

@@ -85,19 +85,19 @@ class SparDL final : public Collective {
   int rankAt(uint32_t team, uint32_t position) const { return static_cast<int>(team * positions_ + position); }
   uint32_t after(uint32_t position, uint32_t steps) const { return (position + steps) % positions_; }
   uint32_t valueBytes() const { return static_cast<uint32_t>(elementBytes(type_)); }
-  uint64_t roomOf(Stretch stretch) const {
+  uint64_t roomOf(RingSpan stretch) const {
     uint64_t room = 0;
     for (uint32_t j = 0; j < stretch.size; ++j) room += rooms_[after(stretch.first, j)];
     return room;
   }
-  FrameLayout layoutOf(Stretch stretch) const { return {roomOf(stretch), 4, valueBytes()}; }
+  FrameLayout layoutOf(RingSpan stretch) const { return {roomOf(stretch), 4, valueBytes()}; }
 
   Status makeScatter(const CollectiveSetup& setup) {
     const std::vector<Bag> bags = bagsOf(positions_);
     uint64_t arrivals = 0;
     for (size_t i = 0; i <= bags.size(); ++i) {
       const bool own = i == bags.size();
-      const Stretch stretch = own ? Stretch{position_, 1} : Stretch{after(position_, bags[i].gap), bags[i].size};
+      const RingSpan stretch = own ? RingSpan{position_, 1} : RingSpan{after(position_, bags[i].gap), bags[i].size};
       uint64_t dropped = 0;
       for (uint32_t j = 0; j < stretch.size; ++j) {
         dropped += arrivalsOf(bags, i, after(stretch.first, j));
@@ -108,7 +108,7 @@ class SparDL final : public Collective {
         break;
       }
       ScatterRound round;
-      const Stretch incoming{position_, bags[i].size};
+      const RingSpan incoming{position_, bags[i].size};
       arrivals += roomOf(incoming);
       SC_TRY(round.peers,
              PeerRound::make(setup, rankAt(team_, after(position_, bags[i].gap)), layoutOf(stretch),
@@ -182,7 +182,7 @@ class SparDL final : public Collective {
     for (uint32_t position = 0; position < positions_; ++position) ring.push_back(rankAt(team_, position));
     SC_TRY(gather_,
            RingGather::make(
-               setup, std::move(ring), position_, [this](Stretch stretch) { return roomOf(stretch); }, frames_));
+               setup, std::move(ring), position_, [this](RingSpan stretch) { return roomOf(stretch); }, frames_));
     SC_TRY(sum_, OwnList::make(setup, roomOf({0, positions_})));
     SC_TRY(bounds_, setup.kernels->allocate((positions_ + 1) * sizeof(uint64_t), setup.budget));
     for (uint32_t b = 0; b <= positions_; ++b) {

@@ -35,7 +35,7 @@ SC_BOTH void takeShare(Control& control) {
   }
   const double most = std::max(state.entries, 1.0);
   if (most < wanted) window.limit = static_cast<uint64_t>(most);
-  control.told = static_cast<double>(window.limit);  // packets of equal length are what the teams exchange
+  control.announced = static_cast<double>(window.limit);  // packets of equal length are what the teams exchange
 }
 
 SC_BOTH void putBackLimit(Control& control) {

@@ -16,7 +16,7 @@ inline constexpr uint32_t kFiniteBins = 8160;     // those below infinity's
 inline constexpr uint32_t kMaxNonFiniteIndices = SPARSECOLL_NON_FINITE_NAMED;
 
 // Whether the candidates of a pass decide an exact selection.
-enum GuardOutcome : uint32_t { kGuardHeld = 0, kGuardTooHigh = 1, kGuardTooLow = 2 };
+enum KeyOutcome : uint32_t { kKeyFits = 0, kKeyTooHigh = 1, kKeyTooLow = 2 };
 
 // A stretch [begin, end) of the vector that is selected from as one unit: the whole vector, a tensor, a partition.
 struct Window {
@@ -37,7 +37,7 @@ struct Window {
   uint64_t forced;      // kNoForcedIndex, or what to send when nothing passes
   uint32_t exact;       // 1: keep exactly limit, 0: at most
   uint32_t keptForced;  // 1: what was kept is the forced index
-  uint32_t missed;      // GuardOutcome of the pass
+  uint32_t missed;      // KeyOutcome of the pass
   uint32_t lazy;        // 1: the pass collects nothing, the cut reads acc; all such windows share their slots
   uint64_t least;       // where exact is 0: least key that is kept, if above `key`
 };
@@ -49,7 +49,7 @@ struct NonFinite {
   uint32_t indices[kMaxNonFiniteIndices];
 };
 
-// What the header of a rank's frame told.
+// What the header of a rank's frame announced.
 struct RankFacts {
   uint32_t count;
   double threshold;
@@ -67,7 +67,7 @@ struct Control {
   uint64_t bytes;  // of all, with the tables behind it
   uint64_t iteration;
   double threshold;    // the current one, of methods that have one
-  double told;         // what this rank's header tells the others in this step
+  double announced;    // what this rank's header tells the others in this step
   uint64_t k;          // entries requested in the unit that densityIsGlobal names
   uint32_t selected;   // entries this rank sends
   uint32_t largest;    // most entries of a rank

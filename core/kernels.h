@@ -51,7 +51,7 @@ class Flags {
   virtual uint32_t* at(uint64_t flag) const = 0;
   // Nobody waits for them from now on, whatever streams and graphs are still to do, and no step of this rank takes
   // effect any more: why is found, of peer. Any thread.
-  virtual void letPass(sparsecollResult_t why, int peer) = 0;
+  virtual void endWaits(sparsecollResult_t why, int peer) = 0;
 };
 
 // The largest things a workspace is to serve.
@@ -141,7 +141,7 @@ struct WindowFacts {
   uint64_t shortest = 0;
   uint64_t longest = ~uint64_t{0};
   bool everywhere = false;  // together they are the whole vector
-  bool rungs = true;        // their `least` may be above their `key`
+  bool trials = true;       // their `least` may be above their `key`
 };
 
 // acc = in + scale * gradient over all n, written to out; what reaches a window's key becomes a candidate of it.
@@ -199,7 +199,7 @@ struct OpenArgs {
   std::span<const uint32_t* const> counts;  // not empty: what each header must say
   bool withPayload = false;
   bool relayed = false;
-  bool sameTold = false;  // relayed: all tell the same, or it is another step that they mean
+  bool sameAnnounced = false;  // relayed: all tell the same, or it is another step that they mean
   int peer = -1;          // who sent the one frame that there is; -1: frames stand by rank
 };
 
@@ -320,12 +320,12 @@ inline constexpr uint64_t kTile = 8192;  // statistics are formed in tiles of th
 inline constexpr uint64_t kSampleElements = 1u << 18;
 inline constexpr uint64_t kSampleRun = 32;
 
-struct RungArgs {
+struct TrialArgs {
   const Control* control = nullptr;
   sparsecollDataType_t accumulateType = sparsecollFloat32;
   const void* candidateValues = nullptr;
-  const uint64_t* rungs = nullptr;  // kRungs keys, rising
-  // kRungs numbers of candidates of the first window that reach them, and 1 if its list is not complete.
+  const uint64_t* trials = nullptr;  // kTrials keys, rising
+  // kTrials numbers of candidates of the first window that reach them, and 1 if its list is not complete.
   double* counts = nullptr;
 };
 
@@ -393,7 +393,7 @@ class Kernels {
   // Counts a sample of the acc that pass is going to form, over its windows, into control->histogram.
   virtual void sample(const PassArgs& args, Stream stream) = 0;
   virtual void pass(const PassArgs& args, Stream stream) = 0;
-  virtual void countRungs(const RungArgs& args, Stream stream) = 0;
+  virtual void countTrials(const TrialArgs& args, Stream stream) = 0;
   // Adds to control->selected and candidates, which a pass clears.
   virtual void cut(const CutArgs& args, Stream stream) = 0;
   virtual void apply(const Rule& rule, Control* control, Stream stream) = 0;

@@ -15,7 +15,7 @@ __global__ void decide(ConcludeArgs args, const Finding* finding, Finding* notic
     report(notice, sparsecollNonFinite, -1, Found::kNonFinite, args.identity.sequenceNow());
 }
 
-__global__ void forgetTold(Finding* both, uint32_t first, uint32_t second) {
+__global__ void forgetReported(Finding* both, uint32_t first, uint32_t second) {
   forget(both, first);
   forget(both + 1, second);
 }
@@ -30,12 +30,12 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t forgetFindings(Finding* both, const Finding (&told)[2], cudaStream_t stream) {
+cudaError_t forgetFindings(Finding* both, const Finding (&reported)[2], cudaStream_t stream) {
   uint32_t results[2];
   for (int f = 0; f < 2; ++f)
-    results[f] = isFatal(static_cast<sparsecollResult_t>(told[f].result)) ? 0 : told[f].result;
+    results[f] = isFatal(static_cast<sparsecollResult_t>(reported[f].result)) ? 0 : reported[f].result;
   if (results[0] == 0 && results[1] == 0) return cudaSuccess;
-  return launchOn<forgetTold>({1, 1}, stream, both, results[0], results[1]);
+  return launchOn<forgetReported>({1, 1}, stream, both, results[0], results[1]);
 }
 
 void conclude(const ConcludeArgs& args, DeviceContext& device, Stream stream) {

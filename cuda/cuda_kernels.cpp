@@ -143,7 +143,7 @@ class CudaKernels final : public Kernels {
 
   void sample(const PassArgs& args, Stream stream) override { cuda::sample(args, device_, stream); }
   void pass(const PassArgs& args, Stream stream) override { cuda::pass(args, device_, stream); }
-  void countRungs(const RungArgs& args, Stream stream) override { cuda::countRungs(args, device_, stream); }
+  void countTrials(const TrialArgs& args, Stream stream) override { cuda::countTrials(args, device_, stream); }
   void cut(const CutArgs& args, Stream stream) override { cuda::cut(args, device_, stream); }
   void apply(const Rule& rule, Control* control, Stream stream) override { device_.launch(rule, control, stream); }
   Status apply(const ListRule& rule, const ListRuleArgs& args, uint64_t items, Stream stream) override {

@@ -61,13 +61,11 @@ __device__ inline void planWindow(Window& window, WindowCut& cut, PlanCounts& co
   window.kept = needOf(window, cut);
   window.keptForced = 0;
   window.floor = window.key;
-  window.missed = window.listed > window.slots  ? kGuardTooLow
-                  : window.listed < window.kept ? kGuardTooHigh
-                                                : kGuardHeld;
+  window.missed = window.listed > window.slots ? kKeyTooLow : window.listed < window.kept ? kKeyTooHigh : kKeyFits;
   if (window.limit != 0 && (window.exact != 0 ? window.kept : passed) > window.limit) ++counts.overflows;
   counts.candidates += window.listed;
-  if (window.missed != kGuardHeld && window.lazy == 0) ++counts.fallbacks;
-  cut.dense = window.missed != kGuardHeld ? 1 : 0;
+  if (window.missed != kKeyFits && window.lazy == 0) ++counts.fallbacks;
+  cut.dense = window.missed != kKeyFits ? 1 : 0;
   const uint64_t count = cut.dense != 0 ? window.end - window.begin : window.listed;
   const bool everything = window.kept != 0 && (window.kept == count || (window.exact == 0 && window.kept == passed));
   if (window.kept == 0 && window.forced != kNoForcedIndex) window.kept = window.keptForced = 1;
@@ -181,7 +179,7 @@ __global__ void __launch_bounds__(kPlanThreads) planCut(CutView<A> view, uint32_
     const uint64_t length = window.end - window.begin;
     cut.many = length > kOneBlockMost ? 1 : 0;
     const bool climbs = window.exact == 0 && window.least > window.key;
-    if ((cut.many != 0 ? !view.mayHaveLarge() : !view.mayHaveSmall()) || (climbs && !view.facts.rungs))
+    if ((cut.many != 0 ? !view.mayHaveLarge() : !view.mayHaveSmall()) || (climbs && !view.facts.trials))
       report(finding, sparsecollInternalError, -1, Found::kWindow, w, length);
   }
   if (counts.candidates != 0) atomicAddWide(&control.candidates, counts.candidates);
@@ -226,14 +224,14 @@ template <class A>
 void cutOf(const CutArgs& args, DeviceContext& device, Stream stream) {
   const CutView<A> view = cutView<A>(args, stream);
   const uint64_t windows = args.windows.empty() ? view.space.windows : args.windows.size();
-  const bool plansAtOnce = args.windows.empty() && args.arrivals.empty() && !args.facts.rungs;
+  const bool plansAtOnce = args.windows.empty() && args.arrivals.empty() && !args.facts.trials;
   if (!plansAtOnce)
     withTable(args.windows, [&](const auto& chosen) {
       device.launch<beginCut<std::decay_t<decltype(chosen)>>>("beginCut", windows, device.gridFor(windows), stream,
                                                               args.control, view.space, chosen);
     });
   if (!args.arrivals.empty()) addArrivals(view, args, device, stream);
-  if (args.facts.rungs)
+  if (args.facts.trials)
     device.launch<countPassing<A>>("countPassing", view.n, device.gridForShares(view.n, kThreads), stream, view);
   device.launch<planCut<A>>("planCut", windows, {1, kPlanThreads}, stream, view, plansAtOnce ? 1u : 0u,
                             device.finding());

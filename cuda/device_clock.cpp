@@ -92,9 +92,9 @@ void DeviceClock::harvest() {
     if (lap.number == 0 || !lap.enqueued) continue;
     if (taken(cudaEventQuery(lap.events[lap.ended])) != cudaSuccess) continue;
     const std::optional<PhaseTimes> times = timesOf(lap);
-    if (times && lap.number > told_) {
+    if (times && lap.number > reported_) {
       latest_ = *times;
-      told_ = lap.number;
+      reported_ = lap.number;
     }
     lap.number = 0;
   }

@@ -47,7 +47,7 @@ class DeviceClock final : public StepClock {
   std::array<Lap, kLaps> laps_;
   Lap* running_ = nullptr;  // nullptr: this step is not timed
   uint64_t steps_ = 0;
-  uint64_t told_ = 0;  // the step that latest_ is of
+  uint64_t reported_ = 0;  // the step that latest_ is of
   PhaseTimes latest_;
 };
 

@@ -93,7 +93,7 @@ Result<void*> DeviceMemory::allocate(uint64_t bytes) {
 void DeviceMemory::release(void* data, uint64_t bytes) noexcept {
   const OnDevice current(device_);
   const BesideCaptures beside;
-  if (users_->settle()) return give(data, bytes);
+  if (users_->wait()) return give(data, bytes);
   abandoned_ += bytes;
   users_->tellAbandoned(bytes, device_);
 }

@@ -19,8 +19,8 @@ __device__ inline void overrule(Finding* finding, const Finding& by) {
   atomicExch(&finding->result, by.result);
 }
 // A finding that was told, unless another one has taken its place.
-__device__ inline void forget(Finding* finding, uint32_t told) {
-  if (told != 0) atomicCAS(&finding->result, told, 0u);
+__device__ inline void forget(Finding* finding, uint32_t reported) {
+  if (reported != 0) atomicCAS(&finding->result, reported, 0u);
 }
 // Past the first-level cache, as others of the same grid may be reporting.
 __device__ inline bool sound(const Finding* finding) { return __ldcg(&finding->result) == 0; }
@@ -30,6 +30,6 @@ __device__ inline bool soundForAll(const Finding* finding) { return __syncthread
 
 // conclude.cu: forgets what the host was told, but not what ends the communicator. One behind the other: finding,
 // notice.
-cudaError_t forgetFindings(Finding* both, const Finding (&told)[2], cudaStream_t stream);
+cudaError_t forgetFindings(Finding* both, const Finding (&reported)[2], cudaStream_t stream);
 
 }  // namespace sparsecoll::cuda

@@ -42,7 +42,7 @@ class DeviceFlags final : public Flags {
         streams_(std::move(streams)) {}
 
   uint32_t* at(uint64_t flag) const override { return memory_.as<uint32_t>() + kWordsBefore + flag; }
-  void letPass(sparsecollResult_t why, int peer) override {
+  void endWaits(sparsecollResult_t why, int peer) override {
     const OnDevice current(device_);
     const Finding finding{static_cast<uint32_t>(why), peer, static_cast<uint32_t>(Found::kEnded), 0, 0};
     const uint64_t flags = memory_.bytes() / sizeof(uint32_t) - kWordsBefore;

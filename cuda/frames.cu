@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kWarp) sealFrame(SealArgs args, Finding* findi
   header.plan = args.identity.plan;
   header.count = count;
   header.flags = flagsOf(args, words.header.flags);
-  if (args.control != nullptr) header.threshold = packThreshold(args.control->told, args.control->isDouble != 0);
+  if (args.control != nullptr) header.threshold = packThreshold(args.control->announced, args.control->isDouble != 0);
   // A count past the room is sealed as it is: whoever opens the frame refuses it.
   const bool fits = count <= ((header.flags & kFrameDense) != 0 ? args.layout.denseCount : args.layout.capacity);
   if (!fits && laneIndex() == 0) report(finding, sparsecollCorrupted, -1, Found::kCount, count, args.layout.capacity);
@@ -81,7 +81,7 @@ struct OpenRule {
   uint32_t first;  // rank of the table's first frame
   bool withPayload;
   bool relayed;
-  bool sameTold;
+  bool sameAnnounced;
 };
 
 __device__ void refuse(Opened& opened, sparsecollResult_t result, Found what, uint64_t value = 0, uint64_t limit = 0) {
@@ -152,7 +152,8 @@ __device__ Opened look(const Sealed& sealed, const OpenRule& rule) {
   if (rule.control == nullptr) return opened;
   if (!rule.relayed) {
     if (header.nonFinite != 0) checkNamed(opened, sealed, rule);
-  } else if (rule.sameTold && header.threshold != packThreshold(rule.control->told, rule.control->isDouble != 0)) {
+  } else if (rule.sameAnnounced &&
+             header.threshold != packThreshold(rule.control->announced, rule.control->isDouble != 0)) {
     refuse(opened, sparsecollMismatch, Found::kShares);
     opened.heeded = false;
   }
@@ -236,8 +237,8 @@ void seal(const SealArgs& args, DeviceContext& device, Stream stream) {
 }
 
 void open(const OpenArgs& args, DeviceContext& device, Stream stream) {
-  const OpenRule rule{args.layout, args.expected,    args.control, device.finding(), args.peer,
-                      0,           args.withPayload, args.relayed, args.sameTold};
+  const OpenRule rule{args.layout, args.expected,    args.control, device.finding(),  args.peer,
+                      0,           args.withPayload, args.relayed, args.sameAnnounced};
   for (size_t first = 0; first < args.frames.size(); first += kMostItems) {
     OpenRule part = rule;
     part.first = static_cast<uint32_t>(first);

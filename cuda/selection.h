@@ -6,7 +6,7 @@ namespace sparsecoll::cuda {
 
 void sample(const PassArgs& args, DeviceContext& device, Stream stream);
 void pass(const PassArgs& args, DeviceContext& device, Stream stream);
-void countRungs(const RungArgs& args, DeviceContext& device, Stream stream);
+void countTrials(const TrialArgs& args, DeviceContext& device, Stream stream);
 void cut(const CutArgs& args, DeviceContext& device, Stream stream);
 void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm, double* scaleAt,
           DeviceContext& device, Stream stream);

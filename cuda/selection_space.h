@@ -59,7 +59,7 @@ struct SelectionSpace {
   uint32_t* digits = nullptr;  // kDigits a big window; zero between calls
   uint32_t* big = nullptr;     // the windows that many blocks cut
   uint32_t* chosen = nullptr;  // the windows that the call is about
-  uint32_t* rungs = nullptr;   // kRungs counts; zero between calls
+  uint32_t* trials = nullptr;  // kTrials counts; zero between calls
   double* squares = nullptr;   // of tiles that are counted from the beginning of their window, and sums of those
 
   static SelectionSpace place(const WorkspaceNeed& need, Placement& at) {
@@ -77,7 +77,7 @@ struct SelectionSpace {
     at.take(space.digits, space.mostBig * kDigits);
     at.take(space.big, space.mostBig);
     at.take(space.chosen, space.windows);
-    at.take(space.rungs, kRungs);
+    at.take(space.trials, kTrials);
     at.take(space.squares, space.tiles + 2 * space.windows + 1);
     return space;
   }

@@ -25,19 +25,21 @@ __device__ inline double lanesSum(double lane) {
 }
 
 // The windows and what lies between them, in index order: range 2 w + 1 is window w, range 2 w what lies before it.
-struct Stretch {
+struct Interval {
   uint64_t begin;
   uint64_t end;
 };
 
-__device__ inline Stretch stretchAt(const Control& control, uint32_t windows, uint64_t n, uint32_t range) {
+__device__ inline Interval intervalAt(const Control& control, uint32_t windows, uint64_t n, uint32_t range) {
   const uint32_t w = range / 2;
   if (range % 2 == 1) return {control.windows[w].begin, control.windows[w].end};
   return {w == 0 ? 0 : control.windows[w - 1].end, w == windows ? n : control.windows[w].begin};
 }
 
 // Tiles of a range are numbered from here on; the numbers of two ranges never meet.
-__device__ inline uint64_t firstNumber(const Stretch& stretch, uint32_t range) { return stretch.begin / kTile + range; }
+__device__ inline uint64_t firstNumber(const Interval& stretch, uint32_t range) {
+  return stretch.begin / kTile + range;
+}
 
 template <class A, class T>
 __global__ void __launch_bounds__(kThreads) measureTiles(PassView<A, T> view) {
@@ -50,9 +52,9 @@ __global__ void __launch_bounds__(kThreads) measureTiles(PassView<A, T> view) {
     // The last one that begins at this number or before it.
     const uint32_t range =
         firstWhere(1, ranges,
-                   [&](uint32_t r) { return firstNumber(stretchAt(control, windows, view.n, r), r) > number; }) -
+                   [&](uint32_t r) { return firstNumber(intervalAt(control, windows, view.n, r), r) > number; }) -
         1;
-    const Stretch stretch = stretchAt(control, windows, view.n, range);
+    const Interval stretch = intervalAt(control, windows, view.n, range);
     const uint64_t begin = stretch.begin + (number - firstNumber(stretch, range)) * kTile;
     if (begin >= stretch.end) continue;
     const uint64_t end = begin + kTile < stretch.end ? begin + kTile : stretch.end;
@@ -118,7 +120,7 @@ __global__ void __launch_bounds__(kThreads) sumNorms(const Control* control, Sel
   __shared__ GroupRoom room;
   __shared__ double groups[kMostGroups];
   for (uint32_t w = blockIdx.x; w < control->windowCount; w += gridDim.x) {
-    const Stretch stretch{control->windows[w].begin, control->windows[w].end};
+    const Interval stretch{control->windows[w].begin, control->windows[w].end};
     const double* const of = space.squares + firstNumber(stretch, 2 * w + 1);
     const uint64_t tiles = (stretch.end - stretch.begin + kTile - 1) / kTile;
     for (uint32_t g = warpIndex(); g < groupsOf(tiles); g += blockDim.x / kWarp) {

@@ -144,7 +144,7 @@ const ListSpace* spaceFor(const char* name, uint64_t lists, DeviceContext& devic
 }
 
 template <class A, class Index>
-Stretches locate(std::span<const ListView> lists, const Range& range, const RunRule& rule, const ListSpace& space,
+Stretches locate(std::span<const ListView> lists, const IndexRange& range, const RunRule& rule, const ListSpace& space,
                  DeviceContext& device, Stream stream) {
   Stretches at;
   at.base = range.base;
@@ -168,13 +168,13 @@ Stretches locate(std::span<const ListView> lists, const Range& range, const RunR
   return at;
 }
 
-template Stretches locate<float, uint32_t>(std::span<const ListView>, const Range&, const RunRule&, const ListSpace&,
-                                           DeviceContext&, Stream);
-template Stretches locate<double, uint32_t>(std::span<const ListView>, const Range&, const RunRule&, const ListSpace&,
-                                            DeviceContext&, Stream);
-template Stretches locate<float, uint64_t>(std::span<const ListView>, const Range&, const RunRule&, const ListSpace&,
-                                           DeviceContext&, Stream);
-template Stretches locate<double, uint64_t>(std::span<const ListView>, const Range&, const RunRule&, const ListSpace&,
-                                            DeviceContext&, Stream);
+template Stretches locate<float, uint32_t>(std::span<const ListView>, const IndexRange&, const RunRule&,
+                                           const ListSpace&, DeviceContext&, Stream);
+template Stretches locate<double, uint32_t>(std::span<const ListView>, const IndexRange&, const RunRule&,
+                                            const ListSpace&, DeviceContext&, Stream);
+template Stretches locate<float, uint64_t>(std::span<const ListView>, const IndexRange&, const RunRule&,
+                                           const ListSpace&, DeviceContext&, Stream);
+template Stretches locate<double, uint64_t>(std::span<const ListView>, const IndexRange&, const RunRule&,
+                                            const ListSpace&, DeviceContext&, Stream);
 
 }  // namespace sparsecoll::cuda

@@ -37,7 +37,7 @@ struct RunRule {
   FrameHeader* header = nullptr;      // nullptr: never
 };
 
-struct Range {
+struct IndexRange {
   uint64_t base = 0;
   uint64_t length = 0;
 };
@@ -47,16 +47,16 @@ const ListSpace* spaceFor(const char* name, uint64_t lists, DeviceContext& devic
 
 // Enqueues the search. Checks on the way that every list is in order and in the range.
 template <class A, class Index>
-Stretches locate(std::span<const ListView> lists, const Range& range, const RunRule& rule, const ListSpace& space,
+Stretches locate(std::span<const ListView> lists, const IndexRange& range, const RunRule& rule, const ListSpace& space,
                  DeviceContext& device, Stream stream);
 
-extern template Stretches locate<float, uint32_t>(std::span<const ListView>, const Range&, const RunRule&,
+extern template Stretches locate<float, uint32_t>(std::span<const ListView>, const IndexRange&, const RunRule&,
                                                   const ListSpace&, DeviceContext&, Stream);
-extern template Stretches locate<double, uint32_t>(std::span<const ListView>, const Range&, const RunRule&,
+extern template Stretches locate<double, uint32_t>(std::span<const ListView>, const IndexRange&, const RunRule&,
                                                    const ListSpace&, DeviceContext&, Stream);
-extern template Stretches locate<float, uint64_t>(std::span<const ListView>, const Range&, const RunRule&,
+extern template Stretches locate<float, uint64_t>(std::span<const ListView>, const IndexRange&, const RunRule&,
                                                   const ListSpace&, DeviceContext&, Stream);
-extern template Stretches locate<double, uint64_t>(std::span<const ListView>, const Range&, const RunRule&,
+extern template Stretches locate<double, uint64_t>(std::span<const ListView>, const IndexRange&, const RunRule&,
                                                    const ListSpace&, DeviceContext&, Stream);
 
 }  // namespace sparsecoll::cuda

@@ -55,7 +55,7 @@ void Users::end(size_t user) {
 }
 
 // Marks are taken from their users, whose next ones are others: so work that goes on does not keep memory waiting.
-bool Users::settle() {
+bool Users::wait() {
   const BesideCaptures beside;
   std::vector<std::shared_ptr<OwnEvent>> pending;
   Deadline deadline = Deadline::in(patienceMs_);

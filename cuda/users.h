@@ -29,7 +29,7 @@ class Users {
   void end(size_t user);
   // Whether everybody is past the latest marks, and past what is on the streams that are in use. Waits for that, but
   // all calls together no longer than patience allows.
-  bool settle();
+  bool wait();
   void tellAbandoned(uint64_t bytes, int device) const {
     log_.write(sparsecollLogError, "cuda", "{} bytes on device {} are left for ever: work that uses them does not end",
                bytes, device);
@@ -38,7 +38,7 @@ class Users {
  private:
   struct User {
     int device = 0;
-    std::shared_ptr<OwnEvent> run;  // recorded behind what was run; nullptr: nothing was, or settle has taken it
+    std::shared_ptr<OwnEvent> run;  // recorded behind what was run; nullptr: nothing was, or wait has taken it
     OwnEvent replayed;              // a node of all captured steps
     bool captured = false;
     std::optional<cudaStream_t> stream;  // in use

@@ -1,6 +1,6 @@
 // Exact selection in two phases. Decide: a radix descent over the candidates finds the limit-th largest key of each
-// window. Where the candidates cannot decide it (the guard was too high, or too low for their list), a sample of acc
-// gives a better guard and acc is read once more; should that fail too, the descent reads acc itself. Emit: one ordered
+// window. Where the candidates cannot decide it (the key was too high, or too low for their list), a sample of acc
+// gives a better key and acc is read once more; should that fail too, the descent reads acc itself. Emit: one ordered
 // walk writes what lies above the key, and of those equal to it the ones with the lowest indices.
 #include "host/cut.h"
 
@@ -15,9 +15,9 @@ namespace sparsecoll::host {
 
 namespace {
 
-constexpr uint64_t kGuardSample = 65536;  // elements
-constexpr uint32_t kGuardTries = 8;
-constexpr uint64_t kRungBlock = 2048;  // keys that stay in the first-level cache
+constexpr uint64_t kKeySample = 65536;  // elements
+constexpr uint32_t kKeyTries = 8;
+constexpr uint64_t kTrialBlock = 2048;  // keys that stay in the first-level cache
 
 template <class A>
 struct Cutter {
@@ -69,13 +69,13 @@ struct Cutter {
     }
   }
 
-  // A guard that most likely leaves between kept and slots candidates: the sample's rank of kept, and four standard
+  // A key that most likely leaves between kept and slots candidates: the sample's rank of kept, and four standard
   // deviations more. Returns false where the sample is too small for that.
-  bool guardFromSample(const Window& window, Key& guard) const {
+  bool keyFromSample(const Window& window, Key& found) const {
     const A* const acc = static_cast<const A*>(args.acc) + window.begin;
     A* const sample = static_cast<A*>(args.candidateValues) + window.firstSlot;
     const uint64_t length = window.end - window.begin;
-    const uint64_t runs = std::min({length, window.slots, kGuardSample}) / kSampleRun;
+    const uint64_t runs = std::min({length, window.slots, kKeySample}) / kSampleRun;
     if (runs == 0) return false;
     for (uint64_t r = 0; r < runs; ++r)
       std::copy_n(acc + length / kSampleRun * r / runs * kSampleRun, kSampleRun, sample + r * kSampleRun);
@@ -86,14 +86,14 @@ struct Cutter {
     std::nth_element(sample, sample + target, sample + runs * kSampleRun,
                      [](A a, A b) { return Magnitude<A>::of(a) > Magnitude<A>::of(b); });
     // At most infinity: what is not finite must always be met.
-    guard = std::clamp<Key>(Magnitude<A>::of(sample[target]), 1, Magnitude<A>::kInfinity);
+    found = std::clamp<Key>(Magnitude<A>::of(sample[target]), 1, Magnitude<A>::kInfinity);
     return true;
   }
 
   // Fills the candidate list anew from acc.
   void recollect(Window& window) {
-    Key guard = 0;
-    if (!guardFromSample(window, guard)) return;
+    Key candidateKey = 0;
+    if (!keyFromSample(window, candidateKey)) return;
     PassSpan<A> span;
     span.gradient = args.acc;
     span.begin = window.begin;
@@ -103,14 +103,14 @@ struct Cutter {
     span.room = window.slots;
     // A small window's sample tells little, but reading it once more is cheaper than descending through all of it.
     constexpr Key kStep = Key{1} << (sizeof(Key) == 8 ? 49 : 20);  // an eighth of an octave
-    for (uint32_t tries = span.end - span.begin <= kGuardSample ? kGuardTries : 1; tries != 0; --tries) {
-      span.key = guard;
+    for (uint32_t tries = span.end - span.begin <= kKeySample ? kKeyTries : 1; tries != 0; --tries) {
+      span.key = candidateKey;
       window.listed = passFor<A>(isa)(span);
-      window.floor = guard;
+      window.floor = candidateKey;
       if (!needsDense(window)) return;
       const bool tooLow = window.listed > window.slots;
-      if (tooLow ? guard + kStep > Magnitude<A>::kInfinity : guard <= kStep) return;
-      guard = tooLow ? guard + kStep : guard - kStep;
+      if (tooLow ? candidateKey + kStep > Magnitude<A>::kInfinity : candidateKey <= kStep) return;
+      candidateKey = tooLow ? candidateKey + kStep : candidateKey - kStep;
     }
   }
 
@@ -119,13 +119,11 @@ struct Cutter {
     window.kept = needOf(window);
     window.keptForced = 0;
     window.floor = window.key;
-    window.missed = window.listed > window.slots  ? kGuardTooLow
-                    : window.listed < window.kept ? kGuardTooHigh
-                                                  : kGuardHeld;
+    window.missed = window.listed > window.slots ? kKeyTooLow : window.listed < window.kept ? kKeyTooHigh : kKeyFits;
     const uint64_t passed = window.exact != 0 ? window.kept : passing(window);
     if (window.limit != 0 && passed > window.limit) ++control.overflows;
     control.candidates += window.listed;
-    if (window.missed != kGuardHeld) {
+    if (window.missed != kKeyFits) {
       control.fallbacks += window.lazy != 0 ? 0 : 1;
       if (window.kept != 0) recollect(window);
     }
@@ -134,7 +132,7 @@ struct Cutter {
     const Key low = source.indices != nullptr ? static_cast<Key>(window.floor) : Key{0};
     // No boundary has to be found. A list that was filled anew was filled by chance: what is told of the boundary is
     // not.
-    const bool complete = window.missed == kGuardHeld || source.indices == nullptr;
+    const bool complete = window.missed == kKeyFits || source.indices == nullptr;
     const bool everything =
         window.kept != 0 && complete && (window.kept == source.count || (window.exact == 0 && window.kept == passed));
     Descent<Key> descent(isa);
@@ -241,28 +239,28 @@ struct Cutter {
 };
 
 template <class A>
-void countCandidates(const RungArgs& args, const Isa& isa) {
+void countCandidates(const TrialArgs& args, const Isa& isa) {
   using Key = typename Magnitude<A>::Key;
   const Window& window = args.control->windows[0];
   const auto* const values = static_cast<const A*>(args.candidateValues) + window.firstSlot;
   const uint64_t count = std::min(window.found, window.slots);
-  uint64_t reached[kRungs] = {};
-  Key keys[kRungBlock];
-  for (uint64_t begin = 0; begin < count; begin += kRungBlock) {
-    const uint64_t length = std::min(kRungBlock, count - begin);
+  uint64_t reached[kTrials] = {};
+  Key keys[kTrialBlock];
+  for (uint64_t begin = 0; begin < count; begin += kTrialBlock) {
+    const uint64_t length = std::min(kTrialBlock, count - begin);
     for (uint64_t i = 0; i < length; ++i) keys[i] = Magnitude<A>::of(values[begin + i]);
-    for (uint64_t j = 0, above = length; j < kRungs && above != 0; ++j) {  // rungs rise
-      above = countFor<Key>(isa)(keys, length, static_cast<Key>(args.rungs[j]));
+    for (uint64_t j = 0, above = length; j < kTrials && above != 0; ++j) {  // trials rise
+      above = countFor<Key>(isa)(keys, length, static_cast<Key>(args.trials[j]));
       reached[j] += above;
     }
   }
-  std::copy_n(reached, kRungs, args.counts);
-  args.counts[kRungs] = window.found > window.slots ? 1 : 0;
+  std::copy_n(reached, kTrials, args.counts);
+  args.counts[kTrials] = window.found > window.slots ? 1 : 0;
 }
 
 }  // namespace
 
-void countRungs(const RungArgs& args, const Isa& isa) {
+void countTrials(const TrialArgs& args, const Isa& isa) {
   withAccumulate(args.accumulateType, [&]<class A>(A) { countCandidates<A>(args, isa); });
 }
 

@@ -6,7 +6,7 @@
 
 namespace sparsecoll::host {
 
-void countRungs(const RungArgs& args, const Isa& isa);
+void countTrials(const TrialArgs& args, const Isa& isa);
 void cut(const CutArgs& args, const Isa& isa);
 
 }  // namespace sparsecoll::host

@@ -215,7 +215,7 @@ class HostKernels final : public Kernels {
   void pass(const PassArgs& args, Stream) override {
     withElement(args.gradientType, [&]<class T>(T) { Pass<typename Element<T>::Accumulate, T>(args, isa_).run(); });
   }
-  void countRungs(const RungArgs& args, Stream) override { host::countRungs(args, isa_); }
+  void countTrials(const TrialArgs& args, Stream) override { host::countTrials(args, isa_); }
   void cut(const CutArgs& args, Stream) override { host::cut(args, isa_); }
   void apply(const Rule& rule, Control* control, Stream) override { rule.onHost(*control); }
   Status apply(const ListRule& rule, const ListRuleArgs& args, uint64_t, Stream) override {
@@ -231,11 +231,11 @@ class HostKernels final : public Kernels {
     std::memcpy(&header.count, args.frame + offsetof(FrameHeader, count), sizeof header.count);
     if (args.layout.denseCount != 0) header.flags = readHeader(args.frame).flags & kFrameDense;
     if (args.control != nullptr && args.relayed) {
-      header.threshold = packThreshold(args.control->told, args.control->isDouble != 0);
+      header.threshold = packThreshold(args.control->announced, args.control->isDouble != 0);
       if (args.control->anyNonFinite != 0) header.flags |= kFrameNonFiniteHeard;
     } else if (args.control != nullptr) {
       const NonFinite& seen = args.control->nonFinite;
-      header.threshold = packThreshold(args.control->told, args.control->isDouble != 0);
+      header.threshold = packThreshold(args.control->announced, args.control->isDouble != 0);
       header.nonFinite = static_cast<uint16_t>(std::min(seen.count, kMaxNonFiniteIndices));
       if (header.nonFinite != 0) {
         header.flags = kFrameNonFinite;
@@ -376,7 +376,7 @@ class HostKernels final : public Kernels {
     if (args.control == nullptr) return {};
     Control& control = *args.control;
     if (args.relayed) {
-      if (args.sameTold && header.threshold != packThreshold(control.told, control.isDouble != 0))
+      if (args.sameAnnounced && header.threshold != packThreshold(control.announced, control.isDouble != 0))
         return disagree(-1, "share", "the ranks' teams give different shares");
       if ((header.flags & kFrameNonFiniteHeard) != 0) control.anyNonFinite = 1;
       return {};

@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kPiece = 512;  // entries of a list in a stretch; two stretches stay in the first-level cache
 
 // What a stretch reads: [at, end) of each list.
-struct Stretch {
+struct MergePart {
   uint64_t atA, endA, atB, endB;
   uint64_t bothHave() const { return std::min(endA - atA, endB - atB); }
 };
@@ -30,7 +30,7 @@ struct StretchSum {
 // Merges as many entries of each of kStretches sums, from entry `written` on, as both lists have for sure; again and
 // again, until one has none. Returns the new number of entries.
 template <size_t kStretches, class A>
-uint64_t mergeTogether(const ListSpan<A>& a, const ListSpan<A>& b, Stretch* stretches, StretchSum<A>* sums,
+uint64_t mergeTogether(const ListSpan<A>& a, const ListSpan<A>& b, MergePart* stretches, StretchSum<A>* sums,
                        uint64_t written) {
   for (;;) {
     uint64_t steps = ~uint64_t{0};
@@ -69,7 +69,7 @@ class PairMerger {
 
   void run() {
     while (atA_ != a_.count || atB_ != b_.count) {
-      for (Stretch& stretch : stretches_) cutOff(stretch);
+      for (MergePart& stretch : stretches_) cutOff(stretch);
       const uint64_t together = mergeTogether<kTogether>(a_, b_, stretches_, sums_, 0);
       for (size_t s = 0; s < kTogether; ++s) finish(stretches_[s], sums_[s], together);
     }
@@ -80,7 +80,7 @@ class PairMerger {
   static constexpr size_t kTogether = 2;
 
   // At most kPiece entries of either list: all below where the first of these pieces ends.
-  void cutOff(Stretch& stretch) {
+  void cutOff(MergePart& stretch) {
     const uint64_t boundA = boundOf(a_, atA_);
     const uint64_t boundB = boundOf(b_, atB_);
     stretch = {atA_, atA_ = endBelow(a_, atA_, boundB), atB_, atB_ = endBelow(b_, atB_, boundA)};
@@ -95,7 +95,7 @@ class PairMerger {
     return static_cast<uint64_t>(std::lower_bound(list.indices + at, most, bound) - list.indices);
   }
 
-  void finish(Stretch& stretch, StretchSum<A>& sum, uint64_t written) {
+  void finish(MergePart& stretch, StretchSum<A>& sum, uint64_t written) {
     written = mergeTogether<1>(a_, b_, &stretch, &sum, written);
     written = takeRest(a_, stretch.atA, stretch.endA, sum, written);
     written = takeRest(b_, stretch.atB, stretch.endB, sum, written);
@@ -121,7 +121,7 @@ class PairMerger {
   ListSpan<A> a_, b_;
   uint64_t atA_ = 0, atB_ = 0;
   uint64_t written_ = 0;
-  Stretch stretches_[kTogether];
+  MergePart stretches_[kTogether];
   StretchSum<A> sums_[kTogether];
   A finished_[2 * kPiece];
 };

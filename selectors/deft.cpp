@@ -64,7 +64,7 @@ Result<SelectionPlan> planDeft(const SelectionRequest& request) {
   plan.state.table(&DeftState::costs, fragments);
   plan.state.table(&DeftState::loads, static_cast<uint64_t>(request.ranks));
   plan.survey = {SurveyKind::kNorms, fragments,
-                 plan.state.table(&DeftState::told, static_cast<uint64_t>(request.ranks) * fragments)};
+                 plan.state.table(&DeftState::announced, static_cast<uint64_t>(request.ranks) * fragments)};
   plan.afterSurvey = request.faithful() ? &kDeftShareAsPublished : &kDeftShare;
   return plan;
 }

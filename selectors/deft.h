@@ -18,7 +18,7 @@ struct DeftState {
   double* norms;
   double* costs;
   double* loads;
-  double* told;  // a row of norms a rank, as it told them
+  double* announced;  // a row of norms a rank, as it told them
 };
 
 // Which rule: the default, or what the authors' program does, to the last digit of its arithmetic.

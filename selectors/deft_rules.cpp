@@ -38,14 +38,14 @@ SC_BOTH void assignFrom(Control& control, const Tables& tables, const Crew& crew
 }
 
 // A norm as a rank told it. What is none counts as 0: the fragment gets the least.
-SC_BOTH double toldNorm(const Control& control, uint64_t rank, size_t fragment) {
-  const double norm = control.selector.as<DeftState>().told[rank * control.windowCount + fragment];
+SC_BOTH double announcedNorm(const Control& control, uint64_t rank, size_t fragment) {
+  const double norm = control.selector.as<DeftState>().announced[rank * control.windowCount + fragment];
   return isFinite(norm) && norm > 0 ? norm : 0;
 }
 
 // The published program has the norms of its tensors' type.
-SC_BOTH double toldNormAsPublished(const Control& control, uint64_t rank, size_t fragment) {
-  const double norm = toldNorm(control, rank, fragment);
+SC_BOTH double announcedNormAsPublished(const Control& control, uint64_t rank, size_t fragment) {
+  const double norm = announcedNorm(control, rank, fragment);
   if (control.isDouble != 0) return norm;
   const auto rounded = static_cast<double>(static_cast<float>(norm));
   return isFinite(rounded) ? rounded : 0;
@@ -70,7 +70,7 @@ SC_BOTH void share(Control& control, const Crew& crew) {
   const Tables tables = tablesOf(control, crew);
   crew.each(tables.norms.size(), [&](uint64_t f) {
     double sum = 0;
-    for (uint64_t r = 0; r < control.ranks; ++r) sum += toldNorm(control, r, f);
+    for (uint64_t r = 0; r < control.ranks; ++r) sum += announcedNorm(control, r, f);
     tables.norms[f] = sum;
   });
   assignFrom(control, tables, crew, DeftRule::kDefault);
@@ -82,7 +82,7 @@ SC_BOTH void share(Control& control, const Crew& crew) {
 SC_BOTH void shareAsPublished(Control& control, const Crew& crew) {
   const Tables tables = tablesOf(control, crew);
   const auto take = [&](uint64_t rank) {
-    crew.each(tables.norms.size(), [&](uint64_t f) { tables.norms[f] = toldNormAsPublished(control, rank, f); });
+    crew.each(tables.norms.size(), [&](uint64_t f) { tables.norms[f] = announcedNormAsPublished(control, rank, f); });
     assignFrom(control, tables, crew, DeftRule::kPublished);
   };
   take(control.iteration % control.ranks);

@@ -1,5 +1,5 @@
-// Draws without a permutation: one place out of each of k equal stretches of n, so that the places are distinct and in
-// order.
+// Draws without a permutation: one place out of each of k equal stretches (strata) of n, so that the places are
+// distinct and in order.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ SC_BOTH inline uint64_t drawSeed(const Control& control) { return mixBits(contro
 
 // The stretches that are a thread's share of the work, one after the other. Stretch j begins at place j * n / k: a
 // division for each of them would cost more than the rest.
-class Stretches {
+class Strata {
  public:
-  SC_BOTH Stretches(uint64_t n, uint64_t k, const Share& share)
+  SC_BOTH Strata(uint64_t n, uint64_t k, const Share& share)
       : k_(k),
         length_(n / k),
         longer_(n % k),

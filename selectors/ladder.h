@@ -14,19 +14,19 @@
 
 namespace sparsecoll {
 
-inline constexpr uint32_t kLadderRow = kRungs + 1;  // counts, then 1 where the candidates were too many for their list
+inline constexpr uint32_t kLadderRow = kTrials + 1;  // counts, then 1 where the candidates were too many for their list
 
 // What the methods that share a threshold keep.
 struct LadderState {
-  double lowest;  // rung; 0: there is no ladder yet
-  double factor;  // from one rung to the next
+  double lowest;  // trial; 0: there is no ladder yet
+  double factor;  // from one trial to the next
   // The last threshold. While one is looked for: what it is known to lie between; high is 0 where none is looked for.
   double last;
   double high;
   double spread;  // how far the threshold has lately moved in a step
   double side;    // where it is when the ladder does not show it
-  uint64_t* rungs;  // kRungs keys, rising
-  double* counts;   // a row of kLadderRow a rank: its candidates at the rungs
+  uint64_t* trials;  // kTrials keys, rising
+  double* counts;    // a row of kLadderRow a rank: its candidates at the trials
 };
 
 namespace ladder {
@@ -50,7 +50,7 @@ inline SC_BOTH uint64_t keyOf(const Control& control, double threshold) {
   return keyOfThreshold(threshold, control.isDouble != 0);
 }
 
-inline SC_BOTH double rung(Control& control, uint32_t j) {
+inline SC_BOTH double trial(Control& control, uint32_t j) {
   const LadderState& state = of(control);
   if (state.lowest == 0) return std::numeric_limits<double>::infinity();
   return state.lowest * powOf(state.factor, static_cast<double>(j));
@@ -58,7 +58,7 @@ inline SC_BOTH double rung(Control& control, uint32_t j) {
 
 inline SC_BOTH void setLadder(Control& control, double low, double high) {
   of(control).lowest = low;
-  of(control).factor = std::max(powOf(high / low, 1.0 / (kRungs - 1)), 1.0005);
+  of(control).factor = std::max(powOf(high / low, 1.0 / (kTrials - 1)), 1.0005);
 }
 
 // The common threshold lies between the ranks' smallest magnitudes: at the lowest of them k entries or more pass, at
@@ -68,10 +68,10 @@ inline SC_BOTH void startLadder(Control& control) {
   double low = 0;
   double high = 0;
   for (uint32_t r = 0; r < control.ranks; ++r) {
-    const double told = control.facts[r].threshold;
-    if (!(told > 0)) continue;
-    low = low == 0 ? told : std::min(low, told);
-    high = std::max(high, told);
+    const double announced = control.facts[r].threshold;
+    if (!(announced > 0)) continue;
+    low = low == 0 ? announced : std::min(low, announced);
+    high = std::max(high, announced);
   }
   LadderState& state = of(control);
   state.spread = kFirstSpread;
@@ -81,7 +81,7 @@ inline SC_BOTH void startLadder(Control& control) {
     if (state.side == kBelowLadder)
       to = state.lowest;
     else
-      from = state.side == kAboveLadder ? rung(control, kRungs - 1) : state.lowest;
+      from = state.side == kAboveLadder ? trial(control, kTrials - 1) : state.lowest;
     from = std::max(from, low);
     if (from >= to) to = high;  // what is sent has grown since
   }
@@ -97,7 +97,7 @@ inline SC_BOTH void startLadder(Control& control) {
     setLadder(control, std::sqrt(from) * std::sqrt(to), (1 + kAbove * kFirstSpread) * to);
 }
 
-// The window for a pass that collects from the lowest rung on.
+// The window for a pass that collects from the lowest trial on.
 inline SC_BOTH void aim(Control& control) {
   Window& window = control.windows[0];
   const bool isDouble = control.isDouble != 0;
@@ -114,9 +114,9 @@ inline SC_BOTH void aim(Control& control) {
 
 inline SC_BOTH void climbLadder(Control& control, const Crew& crew) {
   crew.alone([&] { ladder::aim(control); });
-  crew.each(kRungs, [&](uint64_t j) {
-    ladder::of(control).rungs[j] =
-        j == 0 ? control.windows[0].key : ladder::keyOf(control, ladder::rung(control, static_cast<uint32_t>(j)));
+  crew.each(kTrials, [&](uint64_t j) {
+    ladder::of(control).trials[j] =
+        j == 0 ? control.windows[0].key : ladder::keyOf(control, ladder::trial(control, static_cast<uint32_t>(j)));
   });
 }
 

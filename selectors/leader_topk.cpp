@@ -1,5 +1,5 @@
 // CLT-k (Chen et al., NeurIPS 2020, "ScaleCom"): one rank selects the top k of its own acc, and all ranks send their
-// values there. The leader rotates. Only the leader selects; the others' lists are empty. Its guard is the k-th
+// values there. The leader rotates. Only the leader selects; the others' lists are empty. Its key is the k-th
 // magnitude of its last turn, lowered as far as that has moved before.
 #include <algorithm>
 
@@ -18,7 +18,7 @@ Result<SelectionPlan> planLeaderTopK(const SelectionRequest& request) {
   plan.k = wanted.now;
   plan.capacity = plan.mostEntries = wanted.most;
   plan.before = &kLeaderTakeTurn;
-  plan.afterCut = &kLeaderNoteGuard;
+  plan.afterCut = &kLeaderNoteKey;
   WindowPlan window;
   window.end = request.n;
   window.room = wanted.most;

@@ -1,4 +1,4 @@
-#include "selectors/guard.h"
+#include "selectors/candidate_key.h"
 #include "selectors/rules.h"
 
 namespace sparsecoll {
@@ -18,10 +18,10 @@ SC_BOTH void takeTurn(Control& control) {
   if (control.k >= control.n)
     window.key = 0;
   else if (window.keptBefore > 0)
-    window.key = guardBelow(window, isDouble);
+    window.key = keyBelow(window, isDouble);
 }
 
-SC_BOTH void noteGuard(Control& control) {
+SC_BOTH void noteKey(Control& control) {
   Window& window = control.windows[0];
   if (window.kept == 0) return;
   noteKept(window, keptMagnitude(window, control.isDouble != 0), kLeastSpread, kForget);
@@ -31,6 +31,6 @@ SC_BOTH void noteGuard(Control& control) {
 }  // namespace
 
 constinit const Rule kLeaderTakeTurn = ruleOf<takeTurn>("leader-turn");
-constinit const Rule kLeaderNoteGuard = ruleOf<noteGuard>("leader-guard");
+constinit const Rule kLeaderNoteKey = ruleOf<noteKey>("leader-key");
 
 }  // namespace sparsecoll

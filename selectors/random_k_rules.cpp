@@ -13,8 +13,8 @@ template <class A>
 SC_BOTH void drawFrom(const A* acc, const ListRuleArgs& args, uint64_t k, const Share& share) {
   const uint64_t seed = drawSeed(*args.control);
   const ListSlots<A> to = slotsOf<A>(args.to, k);
-  for (Stretches stretches(args.control->n, k, share); stretches.left(); stretches.next())
-    to.indices[stretches.index()] = static_cast<uint32_t>(stretches.draw(seed));
+  for (Strata strata(args.control->n, k, share); strata.left(); strata.next())
+    to.indices[strata.index()] = static_cast<uint32_t>(strata.draw(seed));
   if (to.values == nullptr) return;
   const uint64_t ahead = kAhead * share.step;
   for (uint64_t j = share.first; j < k; j += share.step) {

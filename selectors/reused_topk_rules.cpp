@@ -9,7 +9,7 @@ namespace sparsecoll {
 namespace {
 
 constexpr uint64_t kPeriod = 32;
-constexpr double kGuard = 0.9;     // of the threshold, in exact steps
+constexpr double kKeyShare = 0.9;  // of the threshold, in exact steps
 constexpr double kBelow = 0.985;   // of the k-th magnitude
 constexpr double kGain = 1.0 / 8;  // tails of gradients lose about x^8 of their entries per factor x of the threshold
 constexpr double kFew = 0.9;
@@ -31,7 +31,7 @@ SC_BOTH void start(Control& control, bool exact) {
   Window& window = control.windows[0];
   window.exact = exact ? 1 : 0;
   window.limit = std::min(control.k, window.room);
-  setKey(control, exact ? kGuard * control.threshold : control.threshold);
+  setKey(control, exact ? kKeyShare * control.threshold : control.threshold);
 }
 
 // 0 where that is no number: then the next step is an exact one, too.

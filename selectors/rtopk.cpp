@@ -2,7 +2,7 @@
 // SGD"): k entries drawn at random of the r largest. Every rank draws its own, other ones in every step; the seed is
 // params.seed, r is params.candidates.
 //
-// The r largest are cut as a top-k is, guard and all. They are taken for a ring in index order that begins at a random
+// The r largest are cut as a top-k is, key and all. They are taken for a ring in index order that begins at a random
 // place, and one is drawn out of each of k equal stretches of it: k different ones, in order, each of the r with the
 // same probability. The paper draws any k of them.
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kUsualCandidates = 2;  // times k
 constexpr double kFirstSpread = 0.04;
-constexpr uint64_t kSpare = 16384;  // room for guards that are too low, beyond three times what the cut keeps
+constexpr uint64_t kSpare = 16384;  // room for keys that are too low, beyond three times what the cut keeps
 
 Result<SelectionPlan> planRandomOfTop(const SelectionRequest& request) {
   const Wanted wanted = wantedOf(request);

@@ -21,7 +21,7 @@ SC_BOTH Ring ringOf(uint64_t length, uint64_t k, uint64_t seed) {
   ring.before = k;
   if (ring.start == 0) return ring;
   const uint64_t stretch = ((ring.wrap + 1) * k - 1) / length;  // has the place where the list begins anew
-  ring.before = stretch + (Stretches(length, k, {stretch, 1}).draw(seed) < ring.wrap ? 1 : 0);
+  ring.before = stretch + (Strata(length, k, {stretch, 1}).draw(seed) < ring.wrap ? 1 : 0);
   return ring;
 }
 
@@ -38,11 +38,11 @@ SC_BOTH void drawFrom(const ListRuleArgs& args, const Share& share) {
   const uint64_t seed = drawSeed(control);
   const Ring ring = ringOf(list.count, k, seed);
   const ListSlots<A> to = slotsOf<A>(args.to, k);
-  for (Stretches stretches(list.count, k, share); stretches.left(); stretches.next()) {
-    const uint64_t drawn = stretches.draw(seed);
+  for (Strata strata(list.count, k, share); strata.left(); strata.next()) {
+    const uint64_t drawn = strata.draw(seed);
     const bool wraps = drawn >= ring.wrap;
     const uint64_t from = wraps ? drawn - ring.wrap : drawn + ring.start;
-    const uint64_t slot = wraps ? stretches.index() - ring.before : stretches.index() + (k - ring.before);
+    const uint64_t slot = wraps ? strata.index() - ring.before : strata.index() + (k - ring.before);
     to.indices[slot] = list.indices[from];
     if (to.values != nullptr) to.values[slot] = list.values[from];
   }

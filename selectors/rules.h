@@ -15,7 +15,7 @@ extern const Rule kTellShare;     // shared_threshold.h; after the cut
 extern const Rule kDeftShare, kDeftShareAsPublished;
 extern const Rule kExDynaBefore, kExDynaAfter, kExDynaBeforeFaithful, kExDynaAfterFaithful;
 extern const Rule kGaussianDefault, kGaussianOfShi, kGaussianOfOkTopk;
-extern const Rule kLeaderTakeTurn, kLeaderNoteGuard;
+extern const Rule kLeaderTakeTurn, kLeaderNoteKey;
 extern const Rule kMicroBefore, kMicroAfter, kMicroBeforeFaithful, kMicroAfterFaithful;
 extern const ListRule kRandomDraw;
 extern const Rule kRedSyncDefault, kRedSyncFaithful;

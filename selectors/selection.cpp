@@ -41,7 +41,7 @@ Result<std::unique_ptr<Selection>> Selection::make(PlanFunction plan, const Sele
 
 WindowFacts Selection::factsOf(const SelectionPlan& plan, uint64_t n) {
   WindowFacts facts;
-  facts.rungs = plan.survey.kind == SurveyKind::kLadder;
+  facts.trials = plan.survey.kind == SurveyKind::kLadder;
   if (plan.boundsMove) return facts;
   facts.shortest = n;
   facts.longest = 0;
@@ -185,8 +185,8 @@ void Selection::pass(const SelectionInput& input, Stream stream) {
   cut_.candidateValues = pass.candidateValues;
   cut_.facts = facts_;
   if (plan_.survey.kind == SurveyKind::kLadder)
-    kernels_.countRungs(
-        {control(), request_.accumulateType, pass.candidateValues, plan_.rungs.in(tables_.selector), surveyRow()},
+    kernels_.countTrials(
+        {control(), request_.accumulateType, pass.candidateValues, plan_.trials.in(tables_.selector), surveyRow()},
         stream);
 }
 

@@ -50,7 +50,7 @@ struct WindowPlan {
 // What the ranks tell each other between the pass and the cut.
 enum class SurveyKind {
   kNone,
-  kLadder,  // counts of candidates at the plan's rungs
+  kLadder,  // counts of candidates at the plan's trials
   kNorms,   // of acc over every window
 };
 
@@ -82,7 +82,7 @@ struct SelectionPlan {
   bool boundsMove = false;          // rules set where windows begin and end
   StatePlan state;                  // what the rules keep in the control block
   SurveyPlan survey;
-  StateTable<uint64_t> rungs;           // kLadder: what candidates are counted at
+  StateTable<uint64_t> trials;          // kLadder: what candidates are counted at
   bool samples = false;                 // the step starts with a histogram of a sample of acc
   const Rule* before = nullptr;         // may set windows from the iteration
   const Rule* afterSample = nullptr;    // the histogram is there

@@ -24,7 +24,7 @@ void planSharedThreshold(const SelectionRequest& request, double roomShare, uint
     plan.threshold = request.params.threshold;
     plan.capacity = std::min(longest, static_cast<uint64_t>(room));
     window.slots = std::min(longest, 2 * plan.capacity + 256);
-    plan.rungs = plan.state.table(&LadderState::rungs, kRungs);
+    plan.trials = plan.state.table(&LadderState::trials, kTrials);
     plan.survey = {SurveyKind::kLadder, kLadderRow,
                    plan.state.table(&LadderState::counts, static_cast<uint64_t>(request.ranks) * kLadderRow)};
     plan.afterSurvey = &kReadLadder;

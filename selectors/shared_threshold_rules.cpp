@@ -8,14 +8,14 @@ namespace sparsecoll {
 
 namespace {
 
-// The entries above a threshold fall between two rungs by about the same factor on equal parts of the way.
+// The entries above a threshold fall between two trials by about the same factor on equal parts of the way.
 SC_BOTH double readThreshold(Control& control, const double* above, double k) {
   uint32_t j = 0;
-  while (j + 2 < kRungs && above[j + 1] >= k) ++j;
+  while (j + 2 < kTrials && above[j + 1] >= k) ++j;
   const double high = lnOf(above[j]);
   const double low = lnOf(std::max(above[j + 1], 0.5));
   const double part = high > low ? clamped((high - lnOf(k)) / (high - low), 0.0, 1.0) : 0;
-  return ladder::rung(control, j) * powOf(ladder::of(control).factor, part);
+  return ladder::trial(control, j) * powOf(ladder::of(control).factor, part);
 }
 
 // Without a common threshold each rank takes its share, the first ones an entry more.
@@ -27,14 +27,14 @@ SC_BOTH void takeShare(Control& control) {
   control.threshold = 0;
 }
 
-// above: entries of all ranks at the rungs, then the ranks whose counts are incomplete.
+// above: entries of all ranks at the trials, then the ranks whose counts are incomplete.
 SC_BOTH void takeThreshold(Control& control, const double* above) {
-  const double incomplete = above[kRungs];
+  const double incomplete = above[kTrials];
   const auto k = static_cast<double>(control.k);
-  if (!(ladder::of(control).lowest > 0 && incomplete == 0 && above[0] >= k && above[kRungs - 1] <= k)) {
-    ladder::of(control).side = above[kRungs - 1] > k ? ladder::kAboveLadder
-                               : incomplete == 0     ? ladder::kBelowLadder
-                                                     : ladder::kAboveLowest;
+  if (!(ladder::of(control).lowest > 0 && incomplete == 0 && above[0] >= k && above[kTrials - 1] <= k)) {
+    ladder::of(control).side = above[kTrials - 1] > k ? ladder::kAboveLadder
+                               : incomplete == 0      ? ladder::kBelowLadder
+                                                      : ladder::kAboveLowest;
     return takeShare(control);
   }
   control.threshold = readThreshold(control, above, k);
@@ -56,10 +56,10 @@ SC_BOTH void readLadder(Control& control, const Crew& crew) {
 
 SC_BOTH void tellShare(Control& control) {
   const Window& window = control.windows[0];
-  control.told = control.threshold;
+  control.announced = control.threshold;
   if (window.exact == 0 || window.kept == 0) return;
   const double local = thresholdOfKey(window.keptKey, control.isDouble != 0);
-  control.told = isFinite(local) ? local : 0;
+  control.announced = isFinite(local) ? local : 0;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Exact top-k in one streaming pass. The last step's k-th magnitude, lowered a little, guards the pass: what reaches it
-// becomes a candidate, and the exact cut runs on the candidates. The guard changes the cost of a step, never its
-// result.
+// Exact top-k in one streaming pass. The last step's k-th magnitude, lowered a little, is the key of the pass: what
+// reaches it becomes a candidate, and the exact cut runs on the candidates. The key changes the cost of a step, never
+// its result.
 #include <algorithm>
 
 #include "core/partition.h"
@@ -12,7 +12,7 @@ namespace sparsecoll {
 namespace {
 
 constexpr double kFirstSpread = 0.04;
-// Candidates beyond three times what a unit keeps, for guards that are somewhat too low. One large unit also gets room
+// Candidates beyond three times what a unit keeps, for keys that are somewhat too low. One large unit also gets room
 // for a useful sample (see host/cut.cpp).
 constexpr uint64_t kSpare = 256;
 constexpr uint64_t kSpareAlone = 16384;

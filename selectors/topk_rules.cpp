@@ -1,5 +1,5 @@
 #include "core/crew.h"
-#include "selectors/guard.h"
+#include "selectors/candidate_key.h"
 #include "selectors/rules.h"
 
 namespace sparsecoll {
@@ -14,7 +14,7 @@ constexpr double kForgetTooLow = 0.5;  // there were more candidates than room
 constexpr uint32_t kManyWindows = 256;
 constexpr double kSafetyOfMany = 1;
 
-SC_BOTH void moveGuard(Window& window, bool isDouble, double safety) {
+SC_BOTH void moveKey(Window& window, bool isDouble, double safety) {
   if (window.limit >= window.end - window.begin) {
     window.key = 0;
     return;
@@ -24,8 +24,8 @@ SC_BOTH void moveGuard(Window& window, bool isDouble, double safety) {
     return;
   }
   noteKept(window, keptMagnitude(window, isDouble), kLeastSpread,
-           window.missed == kGuardTooLow ? kForgetTooLow : kForget);
-  window.key = guardBelow(window, isDouble, safety);
+           window.missed == kKeyTooLow ? kForgetTooLow : kForget);
+  window.key = keyBelow(window, isDouble, safety);
 }
 
 SC_BOTH void tellThreshold(Control& control) {
@@ -37,7 +37,7 @@ SC_BOTH void afterCut(Control& control, const Crew& crew) {
   const bool isDouble = control.isDouble != 0;
   const double safety = control.windowCount < kManyWindows ? kUsualSafety : kSafetyOfMany;
   crew.alone([&] { tellThreshold(control); });
-  crew.each(control.windowCount, [&](uint64_t w) { moveGuard(control.windows[w], isDouble, safety); });
+  crew.each(control.windowCount, [&](uint64_t w) { moveKey(control.windows[w], isDouble, safety); });
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr FrameLayout kLayout{kMostWords, 4, 0};
 
 using Record = std::array<uint64_t, kMostWords / 2>;
 
-Record recordOf(const char* what, std::span<const Agreed> fields, uint64_t own) {
+Record recordOf(const char* what, std::span<const AgreedField> fields, uint64_t own) {
   Record record{own, hashOf(what, {}), fields.size()};
   for (size_t f = 0; f < fields.size(); ++f) record[3 + f] = fields[f].bits;
   return record;
@@ -41,7 +41,7 @@ Value flagsIn(uint64_t bits) {
   return text.empty() ? Value("none") : text;
 }
 
-Value shown(const Agreed& field, uint64_t bits) {
+Value shown(const AgreedField& field, uint64_t bits) {
   switch (field.as) {
     case Shown::kReal:
       return Value::format("{}", std::bit_cast<double>(bits));
@@ -57,14 +57,15 @@ Value shown(const Agreed& field, uint64_t bits) {
   return Value::format("{}", bits);
 }
 
-Status differs(int rank, const Agreed& field, uint64_t theirs, uint64_t first) {
+Status differs(int rank, const AgreedField& field, uint64_t theirs, uint64_t first) {
   if (field.as == Shown::kHash)
     return disagree(rank, field.name, "{}: not the same on rank 0 and rank {}", field.name, rank);
   return disagree(rank, field.name, "{}: {} on rank 0, {} on rank {}", field.name, shown(field, first),
                   shown(field, theirs), rank);
 }
 
-Status compare(int rank, const Record& theirs, const Record& first, const char* what, std::span<const Agreed> fields) {
+Status compare(int rank, const Record& theirs, const Record& first, const char* what,
+               std::span<const AgreedField> fields) {
   const uint64_t common = std::min({theirs[2], first[2], uint64_t{fields.size()}});
   if (theirs[1] == first[1])
     for (size_t f = 0; f < common; ++f)
@@ -98,16 +99,16 @@ Result<AgreementRoom> AgreementRoom::make(Transport& transport, std::shared_ptr<
   return room;
 }
 
-uint64_t hashOf(const char* what, std::span<const Agreed> fields) {
+uint64_t hashOf(const char* what, std::span<const AgreedField> fields) {
   uint64_t hash = XXH3_64bits(what, std::strlen(what));
-  for (const Agreed& field : fields) {
+  for (const AgreedField& field : fields) {
     hash = XXH3_64bits_withSeed(field.name, std::strlen(field.name), hash);
     hash = XXH3_64bits_withSeed(&field.bits, sizeof field.bits, hash);
   }
   return hash;
 }
 
-Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Agreed> fields, uint64_t own) {
+Result<Agreement> agree(Communicator& comm, const char* what, std::span<const AgreedField> fields, uint64_t own) {
   if (fields.size() > kMostAgreedFields) return fail(sparsecollInternalError, "{} fields to agree on", fields.size());
   const Record record = recordOf(what, fields, own);
   AgreementRoom& room = comm.agreementRoom();
@@ -135,7 +136,7 @@ Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Ag
 
 Status agreeMade(Communicator& comm, const Status& made) {
   const auto nameOf = [](int32_t failed) { return failed == 0 ? "enough" : "not enough"; };
-  const Agreed outcome[] = {{"memory", made.ok() ? 0u : 1u, Shown::kName, nameOf}};
+  const AgreedField outcome[] = {{"memory", made.ok() ? 0u : 1u, Shown::kName, nameOf}};
   Status agreed = agree(comm, "memory", outcome).takeStatusOrOk();
   return made.ok() ? agreed : made;
 }

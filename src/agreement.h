@@ -36,7 +36,7 @@ struct Agreement {
 
 // Compares the fields on all ranks. own: a number that may differ. Needs no memory.
 // Errors: Mismatch, on all ranks, naming the first field that differs and the lowest rank that differs from rank 0.
-Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Agreed> fields, uint64_t own = 0);
+Result<Agreement> agree(Communicator& comm, const char* what, std::span<const AgreedField> fields, uint64_t own = 0);
 
 // The second half of makeTogether: made is what became of this rank's part.
 Status agreeMade(Communicator& comm, const Status& made);
@@ -55,6 +55,6 @@ Status makeTogether(Communicator& comm, Make make) {
 }
 
 // Hash of what a plan consists of; the same on all ranks and machines.
-uint64_t hashOf(const char* what, std::span<const Agreed> fields);
+uint64_t hashOf(const char* what, std::span<const AgreedField> fields);
 
 }  // namespace sparsecoll

@@ -58,7 +58,7 @@ sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t 
   return guard("CommWait", [&]() -> Status {
     SC_TRY(const auto live, use(communicators(), comm));
     if (live->onHost()) SC_TRY(checkStream(stream));  // its calls have finished when they return
-    if (!live->onHost()) SC_TRY(live->settle({stream}, timeoutMs));
+    if (!live->onHost()) SC_TRY(live->synchronize({stream}, timeoutMs));
     if (live->state() == sparsecollSuccess) return {};
     return fail(live->state(), "{}", live->failure().text);
   });

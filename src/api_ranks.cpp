@@ -37,7 +37,7 @@ Status join(sparsecollComm_t* comm, const CommunicatorConfig& config, int device
   if (choice.engine == sparsecollTransportNccl) {
     SC_TRY(made, meetOverNccl(config, exchange, deadline, device));
   } else {
-    SC_TRY(const bootstrap::Agreed agreed, secret());
+    SC_TRY(const bootstrap::MeshSecret agreed, secret());
     SC_TRY(made, meetOverUcx(config, exchange, agreed.key, agreed.job, interfaceOf(config), deadline, device));
   }
   made->explain(choice.reason);
@@ -77,8 +77,8 @@ sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm, int nRanks, co
     const bool waits = rank != 0 && read.initTimeoutMs < SPARSECOLL_NO_TIMEOUT - kLongerMs;
     const Deadline deadline = Deadline::in(read.initTimeoutMs + (waits ? kLongerMs : 0));
     SC_TRY(const auto exchange, bootstrap::meet(invitation, rank, nRanks, deadline));
-    return join(comm, read, place, *exchange, deadline, [&]() -> Result<bootstrap::Agreed> {
-      return bootstrap::Agreed{invitation.key, invitation.job};
+    return join(comm, read, place, *exchange, deadline, [&]() -> Result<bootstrap::MeshSecret> {
+      return bootstrap::MeshSecret{invitation.key, invitation.job};
     });
   });
 }

@@ -21,7 +21,7 @@ sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* reducer, uint64_
     if (reducer == nullptr) return invalid("reducer is NULL");
     SC_TRY(const auto live, use(communicators(), comm));
     SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, config));
-    HandleTable<Reducer, sparsecollReducer_t>::Place place(reducers());
+    HandleTable<Reducer, sparsecollReducer_t>::Reservation place(reducers());
     SC_TRY(auto made, Reducer::make(live.shared(), "ReducerCreate", std::move(spec)));
     *reducer = place.fill(std::move(made));
     return {};

@@ -13,7 +13,7 @@ Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, 
                      sparsecollDataType_t type, const sparsecollParams_t* params, sparsecollStream_t stream) {
   constexpr const char* kCall = "AllReduce";
   if (n == 0) {
-    const Agreed fields[] = {{"n", 0}};
+    const AgreedField fields[] = {{"n", 0}};
     return agree(*comm, kCall, fields).takeStatusOrOk();
   }
   SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, nullptr));

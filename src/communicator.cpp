@@ -138,7 +138,7 @@ Result<std::shared_ptr<Communicator>> Communicator::meet(const CommunicatorConfi
   SC_TRY(made->makeAgreementRoom());
   made->timeoutMs_ = config.initTimeoutMs;
   const uint64_t backend = device != SPARSECOLL_HOST ? sparsecollBackendCuda : sparsecollBackendHost;
-  const Agreed fields[] = {{"version", SPARSECOLL_VERSION_CODE}, {"backend", backend, Shown::kName, backendName}};
+  const AgreedField fields[] = {{"version", SPARSECOLL_VERSION_CODE}, {"backend", backend, Shown::kName, backendName}};
   SC_TRY(agree(*made, "CommInit", fields).takeStatusOrOk());
   made->timeoutMs_ = config.opTimeoutMs;
   return made;
@@ -150,7 +150,7 @@ Status Communicator::makeAgreementRoom() {
   return {};
 }
 
-Status Communicator::settle(Stream stream, uint64_t timeoutMs) {
+Status Communicator::synchronize(Stream stream, uint64_t timeoutMs) {
   const bool wasAlive = state() == sparsecollSuccess;
   const Deadline deadline = Deadline::in(timeoutMs != 0 ? timeoutMs : config_.opTimeoutMs);
   const Status engine = transport_->await(stream, deadline).takeStatusOrOk();

@@ -91,7 +91,7 @@ class Communicator {
     } catch (...) {  // peers wait for this rank's part: they must learn that it does not come
       status = fail(sparsecollInternalError, "an exception inside an operation");
     }
-    if (status.ok() || !isFatal(status.result())) settled_ = operation.sequence;
+    if (status.ok() || !isFatal(status.result())) completed_ = operation.sequence;
     if (status.result() == sparsecollMismatch) transport_->refuse(operation, status.failure());
     if (!operation.onHost) kernels_->noteUse(operation.stream);  // before peers learn that this rank has ended
     transport_->end(operation);
@@ -107,22 +107,22 @@ class Communicator {
 
   // Waits for what this rank has enqueued on a stream, and records what was found wrong on the way.
   // Errors: Timeout, and whatever was found.
-  Status settle(Stream stream, uint64_t timeoutMs);
+  Status synchronize(Stream stream, uint64_t timeoutMs);
 
   // What tells of the other ranks besides the engine's messages; nullptr: nothing does.
   void watchBy(std::shared_ptr<bootstrap::Control> control) { control_ = std::move(control); }
   const std::shared_ptr<bootstrap::Control>& control() const { return control_; }
 
   // The latest operation that has not failed for good.
-  uint64_t settled() const { return settled_; }
+  uint64_t completed() const { return completed_; }
   // Of a communicator that was made of another one's ranks: which, and the latest operation that all of them had
-  // settled there; UINT64_MAX: nothing is to be undone.
-  void descendFrom(const std::shared_ptr<Communicator>& parent, uint64_t settled) {
+  // completed there; UINT64_MAX: nothing is to be undone.
+  void descendFrom(const std::shared_ptr<Communicator>& parent, uint64_t completed) {
     parent_ = parent;
-    parentSettled_ = settled;
+    parentCompleted_ = completed;
   }
   bool descendsFrom(const Communicator& other) const { return parent_.lock().get() == &other; }
-  uint64_t parentSettled() const { return parentSettled_; }
+  uint64_t parentCompleted() const { return parentCompleted_; }
   // Counts what survivors do together.
   uint64_t nextShrink() { return ++shrinks_; }
   // Ends it in good order, and says why.
@@ -162,10 +162,10 @@ class Communicator {
   Text<128> reason_ = "the only engine of the call that made it";
   AgreementRoom agreementRoom_;
   uint64_t sequence_ = 0;
-  uint64_t settled_ = 0;
+  uint64_t completed_ = 0;
   uint64_t shrinks_ = 0;
   std::weak_ptr<Communicator> parent_;
-  uint64_t parentSettled_ = UINT64_MAX;
+  uint64_t parentCompleted_ = UINT64_MAX;
   uint64_t timeoutMs_;  // of an operation
   std::atomic<int32_t> state_{sparsecollSuccess};
   mutable std::mutex mutex_;  // guards what follows

@@ -29,13 +29,13 @@ Result<LoadedVector> loadVector(Communicator& comm, const char* name, const spar
                                 Stream stream) {
   Kernels& kernels = comm.kernels();
   VectorView view = roomOf(vector);
-  SC_TRY(comm.settle(stream, 0));
+  SC_TRY(comm.synchronize(stream, 0));
   kernels.copy(&view.count, vector.count, sizeof view.count, stream);
   if (view.count > vector.capacity) return invalid("{} has {} entries in {} slots", name, view.count, vector.capacity);
   if (view.count > 0xffffffffull) return unsupported("{} has {} entries", name, view.count);
   SC_TRY(LoadedVector loaded, kernels.vectors()->makeRoom(view, comm.budget()));
   kernels.vectors()->load(view, order, loaded, stream);
-  SC_TRY(comm.settle(stream, 0));
+  SC_TRY(comm.synchronize(stream, 0));
   return loaded;
 }
 

@@ -26,20 +26,20 @@ class HandleTable {
   HandleTable& operator=(const HandleTable&) = delete;
 
   // A handle taken before its object is made, because the last thing a collective call does must not need memory.
-  class Place {
+  class Reservation {
    public:
-    explicit Place(HandleTable& table) : table_(table) {
+    explicit Reservation(HandleTable& table) : table_(table) {
       const std::unique_lock lock(table_.mutex_);
       table_.objects_.emplace(table_.next_ + kStep, nullptr);
       token_ = table_.next_ += kStep;
     }
-    ~Place() {
+    ~Reservation() {
       const std::unique_lock lock(table_.mutex_);
       const auto mine = table_.objects_.find(token_);
       if (mine != table_.objects_.end() && mine->second == nullptr) table_.objects_.erase(mine);
     }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
+    Reservation(const Reservation&) = delete;
+    Reservation& operator=(const Reservation&) = delete;
 
     Handle fill(std::shared_ptr<Object> object) {
       const std::unique_lock lock(table_.mutex_);

@@ -49,7 +49,7 @@ Status appendSelected(Communicator& comm, const List& selected, sparsecollVector
   const ListView lists[] = {{selected.indices, selected.values, selected.count}};
   SC_TRY(DeviceAppend append, DeviceAppend::make(comm, 1));
   append.run(comm, lists, sizeof(uint32_t), out, stream);
-  SC_TRY(comm.settle(stream, 0));
+  SC_TRY(comm.synchronize(stream, 0));
   out.flags |= SPARSECOLL_SORTED;
   return {};
 }
@@ -82,7 +82,7 @@ Status mergeOnDevice(Communicator& comm, const sparsecollVector_t& a, const spar
   const ListView lists[] = {listA.view(), listB.view()};
   args.lists = lists;
   SC_TRY(merge.run(comm, args, out, stream));
-  SC_TRY(comm.settle(stream, 0));
+  SC_TRY(comm.synchronize(stream, 0));
   out.flags |= SPARSECOLL_SORTED;
   return {};
 }
@@ -112,7 +112,7 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
   std::unique_ptr<Workspace> workspace;
   if (!comm.onHost()) {
     SC_TRY(workspace, kernels.makeWorkspace({n, selection->windows(), 1, selection->capacity()}, comm.budget()));
-    SC_TRY(comm.settle({}, 0));  // what the selection starts from is there
+    SC_TRY(comm.synchronize({}, 0));  // what the selection starts from is there
     stream.workspace = workspace.get();
   }
   const uint64_t accElement = elementBytes(request.accumulateType);
@@ -186,7 +186,7 @@ Status scatterAdd(Communicator& comm, const sparsecollVector_t* in, void* dense,
     SC_TRY(const LoadedVector entries, loadVector(comm, "in", *in, Order::kSorted, stream));
     comm.kernels().vectors()->scatterAdd(entries, dense, static_cast<sparsecollDataType_t>(in->dataType), scale,
                                          stream);
-    return comm.settle(stream, 0);
+    return comm.synchronize(stream, 0);
   }
   SC_TRY(const Entries entries, readEntries("in", *in, true));
   withElement(static_cast<sparsecollDataType_t>(in->dataType), [&]<class T>(T) {

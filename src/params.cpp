@@ -157,10 +157,10 @@ Status checkDensity(const sparsecollParams_t& params) {
 bool shapesResidual(const sparsecollParams_t& params) { return params.momentum != 0 || params.residualDecay != 1; }
 bool shapesInput(const sparsecollParams_t& params) { return params.clipNorm != 0 || shapesResidual(params); }
 
-Agreed agreedReal(const char* name, double value) { return {name, std::bit_cast<uint64_t>(value), Shown::kReal}; }
+AgreedField agreedReal(const char* name, double value) { return {name, std::bit_cast<uint64_t>(value), Shown::kReal}; }
 
-std::vector<Agreed> agreedFields(const sparsecollParams_t& params) {
-  std::vector<Agreed> fields;
+std::vector<AgreedField> agreedFields(const sparsecollParams_t& params) {
+  std::vector<AgreedField> fields;
   for (const Field& field : kFields)
     fields.push_back({field.name, bitsOf(params, field), shownAs(field.kind), field.nameOf});
   return fields;

@@ -20,14 +20,14 @@ enum class Shown : uint8_t {
 };
 
 // Fields of an operation that all ranks must give alike.
-struct Agreed {
+struct AgreedField {
   const char* name;
   uint64_t bits;
   Shown as = Shown::kNumber;
   const char* (*nameOf)(int32_t) = nullptr;  // for kName
 };
 
-Agreed agreedReal(const char* name, double value);
+AgreedField agreedReal(const char* name, double value);
 
 inline constexpr uint32_t kKnownFlags = SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED | SPARSECOLL_SELECT_NOTHING |
                                         SPARSECOLL_NO_RESIDUAL | SPARSECOLL_MOMENTUM_KEPT | SPARSECOLL_NESTEROV |
@@ -44,6 +44,6 @@ Status checkDensity(const sparsecollParams_t& params);
 bool shapesInput(const sparsecollParams_t& params);
 bool shapesResidual(const sparsecollParams_t& params);
 
-std::vector<Agreed> agreedFields(const sparsecollParams_t& params);
+std::vector<AgreedField> agreedFields(const sparsecollParams_t& params);
 
 }  // namespace sparsecoll

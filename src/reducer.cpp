@@ -44,10 +44,10 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 // What the ranks have to agree on in every step.
 uint64_t Reducer::stepPlan() const {
   const ScalePair scales = scales_.now();
-  const Agreed parts[] = {{"plan", plan_},
-                          {"k", selection_ != nullptr ? selection_->k() : spec_.n},
-                          agreedReal("inputScale", scales.in),
-                          agreedReal("outputScale", scales.out)};
+  const AgreedField parts[] = {{"plan", plan_},
+                               {"k", selection_ != nullptr ? selection_->k() : spec_.n},
+                               agreedReal("inputScale", scales.in),
+                               agreedReal("outputScale", scales.out)};
   return hashOf("step", parts);
 }
 

@@ -11,19 +11,20 @@ namespace sparsecoll {
 
 namespace {
 
-std::vector<Agreed> agreedFieldsOf(const ReducerSpec& spec) {
-  std::vector<Agreed> fields = {{"n", spec.n}, {"type", static_cast<uint64_t>(spec.type), Shown::kName, dataTypeName}};
-  const std::vector<Agreed> params = agreedFields(spec.params);
+std::vector<AgreedField> agreedFieldsOf(const ReducerSpec& spec) {
+  std::vector<AgreedField> fields = {{"n", spec.n},
+                                     {"type", static_cast<uint64_t>(spec.type), Shown::kName, dataTypeName}};
+  const std::vector<AgreedField> params = agreedFields(spec.params);
   fields.insert(fields.end(), params.begin(), params.end());
   uint64_t segments = spec.segments.size();
   for (const sparsecollSegment_t& segment : spec.segments) {
-    const Agreed parts[] = {{"length", segment.length},
-                            agreedReal("density", segment.density),
-                            {"dense", static_cast<uint64_t>(segment.dense)}};
+    const AgreedField parts[] = {{"length", segment.length},
+                                 agreedReal("density", segment.density),
+                                 {"dense", static_cast<uint64_t>(segment.dense)}};
     segments = segments * 31 + hashOf("segment", parts);
   }
   fields.push_back({"segments", segments, Shown::kHash});
-  std::vector<Agreed> scheduled;
+  std::vector<AgreedField> scheduled;
   for (const double density : spec.densitySchedule) scheduled.push_back(agreedReal("density", density));
   fields.push_back({"densitySchedule", hashOf("schedule", scheduled), Shown::kHash});
   fields.push_back({"scheduleSteps", spec.scheduleSteps});
@@ -56,7 +57,7 @@ Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
 Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec) {
   SC_TRY(chooseTeams(spec, comm->ranks()));
-  std::vector<Agreed> fields = agreedFieldsOf(spec);
+  std::vector<AgreedField> fields = agreedFieldsOf(spec);
   fields.reserve(fields.size() + 1);
   SC_TRY(const Agreement agreement, agree(*comm, call, fields));
   fields.push_back({"created", agreement.sequence});  // two alike reducers are still two
@@ -182,7 +183,7 @@ Result<Reducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm
   SC_TRY(result.reducer, make(comm, "ReducerMove", std::move(spec)));
   // Before a step of a transactional reducer begins, all ranks have committed the one before: so the buffer that the
   // latest commit left behind is still what it was then.
-  result.steppedBack = residual_.isAhead(comm->parentSettled());
+  result.steppedBack = residual_.isAhead(comm->parentCompleted());
   residual_.copyTo(result.reducer->residual_, result.steppedBack, comm->kernels());
   return result;
 }

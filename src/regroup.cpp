@@ -21,11 +21,11 @@ Status checkRegroups(Communicator& comm) {
 }
 
 // A key and a job for the ranks that the words name.
-bootstrap::Agreed secretFor(const bootstrap::Control& control, uint64_t tag, std::span<const int> members) {
+bootstrap::MeshSecret secretFor(const bootstrap::Control& control, uint64_t tag, std::span<const int> members) {
   Writer writer;
   writer.write(tag);
   writer.append(members.data(), members.size_bytes());
-  bootstrap::Agreed made{bootstrap::deriveKey(control.key(), "sparsecoll regrouped key", writer.bytes()), {}};
+  bootstrap::MeshSecret made{bootstrap::deriveKey(control.key(), "sparsecoll regrouped key", writer.bytes()), {}};
   const bootstrap::Key job = bootstrap::deriveKey(control.key(), "sparsecoll regrouped job", writer.bytes());
   std::copy_n(job.bytes().begin(), made.job.size(), made.job.begin());
   return made;
@@ -34,7 +34,7 @@ bootstrap::Agreed secretFor(const bootstrap::Control& control, uint64_t tag, std
 Result<std::shared_ptr<Communicator>> meetAgain(Communicator& comm, const CommunicatorConfig& config,
                                                 bootstrap::MembersExchange& exchange, uint64_t tag,
                                                 std::span<const int> members, const Deadline& deadline) {
-  const bootstrap::Agreed secret = secretFor(*comm.control(), tag, members);
+  const bootstrap::MeshSecret secret = secretFor(*comm.control(), tag, members);
   return meetOverUcx(config, exchange, secret.key, secret.job, config.interfaceName, deadline);
 }
 
@@ -72,7 +72,7 @@ Result<std::shared_ptr<Communicator>> shrinkOverUcx(Communicator& comm, const st
   const uint64_t call = comm.nextShrink();
   for (;;) {
     SC_TRY(const bootstrap::Survivors left,
-           bootstrap::agreeOnSurvivors(*comm.control(), excluded, call, comm.settled(), deadline));
+           bootstrap::agreeOnSurvivors(*comm.control(), excluded, call, comm.completed(), deadline));
     bootstrap::MembersExchange exchange(comm.control(), left.members, left.tag);
     auto made = meetAgain(comm, config, exchange, left.tag, left.members, deadline);
     lowest = left.lowest;
@@ -126,7 +126,7 @@ Result<std::shared_ptr<Communicator>> shrinkRanks(const std::shared_ptr<Communic
     SC_TRY(made, shrinkOverUcx(*comm, excluded, config, lowest, deadline));
   } else {
     constexpr uint64_t kAboveOperations = uint64_t{1} << 62;
-    Regrouping call{kAboveOperations + comm->nextShrink(), {}, {}, true, comm->settled()};
+    Regrouping call{kAboveOperations + comm->nextShrink(), {}, {}, true, comm->completed()};
     for (int rank = 0; rank < comm->ranks(); ++rank) {
       call.wanted.push_back(!excluded[static_cast<size_t>(rank)]);
       call.order.push_back(rank);

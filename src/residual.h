@@ -65,8 +65,8 @@ class Residual {
   // Another content has come from outside: there is no last step to give back.
   void forgetStep() { outLeft_ = false; }
 
-  // Whether it has committed more than what all ranks had settled, and can undo that.
-  bool isAhead(uint64_t settled) const { return transactional_ && committed_ > settled; }
+  // Whether it has committed more than what all ranks had completed, and can undo that.
+  bool isAhead(uint64_t completed) const { return transactional_ && committed_ > completed; }
   // Residual and velocity to another reducer's, on a communicator made of this one's; stepBack: as before the last
   // step.
   void copyTo(Residual& to, bool stepBack, Kernels& kernels);

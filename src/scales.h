@@ -29,8 +29,8 @@ class Scales {
   Scale lastOut(bool inGraph) const { return inGraph ? Scale::standingAt(place(kLastOut)) : lastOut_; }
 
  private:
-  enum Place { kIn, kOut, kLastOut, kPlaces };
-  double* place(Place which) const { return places_.as<double>() + which; }
+  enum Which { kIn, kOut, kLastOut, kPlaces };
+  double* place(Which which) const { return places_.as<double>() + which; }
 
   Kernels* kernels_ = nullptr;
   ScalePair now_;

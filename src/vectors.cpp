@@ -39,7 +39,7 @@ Result<Source> readSource(Communicator& comm, const sparsecollVector_t& in, Orde
 }
 
 // What a one-shot call on sparse vectors needs for its exchange. Everything is made before any rank begins it.
-struct Exchange {
+struct VectorExchange {
   FrameLayout layout;
   uint64_t plan = 0;
   std::vector<uint64_t> bounds;  // indices from bounds[p] to bounds[p + 1] go to rank p; empty: all to everyone
@@ -59,18 +59,18 @@ struct ExchangeRequest {
   const sparsecollVector_t& out;
   uint64_t count;  // of in
   Joined joined = Joined::kSum;
-  std::vector<Agreed> further;
+  std::vector<AgreedField> further;
   std::vector<uint64_t> bounds;
   Stream stream;
 };
 
-Result<Exchange> prepare(Communicator& comm, ExchangeRequest request) {
+Result<VectorExchange> prepare(Communicator& comm, ExchangeRequest request) {
   const sparsecollVector_t& in = request.in;
-  std::vector<Agreed> fields = {{"n", in.length},
-                                {"type", static_cast<uint64_t>(in.dataType), Shown::kName, dataTypeName}};
+  std::vector<AgreedField> fields = {{"n", in.length},
+                                     {"type", static_cast<uint64_t>(in.dataType), Shown::kName, dataTypeName}};
   fields.insert(fields.end(), request.further.begin(), request.further.end());
   const auto ranks = static_cast<size_t>(comm.ranks());
-  Exchange exchange;
+  VectorExchange exchange;
   exchange.bounds = std::move(request.bounds);
   exchange.stream = request.stream;
   exchange.layout.indexBytes = indexBytesFor(in.length);
@@ -94,7 +94,7 @@ Result<Exchange> prepare(Communicator& comm, ExchangeRequest request) {
   return exchange;
 }
 
-void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& operation, const Source& source,
+void fillFrame(Communicator& comm, const VectorExchange& exchange, const Operation& operation, const Source& source,
                size_t f) {
   std::byte* const frame = exchange.round.frame(operation, f);
   const bool all = exchange.bounds.empty();
@@ -116,7 +116,7 @@ void fillFrame(Communicator& comm, const Exchange& exchange, const Operation& op
 
 // finish gets every rank's list.
 template <class FinishLists>
-Status exchangeEntries(Communicator& comm, Exchange& exchange, const Source& source, FinishLists finish) {
+Status exchangeEntries(Communicator& comm, VectorExchange& exchange, const Source& source, FinishLists finish) {
   Operation operation;
   operation.plan = exchange.plan;
   operation.stream = exchange.stream;
@@ -128,7 +128,7 @@ Status exchangeEntries(Communicator& comm, Exchange& exchange, const Source& sou
     return finish(exchange.lists);
   });
   if (!comm.onHost() && status.ok()) {
-    status = comm.settle(exchange.stream, 0);
+    status = comm.synchronize(exchange.stream, 0);
     // Peers may still be reading this rank's frames, on a device of their own.
     Status allDone = agree(comm, "done", {}).takeStatusOrOk();
     if (status.ok()) status = std::move(allDone);
@@ -144,7 +144,7 @@ Status exchangeEntries(Communicator& comm, Exchange& exchange, const Source& sou
   return status;
 }
 
-Status mergeInto(Communicator& comm, Exchange& exchange, const Finish& finish, sparsecollVector_t& out) {
+Status mergeInto(Communicator& comm, VectorExchange& exchange, const Finish& finish, sparsecollVector_t& out) {
   MergeArgs args;
   args.lists = exchange.lists;
   args.accumulateType = accumulateOf(out);
@@ -162,7 +162,7 @@ Status mergeInto(Communicator& comm, Exchange& exchange, const Finish& finish, s
   return {};
 }
 
-Status sumVectors(Communicator& comm, Exchange& exchange, const Source& source, const Finish& finish,
+Status sumVectors(Communicator& comm, VectorExchange& exchange, const Source& source, const Finish& finish,
                   sparsecollVector_t& out) {
   SC_TRY(exchangeEntries(comm, exchange, source,
                          [&](const std::vector<ListView>&) { return mergeInto(comm, exchange, finish, out); }));
@@ -231,10 +231,10 @@ Status allReduceVector(Communicator& comm, const sparsecollVector_t* in, sparsec
   SC_TRY(const Source source, readSource(comm, *in, Order::kSummed, stream));
   const Finish finish{params.op == sparsecollAvg ? static_cast<double>(comm.ranks()) : 1.0,
                       params.outputScale == 0 ? 1.0 : params.outputScale};
-  const std::vector<Agreed> further = {{"op", static_cast<uint64_t>(params.op), Shown::kName, opName},
-                                       agreedReal("outputScale", finish.scale.value),
-                                       {"tag", params.tag}};
-  SC_TRY(Exchange exchange,
+  const std::vector<AgreedField> further = {{"op", static_cast<uint64_t>(params.op), Shown::kName, opName},
+                                            agreedReal("outputScale", finish.scale.value),
+                                            {"tag", params.tag}};
+  SC_TRY(VectorExchange exchange,
          prepare(comm, {"AllReduceVector", *in, *out, source.count, Joined::kSum, further, {}, stream}));
   return sumVectors(comm, exchange, source, finish, *out);
 }
@@ -244,18 +244,19 @@ Status reduceScatterVector(Communicator& comm, const sparsecollVector_t* in, spa
   SC_TRY(checkInOut(in, out));
   SC_TRY(std::vector<uint64_t> bounds, readBounds(userBounds, in->length, static_cast<size_t>(comm.ranks())));
   SC_TRY(const Source source, readSource(comm, *in, Order::kSummed, stream));
-  std::vector<Agreed> cuts;
+  std::vector<AgreedField> cuts;
   for (const uint64_t bound : bounds) cuts.push_back({"bound", bound});
-  const std::vector<Agreed> further = {{"bounds", hashOf("bounds", cuts), Shown::kHash}};
-  SC_TRY(Exchange exchange, prepare(comm, {"ReduceScatterVector", *in, *out, source.count, Joined::kSum, further,
-                                           std::move(bounds), stream}));
+  const std::vector<AgreedField> further = {{"bounds", hashOf("bounds", cuts), Shown::kHash}};
+  SC_TRY(VectorExchange exchange, prepare(comm, {"ReduceScatterVector", *in, *out, source.count, Joined::kSum, further,
+                                                 std::move(bounds), stream}));
   return sumVectors(comm, exchange, source, {}, *out);
 }
 
 Status allGatherVector(Communicator& comm, const sparsecollVector_t* in, sparsecollVector_t* out, Stream stream) {
   SC_TRY(checkInOut(in, out));
   SC_TRY(const Source source, readSource(comm, *in, Order::kAsGiven, stream));
-  SC_TRY(Exchange exchange, prepare(comm, {"AllGatherVector", *in, *out, source.count, Joined::kRow, {}, {}, stream}));
+  SC_TRY(VectorExchange exchange,
+         prepare(comm, {"AllGatherVector", *in, *out, source.count, Joined::kRow, {}, {}, stream}));
   const uint32_t indexBytes = exchange.layout.indexBytes;
   bool sorted = false;
   SC_TRY(exchangeEntries(comm, exchange, source, [&](const std::vector<ListView>& lists) -> Status {

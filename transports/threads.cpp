@@ -118,7 +118,7 @@ class ThreadsTransport final : public Transport {
     const Status summed = offered.ok() ? sumTogether(operation, args, stream) : offered;
     if (summed.ok()) return {};
     group_->takeDown(rank_, Group::Down::kAborted);
-    group_->settle(rank_);
+    group_->awaitReaders(rank_);
     return summed;
   }
 

@@ -125,7 +125,7 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
     return me.missing == 0 || me.ahead || me.behind >= 0 || me.down || anyMissingDown(rank, in) || isRefused(operation);
   });
   const bool refused = me.missing != 0 && !me.down && isRefused(operation);
-  const Status status = refused ? Status(refusals_[operation.sequence % 2].why) : settleCollect(rank, in, me.ticket);
+  const Status status = refused ? Status(refusals_[operation.sequence % 2].why) : finishCollect(rank, in, me.ticket);
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = false;
   if (!status.ok()) return Status(status.failure());
   for (size_t m = 0; m < in.size(); ++m) written[m] = std::move(me.inbox[static_cast<size_t>(in[m].peer)].written);
@@ -141,7 +141,7 @@ bool Group::anyMissingDown(int rank, std::span<const Incoming> wanted) {
 }
 
 // The wait is over: takes the messages, or says why not.
-Status Group::settleCollect(int rank, std::span<Incoming> in, uint64_t ticket) {
+Status Group::finishCollect(int rank, std::span<Incoming> in, uint64_t ticket) {
   const Member& me = at(rank);
   if (me.down) return failureFor(rank, in, ticket);
   if (me.behind >= 0)
@@ -197,19 +197,19 @@ void Group::takeDown(int rank, Down how) {
     wakeAll();
   }
   // Nobody raises what others wait for any more; or nothing is left to do that this rank's own streams could wait for.
-  letPass(rank, sparsecollAborted, rank);
+  endWaits(rank, sparsecollAborted, rank);
   for (int other = 0; aborts && other < ranks(); ++other)
-    if (other != rank) letPass(other, sparsecollPeerFailed, rank);
+    if (other != rank) endWaits(other, sparsecollPeerFailed, rank);
 }
 
 // Once: from then on no writer undoes it. In this order of the state and the flags nobody who was let pass finds that
 // all is well.
-void Group::letPass(int rank, sparsecollResult_t why, int peer) {
+void Group::endWaits(int rank, sparsecollResult_t why, int peer) {
   {
     const std::lock_guard lock(mutex_);
     if (flaggedFrom_ == UINT64_MAX || std::exchange(at(rank).passes, true)) return;
   }
-  at(rank).flags->letPass(why, peer);
+  at(rank).flags->endWaits(why, peer);
 }
 
 Status Group::replaysSound(int rank, bool inTime) {
@@ -225,7 +225,7 @@ Status Group::replaysSound(int rank, bool inTime) {
   }
   // Whoever left may have done all that it had to. If not, it has had time enough.
   if (inTime || gone < 0) return {};
-  letPass(rank, sparsecollPeerFailed, gone);
+  endWaits(rank, sparsecollPeerFailed, gone);
   return peerFailed(gone);
 }
 
@@ -246,7 +246,7 @@ Status Group::whoIsDown(int rank) {
   return failureFor(rank, {}, 0);
 }
 
-void Group::settle(int rank) {
+void Group::awaitReaders(int rank) {
   std::unique_lock lock(mutex_);
   waitForPeers(lock, rank, Deadline::in(SPARSECOLL_NO_TIMEOUT), [&] { return accessing_ == 0; });
 }

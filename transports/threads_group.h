@@ -122,7 +122,7 @@ class Group {
   void leave();
   // Waits until nobody is inside. What peers do there is one slab's arithmetic and waits for nobody, so like a mutex
   // this has no deadline: to return earlier would let them write to memory that the caller may have freed.
-  void settle(int rank);
+  void awaitReaders(int rank);
 
   // Waits until everyone who is wanted has called with this tag. Needs no rank to be up. Errors: Timeout, PeerFailed.
   Result<Gathering> gather(int rank, const Gathering& call, uint64_t own, const Deadline& deadline);
@@ -147,13 +147,13 @@ class Group {
     return refusals_[operation.sequence % 2].sequence == operation.sequence;
   }
   bool anyMissingDown(int rank, std::span<const Incoming> wanted);
-  Status settleCollect(int rank, std::span<Incoming> in, uint64_t ticket);
+  Status finishCollect(int rank, std::span<Incoming> in, uint64_t ticket);
   Status failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket);
   Status timeout(int rank, std::span<const Incoming> wanted, uint64_t ticket);
   template <class Done>
   bool waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Deadline& deadline, Done done);
   bool settleGathering(Gathering& gathering);
-  void letPass(int rank, sparsecollResult_t why, int peer);
+  void endWaits(int rank, sparsecollResult_t why, int peer);
   void wakeWaiters();
   void wakeAll();
   // Memory that nobody needs any more. It is to be freed behind the lock, since that may take as long as the devices

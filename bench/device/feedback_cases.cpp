@@ -80,7 +80,7 @@ class FeedbackLoop {
   // What comes back to the only rank with its own frame.
   void tellItself() {
     const sparsecoll::Control& there = *selection_->control();
-    vectors_.device().kernels().copy(&selection_->tables().facts[0].threshold, &there.told, sizeof there.told,
+    vectors_.device().kernels().copy(&selection_->tables().facts[0].threshold, &there.announced, sizeof there.announced,
                                      selection_.stream());
   }
 

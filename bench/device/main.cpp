@@ -48,7 +48,7 @@ void checkNames(const Options& options) {
 }
 
 // Too little memory is no reason to leave out the cases that fit.
-void runCase(const CaseKind& kind, const Vectors& vectors, const Place& place, Report& report) {
+void runCase(const CaseKind& kind, const Vectors& vectors, const CaseKey& place, Report& report) {
   try {
     report.add(place, kind.run(vectors, place.density.value_or(0)));
   } catch (const OutOfDeviceMemory& error) {

@@ -30,12 +30,12 @@ nlohmann::json deviceJson() {
           {"runtime", runtime}};
 }
 
-std::string nameOf(const Place& place) {
+std::string nameOf(const CaseKey& place) {
   return place.density ? fmt::format("{}/n:{}/density:{}", place.name, place.n, *place.density)
                        : fmt::format("{}/n:{}", place.name, place.n);
 }
 
-nlohmann::json baseOf(const Place& place) {
+nlohmann::json baseOf(const CaseKey& place) {
   nlohmann::json row = {
       {"name", nameOf(place)}, {"operation", place.name}, {"who", place.who}, {"n", place.n}, {"density", nullptr}};
   if (place.density) row["density"] = *place.density;
@@ -74,7 +74,7 @@ void Report::note(const std::string& text) const {
   std::fflush(stdout);
 }
 
-void Report::add(const Place& place, const Outcome& outcome) {
+void Report::add(const CaseKey& place, const Outcome& outcome) {
   const Times& times = outcome.times;
   nlohmann::json row = baseOf(place);
   row.update({{"median_us", times.median * 1e6},
@@ -91,7 +91,7 @@ void Report::add(const Place& place, const Outcome& outcome) {
 void Report::addOf(const nlohmann::json& file, uint64_t n) {
   for (const nlohmann::json& row : file["benchmarks"]) {
     if (row["n"] != n) continue;
-    const Place place{row["operation"], n, row["density"].get<double>(), row["who"]};
+    const CaseKey place{row["operation"], n, row["density"].get<double>(), row["who"]};
     if (row.contains("skipped"))
       skip(place, row["skipped"]);
     else
@@ -122,7 +122,7 @@ void Report::addRow(const std::string& name, nlohmann::json row) {
   json_["benchmarks"].push_back(std::move(row));
 }
 
-void Report::skip(const Place& place, const std::string& reason) {
+void Report::skip(const CaseKey& place, const std::string& reason) {
   note(fmt::format("{}: not run: {}", nameOf(place), reason));
   nlohmann::json row = baseOf(place);
   row["skipped"] = reason;

@@ -9,7 +9,7 @@
 
 namespace bench {
 
-struct Place {
+struct CaseKey {
   std::string name;
   uint64_t n = 0;
   std::optional<double> density;
@@ -23,11 +23,11 @@ class Report {
   void begin() const;
   void note(const std::string& text) const;
   // The rows "copy" and "inplace_add" of a length come first; those behind them are compared with them.
-  void add(const Place& place, const Outcome& outcome);
+  void add(const CaseKey& place, const Outcome& outcome);
   // The rows of this length in another program's file.
   void addOf(const nlohmann::json& file, uint64_t n);
   // A case that could not be run here, and why.
-  void skip(const Place& place, const std::string& reason);
+  void skip(const CaseKey& place, const std::string& reason);
   bool anyWrong() const { return anyWrong_; }
   std::string json() const;
 

@@ -126,7 +126,7 @@ class MethodLoop {
       sparsecoll::Control& control = *selections_[r]->control();
       control.delivered = 0;
       for (size_t peer = 0; peer < ranks; ++peer) {
-        control.facts[peer] = {counts_[peer], selections_[peer]->control()->told};
+        control.facts[peer] = {counts_[peer], selections_[peer]->control()->announced};
         control.delivered += counts_[peer];
       }
       if (!selections_[r]->observe(sent, {}).ok()) throw std::runtime_error("a selection could not go on");

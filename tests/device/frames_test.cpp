@@ -50,9 +50,9 @@ struct Block {
   std::vector<uint32_t> poison;
 };
 
-Control senderWith(uint32_t nonFinite, double told, bool isDouble, Random& random) {
+Control senderWith(uint32_t nonFinite, double announced, bool isDouble, Random& random) {
   Control sender{};
-  sender.told = told;
+  sender.announced = announced;
   sender.isDouble = isDouble ? 1 : 0;
   sender.nonFinite.count = nonFinite;
   for (uint32_t& index : sender.nonFinite.indices) index = static_cast<uint32_t>(below(random, kLength));
@@ -288,14 +288,14 @@ TEST_CASE("relayed frames are judged by who sent them and by what they tell") {
   for (int i = 0; i < 12; ++i) {
     Received received(1, kLayouts[0], i % 2 != 0, random, true);
     if (i % 4 == 1) received.reseal(0, [](FrameHeader& h) { ++h.sequence; });
-    const double told = i % 3 == 0 ? 0.75 : 0.5;
+    const double announced = i % 3 == 0 ? 0.75 : 0.5;
     const Outcome host = ends.check([&](Kernels& kernels, Stream stream, Outcome& outcome) {
       Block block(20);
-      block.control.told = told;
+      block.control.announced = announced;
       block.control.anyNonFinite = i % 5 == 0 ? 1 : 0;
       OpenArgs args = received.args(&block.control);
       args.relayed = true;
-      args.sameTold = i % 2 == 0;
+      args.sameAnnounced = i % 2 == 0;
       args.peer = 13;
       outcome.end(kernels.open(args, stream));
       block.note(outcome);

@@ -13,7 +13,7 @@ using namespace sparsecoll::test;
 
 namespace {
 
-constexpr uint64_t kLength = 30000;  // frames on both sides of what fits into a slip
+constexpr uint64_t kLength = 30000;  // frames on both sides of what fits into an envelope
 
 sparsecollConfig_t impatient(uint64_t timeoutMs) {
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);

@@ -241,7 +241,7 @@ Bytes written(const FrameLayout& layout, Taker& taker, bool withPayload) {
   for (uint64_t at = layout.valuesOffset(count); at < layout.valuesOffset(count) + layout.valueBytes * count; ++at)
     frame[at] = taker.take<std::byte>();
   Step step;
-  step.control.told = 0.5;
+  step.control.announced = 0.5;
   step.control.nonFinite.count = taker.take<uint8_t>() % 4;
   for (uint32_t& poisoned : step.control.nonFinite.indices)
     poisoned = static_cast<uint32_t>(taker.take<uint8_t>() % kLength);

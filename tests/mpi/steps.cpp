@@ -147,7 +147,7 @@ class Reducer {
   sparsecollReducer_t handle_ = nullptr;
 };
 
-// Frames of many sizes are left over, in the slips and apart.
+// Frames of many sizes are left over, in the envelopes and apart.
 void mismatch() {
   const Comm comm;
   Reducer small(comm, "topka", 500, 0.1);

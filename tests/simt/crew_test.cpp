@@ -26,10 +26,10 @@ struct Block {
       : windows(count),
         facts(ranks),
         histogram(kHistogramBins),
-        survey(uint64_t{ranks} * std::max(count, kRungs + 1)),
+        survey(uint64_t{ranks} * std::max(count, kTrials + 1)),
         lengths(count),
         entries(count),
-        rungs(kRungs),
+        trials(kTrials),
         order(count),
         bins(count),
         norms(count),
@@ -49,7 +49,7 @@ struct Block {
       control.selector.as<DeftState>() = {lengths.data(), entries.data(), order.data(), bins.data(),
                                           norms.data(),   costs.data(),   loads.data(), survey.data()};
     if (keeps == Keeps::kLadder) {
-      control.selector.as<LadderState>().rungs = rungs.data();
+      control.selector.as<LadderState>().trials = trials.data();
       control.selector.as<LadderState>().counts = survey.data();
     }
     if (keeps == Keeps::kExDyna) {
@@ -67,7 +67,7 @@ struct Block {
     plain.histogram = nullptr;
     if (keeps == Keeps::kDeft) plain.selector = {};
     if (keeps == Keeps::kLadder) {
-      plain.selector.as<LadderState>().rungs = nullptr;
+      plain.selector.as<LadderState>().trials = nullptr;
       plain.selector.as<LadderState>().counts = nullptr;
     }
     if (keeps == Keeps::kExDyna) {
@@ -88,7 +88,7 @@ struct Block {
     add(norms.data(), norms.size() * sizeof norms[0]);
     add(costs.data(), costs.size() * sizeof costs[0]);
     add(loads.data(), loads.size() * sizeof loads[0]);
-    add(rungs.data(), rungs.size() * sizeof rungs[0]);
+    add(trials.data(), trials.size() * sizeof trials[0]);
     add(blockStarts.data(), blockStarts.size() * sizeof(uint32_t));
     return all;
   }
@@ -99,7 +99,7 @@ struct Block {
   std::vector<RankFacts> facts;
   std::vector<uint32_t> histogram;
   std::vector<double> survey;
-  std::vector<uint64_t> lengths, entries, rungs;
+  std::vector<uint64_t> lengths, entries, trials;
   std::vector<uint32_t> order, bins, blockCounts, blockStarts;
   std::vector<double> norms, costs, loads;
 };
@@ -209,7 +209,7 @@ TEST_CASE("histograms of every kind") {
       }
 }
 
-TEST_CASE("the guards of many windows, and the ladder of many ranks") {
+TEST_CASE("the keys of many windows, and the ladder of many ranks") {
   Block block(600, 64);
   std::mt19937_64 random(9);
   for (Window& window : block.windows) {
@@ -227,7 +227,8 @@ TEST_CASE("the guards of many windows, and the ladder of many ranks") {
   block.control.selector.as<LadderState>().lowest = 1e-3;
   block.control.selector.as<LadderState>().factor = 1.02;
   for (uint32_t r = 0; r < 64; ++r)
-    for (uint32_t j = 0; j < kRungs; ++j) block.survey[r * (kRungs + 1) + j] = static_cast<double>(160 - 3 * j - r % 2);
+    for (uint32_t j = 0; j < kTrials; ++j)
+      block.survey[r * (kTrials + 1) + j] = static_cast<double>(160 - 3 * j - r % 2);
   const Block read = checkRule(kReadLadder, block);
   CHECK(read.control.threshold > 1e-3);
   checkRule(kMicroBefore, block);

@@ -44,11 +44,11 @@ sparsecollResult_t goOn(Finding& finding, sparsecollReducer_t reducer, int rank)
   return sparsecollSuccess;
 }
 
-struct Place {
+struct Position {
   int rank = -1, ranks = -1;
 };
-Place placeIn(sparsecollComm_t comm) {
-  Place place;
+Position placeIn(sparsecollComm_t comm) {
+  Position place;
   if (sparsecollCommGetInfo(comm, &place.rank, &place.ranks, nullptr) != sparsecollSuccess) place = {};
   return place;
 }
@@ -84,7 +84,7 @@ void survive(Finding& finding, sparsecollComm_t comm, int rank, const char* meth
   }
   finding.stage = kShrunk;
   int steppedBack = -1;
-  const Place place = placeIn(fewer);
+  const Position place = placeIn(fewer);
   sparsecollReducer_t moved = nullptr;
   finding.made = sparsecollReducerMove(reducer, fewer, &moved, &steppedBack);
   if (finding.made != sparsecollSuccess) {

@@ -1,4 +1,4 @@
-// Exact selection: the limit largest magnitudes, ties to the lowest index, whatever the guard was.
+// Exact selection: the limit largest magnitudes, ties to the lowest index, whatever the key was.
 #include <set>
 #include "tests/support/catch.h"
 
@@ -24,12 +24,12 @@ uint64_t infinity() {
 
 // 0, 1, below, near, at and above the limit-th magnitude, and beyond every finite one.
 template <class A>
-std::vector<uint64_t> guardsAround(A limitth) {
-  std::vector<uint64_t> guards = {0, 1, infinity<A>()};
-  if (!std::isfinite(limitth)) return guards;
+std::vector<uint64_t> keysAround(A limitth) {
+  std::vector<uint64_t> keys = {0, 1, infinity<A>()};
+  if (!std::isfinite(limitth)) return keys;
   for (const double factor : {0.5, 0.9, 1.0, 2.0})
-    guards.push_back(keyOfThreshold(factor * std::fabs(static_cast<double>(limitth)), sizeof(A) == 8));
-  return guards;
+    keys.push_back(keyOfThreshold(factor * std::fabs(static_cast<double>(limitth)), sizeof(A) == 8));
+  return keys;
 }
 
 // Everything a window says about itself after a cut agrees with what was kept.
@@ -87,7 +87,7 @@ void checkExact(Kernels& kernels, const std::vector<A>& acc, uint64_t limit) {
   const std::vector<uint32_t> byMagnitude = test::sortedByMagnitude(acc, 0, n);
   const A limitth = limit == 0 ? A{0} : acc[byMagnitude[std::min(limit, n) - 1]];
   Selected<A> wanted;
-  for (const uint64_t key : guardsAround(limitth))
+  for (const uint64_t key : keysAround(limitth))
     for (const uint64_t slots : {n, std::min(n, 3 * limit + 256), limit, limit / 2}) {
       const std::vector<WindowSpec> specs = {{0, n, limit, key, slots}};
       CAPTURE(n, limit, key, slots);
@@ -100,7 +100,7 @@ void checkExact(Kernels& kernels, const std::vector<A>& acc, uint64_t limit) {
     }
 }
 
-TEMPLATE_TEST_CASE("exact selection is the sorted prefix whatever the guard and the candidates' room", "", float,
+TEMPLATE_TEST_CASE("exact selection is the sorted prefix whatever the key and the candidates' room", "", float,
                    double) {
   for (const test::Fill fill : test::kFills)
     for (const uint64_t n : {1, 2, 5, 33, 1000, 20011}) {
@@ -128,9 +128,9 @@ TEST_CASE("of equal magnitudes the lowest indices are kept") {
   const std::vector<std::vector<uint32_t>> wanted = {
       {}, {5}, {1, 5}, {1, 2, 5}, {1, 2, 4, 5}, {1, 2, 4, 5, 6}, {1, 2, 4, 5, 6, 8}, {0, 1, 2, 4, 5, 6, 8}};
   for (uint64_t limit = 0; limit < wanted.size(); ++limit)
-    for (const float guard : {0.0F, 1.0F, 2.0F, 3.0F, 4.0F}) {
-      CAPTURE(limit, guard);
-      CutStep<float> step(acc, {{0, 9, limit, Magnitude<float>::of(guard), 9}});
+    for (const float key : {0.0F, 1.0F, 2.0F, 3.0F, 4.0F}) {
+      CAPTURE(limit, key);
+      CutStep<float> step(acc, {{0, 9, limit, Magnitude<float>::of(key), 9}});
       CHECK(step.run(*kernels).indices == wanted[limit]);
     }
 }
@@ -206,7 +206,7 @@ TEST_CASE("a forced index goes out only when nothing else does") {
   CHECK(two.run(*kernels).indices == std::vector<uint32_t>{0, 2});
 }
 
-// The gradient itself is acc. What was selected must not depend on whether the guard let it be a candidate: candidates
+// The gradient itself is acc. What was selected must not depend on whether the key let it be a candidate: candidates
 // of value +0 used to stand for a -0 in the gradient.
 TEMPLATE_TEST_CASE("without an acc of its own a selection takes the gradient's bits", "", float, double) {
   for (const Fill fill : {Fill::kSmooth, Fill::kZero, Fill::kTies, Fill::kHostile}) {
@@ -221,7 +221,7 @@ TEMPLATE_TEST_CASE("without an acc of its own a selection takes the gradient's b
   }
 }
 
-// How many there are and which are named is a matter of the vector, not of the guard: a guard taken from a sample used
+// How many there are and which are named is a matter of the vector, not of the key: a key taken from a sample used
 // to lie above Inf, and what lay below it was left out.
 TEMPLATE_TEST_CASE("all non-finite entries are counted and the first 16 of a window named", "", float, double) {
   for (const uint64_t n : {20, 1000, 20011}) {

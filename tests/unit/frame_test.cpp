@@ -29,7 +29,7 @@ std::vector<std::byte> sealedFrame(const FrameLayout& layout, uint32_t count, bo
   for (uint64_t i = kFrameHeaderBytes; i < layout.tailOffset(count); ++i) frame[i] = static_cast<std::byte>(i * 7 + 1);
   std::memcpy(frame.data() + offsetof(FrameHeader, count), &count, sizeof count);
   Control control{};
-  control.told = 0.25;
+  control.announced = 0.25;
   control.nonFinite.count = static_cast<uint32_t>(nonFinite.size());
   for (size_t i = 0; i < nonFinite.size() && i < kMaxNonFiniteIndices; ++i) control.nonFinite.indices[i] = nonFinite[i];
   host::makeHostKernels()->seal({frame.data(), layout, kIdentity, &control, withPayload}, {});

@@ -20,9 +20,9 @@ constexpr FrameLayout kLayout{8, 4, 4};
 constexpr uint64_t kLength = 1000;
 
 // The frames of some ranks, sealed one by one, and the control block that opens them.
-class Exchange {
+class FrameExchange {
  public:
-  explicit Exchange(size_t ranks) : frames_(ranks), facts_(ranks), poison_(ranks * kMaxNonFiniteIndices) {
+  explicit FrameExchange(size_t ranks) : frames_(ranks), facts_(ranks), poison_(ranks * kMaxNonFiniteIndices) {
     control.n = kLength;
     control.ranks = static_cast<uint32_t>(ranks);
     control.facts = facts_.data();
@@ -33,7 +33,7 @@ class Exchange {
   void seal(size_t rank, uint32_t count, double threshold, const std::vector<uint32_t>& nonFinite,
             FrameExpectation identity = kIdentity) {
     Control sender{};
-    sender.told = threshold;
+    sender.announced = threshold;
     sender.isDouble = control.isDouble;
     sender.nonFinite.count = static_cast<uint32_t>(nonFinite.size());
     std::copy_n(nonFinite.begin(), std::min<size_t>(nonFinite.size(), kMaxNonFiniteIndices), sender.nonFinite.indices);
@@ -68,7 +68,7 @@ class Exchange {
 };
 
 TEST_CASE("open collects what seal wrote") {
-  Exchange exchange(3);
+  FrameExchange exchange(3);
   exchange.withPayload = GENERATE(false, true);
   exchange.control.isDouble = 1;
   exchange.seal(0, 8, 0.5, {});
@@ -93,7 +93,7 @@ TEST_CASE("open collects what seal wrote") {
 }
 
 TEST_CASE("at most 16 non-finite indices travel") {
-  Exchange exchange(2);
+  FrameExchange exchange(2);
   std::vector<uint32_t> many;
   for (uint32_t i = 0; i < 40; ++i) many.push_back(i * 3);
   exchange.seal(0, 8, 1, many);
@@ -108,7 +108,7 @@ TEST_CASE("at most 16 non-finite indices travel") {
 TEST_CASE("open names the rank whose frame is wrong") {
   for (size_t wrong = 0; wrong < 3; ++wrong) {
     CAPTURE(wrong);
-    Exchange exchange(3);
+    FrameExchange exchange(3);
     for (size_t rank = 0; rank < 3; ++rank)
       exchange.seal(rank, 2, 1, {}, {kIdentity.sequence + (rank == wrong ? 1u : 0u), 99});
     const Status status = exchange.open();
@@ -120,7 +120,7 @@ TEST_CASE("open names the rank whose frame is wrong") {
 
 TEST_CASE("hostile non-finite indices are refused before anything is written there") {
   for (const uint32_t index : {uint32_t{kLength}, 0x7fffffffu, 0xffffffffu}) {
-    Exchange exchange(2);
+    FrameExchange exchange(2);
     exchange.seal(0, 2, 1, {});
     exchange.seal(1, 2, 1, {0, index});
     const Status status = exchange.open();
@@ -130,7 +130,7 @@ TEST_CASE("hostile non-finite indices are refused before anything is written the
 }
 
 TEST_CASE("frames must hold as many values as there are indices") {
-  Exchange exchange(2);
+  FrameExchange exchange(2);
   exchange.seal(0, 4, 0, {});
   exchange.seal(1, 5, 0, {});
   const uint32_t four = 4;

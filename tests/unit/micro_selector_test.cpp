@@ -35,9 +35,9 @@ Window windowOf(const SelectionPlan& plan, uint64_t n, uint32_t ranks, uint32_t 
   control.n = n;
   control.windows = &window;
   control.windowCount = 1;
-  std::vector<uint64_t> rungs(kRungs);
+  std::vector<uint64_t> trials(kTrials);
   std::vector<double> counts(uint64_t{ranks} * kLadderRow);
-  control.selector.as<LadderState>().rungs = rungs.data();
+  control.selector.as<LadderState>().trials = trials.data();
   control.selector.as<LadderState>().counts = counts.data();
   plan.before->onHost(control);
   return window;

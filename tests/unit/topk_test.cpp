@@ -1,4 +1,4 @@
-// Top-k over many steps: exact in every one, and the guard near enough that few read the vector twice.
+// Top-k over many steps: exact in every one, and the key near enough that few read the vector twice.
 #include "tests/support/catch.h"
 #include <cmath>
 
@@ -25,7 +25,7 @@ void checkExact(const SelectionRun<A>& run, const std::vector<WindowSpec>& windo
   REQUIRE(test::difference({run.lists[0], run.values[0]}, wanted) == "");
 }
 
-// Guards are finite magnitudes below what was kept, and never so low that zeros become candidates.
+// Keys are finite magnitudes below what was kept, and never so low that zeros become candidates.
 template <class A>
 void checkGuards(const Control& control) {
   for (uint32_t w = 0; w < control.windowCount; ++w) {
@@ -63,7 +63,7 @@ TEMPLATE_TEST_CASE("300 steps of error feedback are exact and rarely read the ve
   }
 }
 
-TEST_CASE("segments have guards of their own") {
+TEST_CASE("segments have keys of their own") {
   const uint64_t n = 12000;
   SelectionRequest request = requestOf(n, 0.01);
   const sparsecollSegment_t segments[] = {{5000, 0, 0, 0}, {100, 0, 1, 0}, {6900, 0.05, 0, 0}};
@@ -79,11 +79,11 @@ TEST_CASE("segments have guards of their own") {
     CHECK(run.control().windows[1].key == 0);
     if (step >= 20) fallbacks += run.control().fallbacks;
   }
-  CHECK(fallbacks <= 8);  // a tenth of two guards in 40 steps
+  CHECK(fallbacks <= 8);  // a tenth of two keys in 40 steps
 }
 
-// What can throw a guard off: nothing to select from, everything alike, one entry far above the rest, NaN and Inf.
-TEST_CASE("guards recover from odd steps") {
+// What can throw a key off: nothing to select from, everything alike, one entry far above the rest, NaN and Inf.
+TEST_CASE("keys recover from odd steps") {
   const uint64_t n = 5000;
   const test::Fill odd[] = {test::Fill::kZero,  test::Fill::kEqual,     test::Fill::kOutlier,
                             test::Fill::kRange, test::Fill::kSubnormal, test::Fill::kHostile};
@@ -109,7 +109,7 @@ TEST_CASE("guards recover from odd steps") {
   }
 }
 
-TEST_CASE("a density of one sends everything and needs no guard") {
+TEST_CASE("a density of one sends everything and needs no key") {
   SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, requestOf(1000, 1), false);
   for (uint64_t step = 0; step < 3; ++step) {
     CHECK(run.step(gradientsOf<float>(1, 1000, step)) == 1000);

@@ -214,7 +214,7 @@ Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline
   return Status(failed.failure());
 }
 
-Result<Agreed> drawTogether(Exchange& exchange, const Deadline& deadline) {
+Result<MeshSecret> drawTogether(Exchange& exchange, const Deadline& deadline) {
   SC_TRY(cryptoReady());
   std::array<std::byte, kKeyBytes> drawn;
   const Wiping drawnWiped(drawn);
@@ -232,7 +232,7 @@ Result<Agreed> drawTogether(Exchange& exchange, const Deadline& deadline) {
   }
   if (wrong != kKeyBytes) return fail(sparsecollCorrupted, "a secret of {} bytes", wrong);
   const Key root = deriveKey(Key(), "sparsecoll drawn together", together);
-  Agreed made{deriveKey(root, "sparsecoll key", {}), {}};
+  MeshSecret made{deriveKey(root, "sparsecoll key", {}), {}};
   const Key job = deriveKey(root, "sparsecoll job", {});
   std::copy_n(job.bytes().begin(), made.job.size(), made.job.begin());
   return made;

@@ -35,10 +35,10 @@ struct Mesh {
 Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline);
 
 // A key and a job of the ranks' own, for exchanges that have none: what all of them drew, together.
-struct Agreed {
+struct MeshSecret {
   Key key;
   JobId job{};
 };
-Result<Agreed> drawTogether(Exchange& exchange, const Deadline& deadline);
+Result<MeshSecret> drawTogether(Exchange& exchange, const Deadline& deadline);
 
 }  // namespace sparsecoll::bootstrap

@@ -19,7 +19,7 @@ Status Lanes::open(Buffer slots) {
   for (int peer = 0; peer < static_cast<int>(lanes_.size()); ++peer) {
     if (peer == rank_) continue;
     at(peer).slot = slots_.as<>() + static_cast<uint64_t>(peer) * kSlotBytes;
-    SC_TRY(port_.receive(at(peer).arrival, peer, kSlips, at(peer).slot, kSlotBytes));
+    SC_TRY(port_.receive(at(peer).arrival, peer, kEnvelopes, at(peer).slot, kSlotBytes));
     SC_TRY(port_.receive(at(peer).notice, peer, kNotices, noticeSlot(peer), kSlotBytes));
   }
   return {};
@@ -29,10 +29,10 @@ std::byte* Lanes::noticeSlot(int peer) const {
   return slots_.as<>() + (lanes_.size() + static_cast<size_t>(peer)) * kSlotBytes;
 }
 
-SlipKind Lanes::noticeOf(int peer) {
+EnvelopeKind Lanes::noticeOf(int peer) {
   Lane& lane = at(peer);
   if (!lane.notice.posted() || port_.test(lane.notice) != Outcome::kDone) return lane.noticed;
-  auto read = readSlip(noticeSlot(peer), lane.notice.bytes());
+  auto read = readEnvelope(noticeSlot(peer), lane.notice.bytes());
   if (read.ok()) lane.noticed = read->kind;
   return lane.noticed;
 }
@@ -40,7 +40,7 @@ SlipKind Lanes::noticeOf(int peer) {
 void Lanes::post(int peer) {
   Lane& lane = at(peer);
   if (lane.down) return;
-  const Status posted = port_.receive(lane.arrival, peer, kSlips, lane.slot, kSlotBytes);
+  const Status posted = port_.receive(lane.arrival, peer, kEnvelopes, lane.slot, kSlotBytes);
   if (!posted.ok()) takeDown(peer, posted);
 }
 
@@ -66,8 +66,8 @@ void Lanes::advance(int peer) {
 bool Lanes::look(int peer, uint64_t current) {
   Lane& lane = at(peer);
   bool moved = false;
-  if (lane.arrival.posted()) moved = takeSlip(peer);
-  if (lane.full && !lane.dropping && lane.slip.sequence < current) {
+  if (lane.arrival.posted()) moved = takeEnvelope(peer);
+  if (lane.full && !lane.dropping && lane.envelope.sequence < current) {
     drop(peer);
     moved = true;
   }
@@ -81,8 +81,8 @@ bool Lanes::look(int peer, uint64_t current) {
   return true;
 }
 
-// A slip may have come: reads it.
-bool Lanes::takeSlip(int peer) {
+// An envelope may have come: reads it.
+bool Lanes::takeEnvelope(int peer) {
   Lane& lane = at(peer);
   const Outcome outcome = port_.test(lane.arrival);
   if (outcome == Outcome::kUnderWay) return false;
@@ -90,32 +90,33 @@ bool Lanes::takeSlip(int peer) {
     takeDown(peer, port_.unreachable(peer));
     return true;
   }
-  auto read = readSlip(lane.slot, lane.arrival.bytes());
+  auto read = readEnvelope(lane.slot, lane.arrival.bytes());
   if (!read.ok()) {
     takeDown(peer, read.takeStatus());
     return true;
   }
-  lane.slip = *read;
-  lane.left = lane.slip.kind == SlipKind::kLeave || lane.slip.kind == SlipKind::kAbort;
+  lane.envelope = *read;
+  lane.left = lane.envelope.kind == EnvelopeKind::kLeave || lane.envelope.kind == EnvelopeKind::kAbort;
   lane.full = !lane.left;
-  if (lane.left) takeDown(peer, gone(peer, lane.slip.kind));
+  if (lane.left) takeDown(peer, gone(peer, lane.envelope.kind));
   return true;
 }
 
 void Lanes::drop(int peer) {
   Lane& lane = at(peer);
-  const bool apart = lane.slip.kind == SlipKind::kFrame && lane.slip.inside == 0;
+  const bool apart = lane.envelope.kind == EnvelopeKind::kFrame && lane.envelope.inside == 0;
   if (!apart) {
     advance(peer);
     return;
   }
-  lane.waste.reset(new (std::nothrow) std::byte[lane.slip.bytes]);
+  lane.waste.reset(new (std::nothrow) std::byte[lane.envelope.bytes]);
   if (lane.waste == nullptr) {
-    takeDown(peer, fail(sparsecollSystemError, "no memory to drop {} bytes of a given-up operation", lane.slip.bytes));
+    takeDown(peer,
+             fail(sparsecollSystemError, "no memory to drop {} bytes of a given-up operation", lane.envelope.bytes));
     lane.full = false;
     return;
   }
-  const Status posted = port_.receive(lane.dropped, peer, kFrames, lane.waste.get(), lane.slip.bytes);
+  const Status posted = port_.receive(lane.dropped, peer, kFrames, lane.waste.get(), lane.envelope.bytes);
   lane.dropping = posted.ok();
   lane.full = posted.ok();
   if (!posted.ok()) takeDown(peer, posted);
@@ -129,7 +130,7 @@ void Lanes::close() {
     if (lane.notice.posted()) port_.abandon(lane.notice);
     if (!lane.dropping) continue;
     port_.abandon(lane.dropped);
-    port_.retire(Buffer(lane.waste.release(), lane.slip.bytes, waste_, nullptr));
+    port_.retire(Buffer(lane.waste.release(), lane.envelope.bytes, waste_, nullptr));
   }
   port_.retire(std::move(slots_));
 }

@@ -1,5 +1,6 @@
-// What comes from the peers, one slip at a time from each. A slip stays at the head of its lane until the round that it
-// belongs to takes it; what is left of operations that this rank has given up is read and dropped on the way.
+// What comes from the peers, one envelope at a time from each. An envelope stays at the head of its lane until the
+// round that it belongs to takes it; what is left of operations that this rank has given up is read and dropped on the
+// way.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 #include <vector>
 
 #include "core/memory.h"
+#include "transports/engine/envelope.h"
 #include "transports/engine/port.h"
-#include "transports/engine/slip.h"
 
 namespace sparsecoll::engine {
 
@@ -16,15 +17,15 @@ class Lanes {
  public:
   Lanes(Port& port, int rank, int ranks);
 
-  // slots: two for each rank, for its slips and its notice. Posts the receives for them. Errors: PeerFailed.
+  // slots: two for each rank, for its envelopes and its notice. Posts the receives for them. Errors: PeerFailed.
   Status open(Buffer slots);
 
   // Looks at a peer's lane, and drops what belongs to operations before `current`. Returns whether something has moved.
   bool look(int peer, uint64_t current);
-  // The slip at the head, or nullptr.
-  const Slip* head(int peer) const { return at(peer).full ? &at(peer).slip : nullptr; }
+  // The envelope at the head, or nullptr.
+  const Envelope* head(int peer) const { return at(peer).full ? &at(peer).envelope : nullptr; }
   const std::byte* slotOf(int peer) const { return at(peer).slot; }
-  // The slip at the head has been read: the next one may come.
+  // The envelope at the head has been read: the next one may come.
   void advance(int peer);
 
   // Nothing comes from the peer any more, and why. The first reason stays.
@@ -33,8 +34,8 @@ class Lanes {
   void takeDown(int peer, const Status& why);
   // The peer has said so itself.
   bool hasLeft(int peer) const { return at(peer).left; }
-  // What the peer says of its end, though there may be slips from before it: kLeave, kAbort, or kFrame for nothing.
-  SlipKind noticeOf(int peer);
+  // What the peer says of its end, though there may be envelopes from before it: kLeave, kAbort, or kFrame for nothing.
+  EnvelopeKind noticeOf(int peer);
   int firstDown() const;
 
   // Of the communicator's end: the receives that wait are given up.
@@ -45,12 +46,12 @@ class Lanes {
   struct Lane {
     Arrival arrival;
     std::byte* slot = nullptr;
-    Slip slip{};
+    Envelope envelope{};
     bool full = false;
-    bool dropping = false;  // the slip's frame, which comes apart, goes to waste
+    bool dropping = false;  // the envelope's frame, which comes apart, goes to waste
     bool down = false, left = false;
     Arrival notice;
-    SlipKind noticed = SlipKind::kFrame;
+    EnvelopeKind noticed = EnvelopeKind::kFrame;
     Arrival dropped;
     std::unique_ptr<std::byte[]> waste;
     Failure why;
@@ -60,7 +61,7 @@ class Lanes {
   const Lane& at(int peer) const { return lanes_[static_cast<size_t>(peer)]; }
   std::byte* noticeSlot(int peer) const;
   void post(int peer);
-  bool takeSlip(int peer);
+  bool takeEnvelope(int peer);
   void drop(int peer);
 
   Port& port_;

@@ -14,9 +14,9 @@
 namespace sparsecoll::engine {
 
 enum Tag : int {
-  kSlips,          // one at a time from each peer; a receive for the next is always posted
-  kFrames,         // too large for their slips
-  kContributions,  // to dense sums, which are announced by slips
+  kEnvelopes,      // one at a time from each peer; a receive for the next is always posted
+  kFrames,         // too large for their envelopes
+  kContributions,  // to dense sums, which are announced by envelopes
   kSums,
   kNotices,  // a rank's end, past what it has sent before
 };

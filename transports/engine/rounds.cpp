@@ -41,7 +41,8 @@ Status Rounds::greet() {
     if (peer == rank_) continue;
     state_.lanes.look(peer, current_);
     if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
-    if (const SlipKind notice = state_.lanes.noticeOf(peer); notice != SlipKind::kFrame) return gone(peer, notice);
+    if (const EnvelopeKind notice = state_.lanes.noticeOf(peer); notice != EnvelopeKind::kFrame)
+      return gone(peer, notice);
   }
   return {};
 }
@@ -54,7 +55,7 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
   sent_ = 0;
   missing_ = in.size();
   for (const Incoming& message : in) {
-    awaited(message.peer).stage = Stage::kSlip;
+    awaited(message.peer).stage = Stage::kEnvelope;
     awaited(message.peer).grace.reset();
   }
 }
@@ -93,21 +94,22 @@ Status Rounds::lookAround(bool& moved) {
   around_ = (around_ + 1) % ranks_;
   if (around_ == rank_ || awaited(around_).stage != Stage::kDone) return {};
   moved = state_.lanes.look(around_, current_) || moved;
-  const Slip* const slip = state_.lanes.head(around_);
-  if (slip == nullptr || slip->sequence != current_) return {};
-  if (slip->kind == SlipKind::kRefuse) return Status(failureOf(state_.lanes.slotOf(around_), around_));
-  if (slip->plan != plan_ || slip->round < round_) return inAnotherOperation(around_);
+  const Envelope* const envelope = state_.lanes.head(around_);
+  if (envelope == nullptr || envelope->sequence != current_) return {};
+  if (envelope->kind == EnvelopeKind::kRefuse) return Status(failureOf(state_.lanes.slotOf(around_), around_));
+  if (envelope->plan != plan_ || envelope->round < round_) return inAnotherOperation(around_);
   return {};
 }
 
 Status Rounds::take(Incoming& message, bool& moved) {
   const int peer = message.peer;
   Awaited& from = awaited(peer);
-  if (from.stage == Stage::kSlip) {
+  if (from.stage == Stage::kEnvelope) {
     moved = state_.lanes.look(peer, current_) || moved;
-    if (const Slip* const slip = state_.lanes.head(peer); slip != nullptr && slip->sequence >= current_) {
+    if (const Envelope* const envelope = state_.lanes.head(peer);
+        envelope != nullptr && envelope->sequence >= current_) {
       moved = true;
-      SC_TRY(takeSlip(message, *slip));
+      SC_TRY(takeEnvelope(message, *envelope));
     }
   }
   if (from.stage == Stage::kFrame) {
@@ -125,25 +127,26 @@ Status Rounds::take(Incoming& message, bool& moved) {
   return from.stage == Stage::kDone ? Status() : check(peer);
 }
 
-// The slip is of this operation or a later one.
-Status Rounds::takeSlip(Incoming& message, const Slip& slip) {
+// The envelope is of this operation or a later one.
+Status Rounds::takeEnvelope(Incoming& message, const Envelope& envelope) {
   const int peer = message.peer;
-  if (slip.sequence > current_) return disagree(peer, "order", "rank {} has left the operation for a later one", peer);
+  if (envelope.sequence > current_)
+    return disagree(peer, "order", "rank {} has left the operation for a later one", peer);
   const std::byte* const slot = state_.lanes.slotOf(peer);
-  if (slip.kind == SlipKind::kRefuse) return Status(failureOf(slot, peer));
-  if (slip.plan != plan_ || slip.round != round_) return inAnotherOperation(peer);
-  if (slip.bytes > message.capacity)
-    return failBy(peer, sparsecollCorrupted, "rank {} sends a frame of {} bytes, the capacity is {}", peer, slip.bytes,
-                  message.capacity);
+  if (envelope.kind == EnvelopeKind::kRefuse) return Status(failureOf(slot, peer));
+  if (envelope.plan != plan_ || envelope.round != round_) return inAnotherOperation(peer);
+  if (envelope.bytes > message.capacity)
+    return failBy(peer, sparsecollCorrupted, "rank {} sends a frame of {} bytes, the capacity is {}", peer,
+                  envelope.bytes, message.capacity);
   Awaited& from = awaited(peer);
   message.frame = message.landing;
-  message.bytes = slip.bytes;
-  if (slip.inside != 0) {
-    std::memcpy(message.landing, slot + sizeof(Slip), slip.bytes);
+  message.bytes = envelope.bytes;
+  if (envelope.inside != 0) {
+    std::memcpy(message.landing, slot + sizeof(Envelope), envelope.bytes);
     from.stage = Stage::kDone;
     --missing_;
   } else {
-    SC_TRY(state_.port.receive(from.frame, peer, kFrames, message.landing, slip.bytes));
+    SC_TRY(state_.port.receive(from.frame, peer, kFrames, message.landing, envelope.bytes));
     from.stage = Stage::kFrame;
   }
   state_.lanes.advance(peer);
@@ -152,7 +155,7 @@ Status Rounds::takeSlip(Incoming& message, const Slip& slip) {
 
 Status Rounds::check(int peer) {
   if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
-  if (state_.lanes.noticeOf(peer) == SlipKind::kAbort) return gone(peer, SlipKind::kAbort);
+  if (state_.lanes.noticeOf(peer) == EnvelopeKind::kAbort) return gone(peer, EnvelopeKind::kAbort);
   if (watch_ == nullptr) return {};
   const PeerState now = watch_->stateOf(peer);
   if (now == PeerState::kHere) return {};
@@ -170,7 +173,7 @@ Status Rounds::lose(int peer) {
   return state_.lanes.whyDown(peer);
 }
 
-Status Rounds::mourn(bool moved, std::optional<Deadline>& since) {
+Status Rounds::checkLost(bool moved, std::optional<Deadline>& since) {
   if (moved || watch_ == nullptr) {
     since.reset();
     return {};
@@ -196,9 +199,10 @@ Result<bool> Rounds::post(const Outgoing& message) {
   nextSlot_ = index + 1;
   const uint64_t bytes = message.layout.usedBytes(readHeader(message.frame));
   const auto inside = static_cast<uint32_t>(bytes <= kMostInside ? bytes : 0);
-  std::memcpy(slot(index) + sizeof(Slip), message.frame, inside);
-  seal({SlipKind::kFrame, round_, current_, plan_, bytes, inside, 0}, slot(index));
-  SC_TRY(state_.port.send(message.peer, kSlips, slot(index), sizeof(Slip) + inside, current_, &slotUses_[index]));
+  std::memcpy(slot(index) + sizeof(Envelope), message.frame, inside);
+  seal({EnvelopeKind::kFrame, round_, current_, plan_, bytes, inside, 0}, slot(index));
+  SC_TRY(
+      state_.port.send(message.peer, kEnvelopes, slot(index), sizeof(Envelope) + inside, current_, &slotUses_[index]));
   if (inside == 0) SC_TRY(state_.port.send(message.peer, kFrames, message.frame, bytes, current_));
   return true;
 }
@@ -238,7 +242,7 @@ Status Rounds::timeout() const {
   return failBy(slow, sparsecollTimeout, "rank {} takes no messages", slow);
 }
 
-Result<bool> Rounds::settle(uint64_t sequence, bool& moved) {
+Result<bool> Rounds::finishSends(uint64_t sequence, bool& moved) {
   SC_TRY(moved, work());
   const int slow = state_.port.sendingTo(sequence);
   if (slow < 0) return true;
@@ -251,18 +255,18 @@ void Rounds::refuse(const Operation& operation, const Failure& why) {
   const size_t index = slotUses_.size() - kOwnSlots + operation.sequence % 2;
   if (slotUses_[index] != 0) return;  // told already
   const Refusal refusal = refusalOf(why);
-  std::memcpy(slot(index) + sizeof(Slip), &refusal, sizeof refusal);
-  seal({SlipKind::kRefuse, 0, operation.sequence, 0, 0, sizeof refusal, 0}, slot(index));
-  tell(index, sizeof(Slip) + sizeof refusal, kSlips);
+  std::memcpy(slot(index) + sizeof(Envelope), &refusal, sizeof refusal);
+  seal({EnvelopeKind::kRefuse, 0, operation.sequence, 0, 0, sizeof refusal, 0}, slot(index));
+  tell(index, sizeof(Envelope) + sizeof refusal, kEnvelopes);
 }
 
 void Rounds::farewell(bool aborted) {
-  if (told_ || ranks_ == 1) return;
-  told_ = true;
+  if (noticeSent_ || ranks_ == 1) return;
+  noticeSent_ = true;
   const size_t index = slotUses_.size() - 1;
-  seal({aborted ? SlipKind::kAbort : SlipKind::kLeave, 0, UINT64_MAX, 0, 0, 0, 0}, slot(index));
-  tell(index, sizeof(Slip), kNotices);
-  tell(index, sizeof(Slip), kSlips);
+  seal({aborted ? EnvelopeKind::kAbort : EnvelopeKind::kLeave, 0, UINT64_MAX, 0, 0, 0, 0}, slot(index));
+  tell(index, sizeof(Envelope), kNotices);
+  tell(index, sizeof(Envelope), kEnvelopes);
 }
 
 void Rounds::tell(size_t index, uint64_t bytes, Tag tag) {
@@ -274,12 +278,12 @@ void Rounds::tell(size_t index, uint64_t bytes, Tag tag) {
 }
 
 bool Rounds::hasEnded(int peer) {
-  return state_.lanes.hasLeft(peer) || state_.lanes.noticeOf(peer) != SlipKind::kFrame ||
+  return state_.lanes.hasLeft(peer) || state_.lanes.noticeOf(peer) != EnvelopeKind::kFrame ||
          (watch_ != nullptr && watch_->stateOf(peer) == PeerState::kLost);
 }
 
 bool Rounds::telling() {
-  if (!told_ || slotUses_.back() == 0) return false;
+  if (!noticeSent_ || slotUses_.back() == 0) return false;
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != rank_ && state_.port.isSending(peer, slotUses_.back()) && !hasEnded(peer)) return true;
   return false;

@@ -19,7 +19,7 @@ class Rounds {
   Status open();
   PeerWatch* watch() { return watch_.get(); }
 
-  // The operation that slips are compared with from now on.
+  // The operation that envelopes are compared with from now on.
   void begin(const Operation& operation);
   // Looks at all lanes. Errors: PeerFailed (a peer is down).
   Status greet();
@@ -38,7 +38,7 @@ class Rounds {
   Status overdue(std::span<const int> missing, std::string_view what) const;
 
   // Sends of operations up to this one. Result: whether none is under way any more. Errors: SystemError.
-  Result<bool> settle(uint64_t sequence, bool& moved);
+  Result<bool> finishSends(uint64_t sequence, bool& moved);
 
   // Tell all peers.
   void refuse(const Operation& operation, const Failure& why);
@@ -48,7 +48,7 @@ class Rounds {
   // Everything that the engine may still use goes to the port.
   void close();
 
-  // For messages without slips. work and lookAround: the engine's turn, and one look at the lane of a peer that may
+  // For messages without envelopes. work and lookAround: the engine's turn, and one look at the lane of a peer that may
   // have given up. check: of a peer that something is missing from. Errors: as proceed.
   Result<bool> work();
   Status lookAround(bool& moved);
@@ -56,11 +56,11 @@ class Rounds {
   // For a wait of any kind, at each look. since: from when on no message has ended while a peer was known to be lost.
   // Without that peer the operation may still end; but its last message, begun and never ended, may keep away what
   // others send. Errors: PeerFailed.
-  Status mourn(bool moved, std::optional<Deadline>& since);
+  Status checkLost(bool moved, std::optional<Deadline>& since);
 
  private:
   static constexpr size_t kOwnSlots = 3;  // two refusals in turn, and the farewell
-  enum class Stage : uint8_t { kSlip, kFrame, kDone };
+  enum class Stage : uint8_t { kEnvelope, kFrame, kDone };
   struct Awaited {
     Stage stage = Stage::kDone;
     Arrival frame;
@@ -73,13 +73,13 @@ class Rounds {
   Status lose(int peer);
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
-  Status takeSlip(Incoming& message, const Slip& slip);
+  Status takeEnvelope(Incoming& message, const Envelope& envelope);
   void tell(size_t index, uint64_t bytes, Tag tag);
 
   State& state_;
   const std::unique_ptr<PeerWatch> watch_;
   const int rank_, ranks_;
-  Buffer slots_;                    // of slips to be sent, two for each rank, and of the notices
+  Buffer slots_;                    // of envelopes to be sent, two for each rank, and of the notices
   std::vector<uint32_t> slotUses_;  // sends from each that are under way
   size_t nextSlot_ = 0;
   std::vector<Awaited> awaited_;
@@ -89,7 +89,7 @@ class Rounds {
   std::span<Incoming> in_;
   size_t sent_ = 0, missing_ = 0;
   int around_ = 0;  // the peer that was looked at last though nothing is missing from it
-  bool told_ = false;
+  bool noticeSent_ = false;
 };
 
 }  // namespace sparsecoll::engine

@@ -190,7 +190,7 @@ class EngineTransport final : public Transport {
   // look(moved): whether it is over. late(): the failure once the deadline has passed.
   template <class Look, class Late>
   Status wait(const Deadline& deadline, Look look, Late late) {
-    std::optional<Deadline> mourning;
+    std::optional<Deadline> lostSince;
     for (Patience patience(deadline);;) {
       bool moved = false;
       Status failed;
@@ -199,7 +199,7 @@ class EngineTransport final : public Transport {
         SC_TRY(soundHere());
         auto over = look(moved);
         if (over.ok() && *over) return {};
-        failed = over.ok() ? rounds_.mourn(moved, mourning) : over.takeStatus();
+        failed = over.ok() ? rounds_.checkLost(moved, lostSince) : over.takeStatus();
       }
       if (!failed.ok()) return accuse(failed);
       if (moved) patience.renew();
@@ -227,7 +227,7 @@ class EngineTransport final : public Transport {
 
   Status untilSent(const Operation& operation, uint64_t sequence) {
     return wait(
-        operation.deadline, [&](bool& moved) { return rounds_.settle(sequence, moved); },
+        operation.deadline, [&](bool& moved) { return rounds_.finishSends(sequence, moved); },
         [&] {
           const int peer = state_->port.sendingTo(sequence);
           return failBy(peer, sparsecollTimeout, "rank {} has not taken what was sent to it in time", peer);

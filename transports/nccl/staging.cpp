@@ -19,10 +19,10 @@ Status check(cudaError_t error, const char* what) {
 
 }  // namespace
 
-class Staging::Window final : public FrameWindow {
+class Staging::StagedWindow final : public FrameWindow {
  public:
-  Window(Buffer memory, std::shared_ptr<HostMemory> host) : memory_(std::move(memory)), host_(std::move(host)) {}
-  ~Window() override {
+  StagedWindow(Buffer memory, std::shared_ptr<HostMemory> host) : memory_(std::move(memory)), host_(std::move(host)) {}
+  ~StagedWindow() override {
     if (host_ == nullptr) return;
     const std::lock_guard lock(host_->mutex);
     std::erase_if(host_->windows, [this](std::span<const std::byte> window) { return window.data() == data(); });
@@ -57,9 +57,9 @@ Staging::~Staging() {
 }
 
 Result<std::unique_ptr<FrameWindow>> Staging::makeWindow(Buffer memory, bool onHost) {
-  if (!onHost) return std::unique_ptr<FrameWindow>(new Window(std::move(memory), nullptr));
+  if (!onHost) return std::unique_ptr<FrameWindow>(new StagedWindow(std::move(memory), nullptr));
   const std::span<const std::byte> bytes(memory.as<>(), memory.bytes());
-  auto window = std::make_unique<Window>(std::move(memory), host_);
+  auto window = std::make_unique<StagedWindow>(std::move(memory), host_);
   const std::lock_guard lock(host_->mutex);
   host_->windows.push_back(bytes);
   return std::unique_ptr<FrameWindow>(std::move(window));

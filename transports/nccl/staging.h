@@ -48,7 +48,7 @@ class Staging {
     std::mutex mutex;
     std::vector<std::span<const std::byte>> windows;
   };
-  class Window;
+  class StagedWindow;
 
   explicit Staging(uint64_t ranks) : ranks_(ranks), host_(std::make_shared<HostMemory>()) {}
 

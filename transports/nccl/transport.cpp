@@ -148,7 +148,7 @@ class NcclTransport final : public Transport {
 
   // What NCCL lets go of on the stream has not brought all that it should.
   void abort() override {
-    if (flags_ != nullptr) flags_->letPass(sparsecollAborted, rank());
+    if (flags_ != nullptr) flags_->endWaits(sparsecollAborted, rank());
     connection_->abort();
   }
   void close(const Deadline& deadline) override { connection_->close(deadline); }

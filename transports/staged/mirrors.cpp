@@ -9,11 +9,11 @@ constexpr uint64_t kLateMs = 1000;  // that an engine may take to end what is pa
 }  // namespace
 
 // The thread leaves the mirror first, then streams do, for which the device's memory waits when it goes back.
-class Mirrors::Window final : public FrameWindow {
+class Mirrors::MirroredWindow final : public FrameWindow {
  public:
-  Window(std::shared_ptr<Mirrors> mirrors, Buffer memory, std::unique_ptr<FrameWindow> mirror)
+  MirroredWindow(std::shared_ptr<Mirrors> mirrors, Buffer memory, std::unique_ptr<FrameWindow> mirror)
       : mirrors_(std::move(mirrors)), mirror_(std::move(mirror)), memory_(std::move(memory)) {}
-  ~Window() override {
+  ~MirroredWindow() override {
     if (mirror_ != nullptr) mirrors_->remove(*this);
   }
   std::byte* data() const override { return memory_.as<>(); }
@@ -26,7 +26,7 @@ class Mirrors::Window final : public FrameWindow {
 };
 
 std::unique_ptr<FrameWindow> Mirrors::add(Buffer memory, std::unique_ptr<FrameWindow> mirror) {
-  auto window = std::make_unique<Window>(shared_from_this(), std::move(memory), std::move(mirror));
+  auto window = std::make_unique<MirroredWindow>(shared_from_this(), std::move(memory), std::move(mirror));
   if (window->mirror_ == nullptr) return window;
   const std::byte* const begin = window->data();
   const std::lock_guard lock(mutex_);
@@ -46,7 +46,7 @@ void Mirrors::useUntil(const Deadline& deadline) {
   deadline_ = deadline;
 }
 
-void Mirrors::remove(Window& window) {
+void Mirrors::remove(MirroredWindow& window) {
   Deadline deadline = Deadline::in(0);
   {
     const std::lock_guard lock(mutex_);

@@ -23,14 +23,14 @@ class Mirrors : public std::enable_shared_from_this<Mirrors> {
   void useUntil(const Deadline& deadline);
 
  private:
-  class Window;
+  class MirroredWindow;
   struct Pair {
     const std::byte* begin;
     const std::byte* end;
     std::byte* mirror;
   };
 
-  void remove(Window& window);
+  void remove(MirroredWindow& window);
 
   const std::shared_ptr<Service> service_;
   mutable std::mutex mutex_;  // guards what follows

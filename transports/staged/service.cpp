@@ -128,7 +128,7 @@ void Service::serveOrFail(Job& job) {
   try {
     serve(job);
   } catch (const std::exception& thrown) {
-    (void)settle(fail(sparsecollInternalError, "operation {}: {}", operation_.sequence, thrown.what()));
+    (void)accept(fail(sparsecollInternalError, "operation {}: {}", operation_.sequence, thrown.what()));
     spoil(job);
   }
 }
@@ -147,7 +147,7 @@ void Service::serve(Job& job) {
       givenUp_ = false;
       summed_ = true;
       begun_ = !dead_;
-      if (begun_) (void)settle(engine_.begin(operation_));
+      if (begun_) (void)accept(engine_.begin(operation_));
       return;
     case Job::Kind::kRound:
       if (!bring(job)) spoil(job);
@@ -175,8 +175,8 @@ void Service::serve(Job& job) {
 // far, either: earlier frames may still be on their way to the device.
 bool Service::bring(Job& job) {
   if (dead_) return false;
-  if (job.awaitsStream && !settle(awaitStream(job))) return false;
-  return !givenUp_ && begun_ && settle(work(job));
+  if (job.awaitsStream && !accept(awaitStream(job))) return false;
+  return !givenUp_ && begun_ && accept(work(job));
 }
 
 Status Service::work(Job& job) {
@@ -188,7 +188,7 @@ Status Service::work(Job& job) {
 }
 
 Status Service::awaitStream(const Job& job) {
-  for (Patience patience(operation_.deadline); !words_.told(job.ticket);) {
+  for (Patience patience(operation_.deadline); !words_.signalled(job.ticket);) {
     if (dead_) return health();
     if (!patience.rest())
       return fail(sparsecollTimeout, "the stream has not come to operation {} in time", operation_.sequence);
@@ -196,7 +196,7 @@ Status Service::awaitStream(const Job& job) {
   return {};
 }
 
-bool Service::settle(const Status& status) {
+bool Service::accept(const Status& status) {
   if (status.ok()) return true;
   Failure failure = status.failure();
   if (failure.result == sparsecollMismatch) {  // the ranks go on with the next one

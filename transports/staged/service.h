@@ -69,7 +69,7 @@ class Service {
   bool bring(Job& job);
   Status work(Job& job);
   Status awaitStream(const Job& job);
-  bool settle(const Status& status);
+  bool accept(const Status& status);
   void endJob(const Job& job);
 
   Transport& engine_;

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Words>> Words::make(Kernels& pinned, const std::shared_pt
 }
 
 Status Words::tell(uint32_t ticket, Stream stream) const {
-  return call("cuStreamWriteValue32", write_, stream, at(kTold), ticket, CU_STREAM_WRITE_VALUE_DEFAULT);
+  return call("cuStreamWriteValue32", write_, stream, at(kSignalled), ticket, CU_STREAM_WRITE_VALUE_DEFAULT);
 }
 
 Status Words::awaitPassed(uint32_t ticket, Stream stream) const {

@@ -21,11 +21,11 @@ class Words {
   Status awaitPassed(uint32_t ticket, Stream stream) const;
 
   // The thread's side, which calls nothing of CUDA's: it disturbs no capture.
-  bool told(uint32_t ticket) const { return reached(word(kTold).load(std::memory_order_acquire), ticket); }
+  bool signalled(uint32_t ticket) const { return reached(word(kSignalled).load(std::memory_order_acquire), ticket); }
   void pass(uint32_t ticket) const { word(kPassed).store(ticket, std::memory_order_release); }
 
  private:
-  static constexpr uint64_t kTold = 0, kPassed = 16;  // a line each
+  static constexpr uint64_t kSignalled = 0, kPassed = 16;  // a line each
 
   Words(Buffer memory, void* write, void* wait) : memory_(std::move(memory)), write_(write), wait_(wait) {}
   static bool reached(uint32_t now, uint32_t ticket) { return static_cast<int32_t>(now - ticket) >= 0; }

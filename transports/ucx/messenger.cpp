@@ -1,5 +1,5 @@
 // Messages over UCX's tagged sends and receives. Endpoints have no error handling of UCX's: in version 1.13 that would
-// rule out shared memory, and it would not end a receive whose sender is dead. What it leaves open is settled here:
+// rule out shared memory, and it would not end a receive whose sender is dead. What it leaves open is decided here:
 // a receive is cancelled; a send cannot be, so once a send to a dead rank is given up nothing of this worker runs
 // again, and its memory stays UCX's for ever.
 #include <algorithm>

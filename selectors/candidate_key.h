@@ -1,5 +1,5 @@
-// Guards of exact selections: the last k-th magnitude, lowered a little. What reaches the guard in the pass becomes a
-// candidate. A guard just below the next k-th magnitude leaves few candidates to cut; one above it makes the step read
+// Keys of exact selections: the last k-th magnitude, lowered a little. What reaches the key in the pass becomes a
+// candidate. A key just below the next k-th magnitude leaves few candidates to cut; one above it makes the step read
 // the window again. So it stays as far below as that magnitude has lately moved between steps, and some more.
 #pragma once
 
@@ -30,9 +30,9 @@ SC_BOTH inline void noteKept(Window& window, double kept, double leastSpread, do
 
 inline constexpr double kUsualSafety = 1.5;
 
-SC_BOTH inline uint64_t guardBelow(const Window& window, bool isDouble, double safety = kUsualSafety) {
-  const uint64_t guard = keyOfThreshold((1 - safety * window.spread) * window.keptBefore, isDouble);
-  return std::max<uint64_t>(guard, 1);  // 0 would make every zero a candidate
+SC_BOTH inline uint64_t keyBelow(const Window& window, bool isDouble, double safety = kUsualSafety) {
+  const uint64_t key = keyOfThreshold((1 - safety * window.spread) * window.keptBefore, isDouble);
+  return std::max<uint64_t>(key, 1);  // 0 would make every zero a candidate
 }
 
 }  // namespace sparsecoll

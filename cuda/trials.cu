@@ -1,4 +1,4 @@
-// How many candidates reach each rung of a ladder of keys.
+// How many candidates reach each trial of a ladder of keys.
 #include "cuda/block.h"
 #include "cuda/device_workspace.h"
 #include "cuda/search.h"
@@ -9,38 +9,38 @@ namespace sparsecoll::cuda {
 namespace {
 
 template <class A>
-__global__ void __launch_bounds__(kThreads) countLadder(RungArgs args, SelectionSpace space) {
-  __shared__ uint64_t rungs[kRungs];
-  __shared__ uint32_t counts[kRungs];  // of the candidates between a rung and the next
+__global__ void __launch_bounds__(kThreads) countLadder(TrialArgs args, SelectionSpace space) {
+  __shared__ uint64_t trials[kTrials];
+  __shared__ uint32_t counts[kTrials];  // of the candidates between a trial and the next
   const Window& window = args.control->windows[0];
   const auto* const values = static_cast<const A*>(args.candidateValues) + window.firstSlot;
-  for (uint32_t j = threadIdx.x; j < kRungs; j += blockDim.x) {
-    rungs[j] = args.rungs[j];
+  for (uint32_t j = threadIdx.x; j < kTrials; j += blockDim.x) {
+    trials[j] = args.trials[j];
     counts[j] = 0;
   }
   __syncthreads();
   const uint64_t listed = window.found < window.slots ? window.found : window.slots;
   for (uint64_t i = globalThread(); i < listed; i += globalThreads()) {
     const uint64_t key = keyOf(values[i]);
-    const uint32_t reached = firstWhere(0, kRungs, [&](uint32_t j) { return rungs[j] > key; });
+    const uint32_t reached = firstWhere(0, kTrials, [&](uint32_t j) { return trials[j] > key; });
     if (reached != 0) atomicAdd(&counts[reached - 1], 1u);
   }
   __syncthreads();
-  for (uint32_t j = threadIdx.x; j < kRungs; j += blockDim.x)
-    if (counts[j] != 0) atomicAdd(&space.rungs[j], counts[j]);
+  for (uint32_t j = threadIdx.x; j < kTrials; j += blockDim.x)
+    if (counts[j] != 0) atomicAdd(&space.trials[j], counts[j]);
   if (!lastOf(space.turn->done, gridDim.x) || threadIdx.x != 0) return;
-  args.counts[kRungs] = window.found > window.slots ? 1 : 0;
+  args.counts[kTrials] = window.found > window.slots ? 1 : 0;
   double above = 0;
-  for (uint32_t j = kRungs; j-- > 0;) {
-    above += static_cast<double>(__ldcg(space.rungs + j));
+  for (uint32_t j = kTrials; j-- > 0;) {
+    above += static_cast<double>(__ldcg(space.trials + j));
     args.counts[j] = above;
-    space.rungs[j] = 0;
+    space.trials[j] = 0;
   }
 }
 
 }  // namespace
 
-void countRungs(const RungArgs& args, DeviceContext& device, Stream stream) {
+void countTrials(const TrialArgs& args, DeviceContext& device, Stream stream) {
   withAccumulate(args.accumulateType, [&]<class A>(A) {
     const uint64_t n = workspaceOf(stream).length();
     device.launch<countLadder<A>>("countLadder", n, device.gridForShares(n, kThreads), stream, args,
