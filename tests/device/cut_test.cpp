@@ -60,14 +60,13 @@ uint64_t keyFor(const std::vector<A>& acc, uint64_t begin, uint64_t end, uint64_
   return std::min(key, infinityKey(sizeof(A) == 8));
 }
 
+constexpr Fill kFills[] = {Fill::kSmooth, Fill::kTies, Fill::kEqual, Fill::kZero, Fill::kRange, Fill::kHostile};
 #ifdef SPARSECOLL_TEST_SANITIZED
-constexpr uint64_t kLengths[] = {31, 8193};
-constexpr Fill kFills[] = {Fill::kSmooth, Fill::kTies, Fill::kHostile};
+constexpr uint64_t kLengths[] = {1, 31, 8193};
 constexpr Fill kFillsOfWindows[] = {Fill::kHostile};
 constexpr uint64_t kMany = 90003;
 #else
 constexpr uint64_t kLengths[] = {1, 31, 8193, 70001};
-constexpr Fill kFills[] = {Fill::kSmooth, Fill::kTies, Fill::kEqual, Fill::kZero, Fill::kRange, Fill::kHostile};
 constexpr Fill kFillsOfWindows[] = {Fill::kSmooth, Fill::kTies, Fill::kHostile};
 constexpr uint64_t kMany = 300007;
 #endif

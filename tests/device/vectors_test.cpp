@@ -11,13 +11,8 @@ using namespace sparsecoll::test;
 
 namespace {
 
-#ifdef SPARSECOLL_TEST_SANITIZED
-constexpr int kRankCounts[] = {3};
-constexpr sparsecollDataType_t kTypes[] = {sparsecollFloat16, sparsecollFloat64};
-#else
 constexpr int kRankCounts[] = {1, 2, 3, 4};
 constexpr auto& kTypes = kAllTypes;
-#endif
 
 struct Shape {
   const char* name;

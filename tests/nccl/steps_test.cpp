@@ -14,15 +14,9 @@ using namespace sparsecoll::test;
 
 namespace {
 
-#ifdef SPARSECOLL_TEST_SANITIZED
-constexpr int kRankCounts[] = {1, 3};
-constexpr uint64_t kLength = 2003;
-constexpr int kSteps = 2;
-#else
 constexpr int kRankCounts[] = {1, 2, 3, 4, 8};
 constexpr uint64_t kLength = 10007;
 constexpr int kSteps = 3;
-#endif
 
 void checkNoMisuse() {
   for (const std::string& text : fake::misuse()) FAIL_CHECK(text);

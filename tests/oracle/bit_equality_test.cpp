@@ -10,13 +10,8 @@
 using namespace sparsecoll::test;
 
 namespace {
-#ifdef SPARSECOLL_TEST_SANITIZED
-constexpr int kRuns = 3;
-constexpr uint64_t kSteps = 200;
-#else
 constexpr int kRuns = 100;
 constexpr uint64_t kSteps = 2000;
-#endif
 }  // namespace
 
 TEST_CASE("runs have equal bits, and so have ranks") {

@@ -42,11 +42,7 @@ constexpr Shape kShapes[] = {{1, 1}, {5, 0.5}, {64, 0.1}, {997, 0.05}, {4000, 0.
 }  // namespace
 
 TEST_CASE("SparDL follows its pseudo-code for every number of ranks and teams") {
-#ifdef SPARSECOLL_TEST_SANITIZED
-  constexpr int kMostRanks = 8;
-#else
   constexpr int kMostRanks = 16;
-#endif
   for (int ranks = 1; ranks <= kMostRanks; ++ranks)
     for (int teams = 1; teams <= ranks; ++teams)
       for (const bool recursive : {true, false})

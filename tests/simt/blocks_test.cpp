@@ -8,7 +8,7 @@ namespace sparsecoll::test {
 namespace {
 
 #ifdef SPARSECOLL_TEST_SANITIZED
-constexpr uint64_t kLength = 17001;
+constexpr uint64_t kLength = 9001;
 constexpr int kSteps = 1;
 #else
 constexpr uint64_t kLength = 40009;

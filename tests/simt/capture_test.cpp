@@ -10,13 +10,8 @@ using namespace sparsecoll::test;
 
 namespace {
 
-#ifdef SPARSECOLL_TEST_SANITIZED
-constexpr uint64_t kLength = 1001;
-constexpr int kManyReplays[] = {10, 10};
-#else
 constexpr uint64_t kLength = 1511;
 constexpr int kManyReplays[] = {300, 100};
-#endif
 
 void checkPreset(const std::string& name, int ranks, int faithful, uint64_t seed) {
   CAPTURE(name, ranks, faithful, seed);
@@ -65,14 +60,12 @@ TEST_CASE("three captured steps replay with the bits of steps that are run") {
   for (const std::string& name : allPresets()) checkPreset(name, 3, 0, 0);
 }
 
-#ifndef SPARSECOLL_TEST_SANITIZED
 // What depends on the number of ranks alone, presets_test.cpp sees.
 TEST_CASE("captured steps of other numbers of ranks, each by some of the presets") {
   constexpr int kRankCounts[] = {1, 2, 4, 8};
   const std::vector<std::string> names = allPresets();
   for (size_t i = 0; i < names.size(); ++i) checkPreset(names[i], kRankCounts[i % std::size(kRankCounts)], 0, 0);
 }
-#endif
 
 TEST_CASE("as published, and under another order of all threads") {
   for (const std::string& name : allPresets()) checkPreset(name, 3, 1, 7);

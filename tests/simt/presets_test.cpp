@@ -11,15 +11,9 @@ using namespace sparsecoll::test;
 
 namespace {
 
-#ifdef SPARSECOLL_TEST_SANITIZED
-constexpr int kRankCounts[] = {3};
-constexpr uint64_t kLength = 3001;
-constexpr int kSteps = 2;
-#else
 constexpr int kRankCounts[] = {1, 2, 3, 8};
 constexpr uint64_t kLength = 9001;  // three tiles
 constexpr int kSteps = 4;
-#endif
 
 // Every fifth entry of one rank NaN, of many bits.
 void spoil(std::vector<Elements>& gradients, int step) {
@@ -60,8 +54,6 @@ TEST_CASE("with more NaN than a message has room for, too") {
   for (const std::string& name : sparsePresets()) checkSteps(name, 3, kLength / 3, 0.03, 0, 3, With::kNaN);
 }
 
-#ifndef SPARSECOLL_TEST_SANITIZED
 TEST_CASE("vectors that many blocks cut") {
   for (const char* const name : {"topka", "micro", "deft", "spardl", "oktopk"}) checkSteps(name, 2, 200003, 0.01, 0, 3);
 }
-#endif

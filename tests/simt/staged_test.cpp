@@ -11,15 +11,9 @@ using namespace sparsecoll::test;
 
 namespace {
 
-#ifdef SPARSECOLL_TEST_SANITIZED
-constexpr int kRankCounts[] = {1, 3};
-constexpr uint64_t kLength = 2003;
-constexpr int kSteps = 2;
-#else
 constexpr int kRankCounts[] = {1, 2, 3, 4};
 constexpr uint64_t kLength = 10007;
 constexpr int kSteps = 3;
-#endif
 
 void checkSteps(const StreamRanks& ranks, const std::string& name, uint64_t n, sparsecollDataType_t type,
                 const sparsecollParams_t& params, int steps) {

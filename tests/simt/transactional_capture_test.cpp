@@ -24,11 +24,7 @@ sparsecollParams_t paramsOf(const char* name, double momentum) {
 }
 
 std::vector<std::string> presets() {
-#ifdef SPARSECOLL_TEST_SANITIZED
-  return {"topka", "micro", "gtopk"};
-#else
   return sparsePresets();
-#endif
 }
 
 class Transactions : public Twins {
