@@ -38,8 +38,10 @@ sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* comm, int nRanks, 
     engine::EngineSetup ends;
     ends.rank = rank;
     ends.ranks = nRanks;
+    // First: nothing may fail once the engine is the communicator's.
+    HandleTable<Communicator, sparsecollComm_t>::Reservation reservation(communicators());
     SC_TRY(const auto made, meetOverEngine(read, std::move(ends), table, nullptr, place));
-    communicators().addAll({made}, comm);
+    *comm = reservation.fill(made);
     return {};
   });
 }

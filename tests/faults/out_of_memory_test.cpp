@@ -167,6 +167,40 @@ TEST_CASE("memory runs out in AllReduce") { check({"AllReduce"}); }
 TEST_CASE("memory runs out in a collective on vectors") { check({"AllReduceVector", "AllGatherVector"}); }
 TEST_CASE("memory runs out in a local call") { check({"Select", "Export and Import", "SetDensity"}); }
 
+#ifdef SPARSECOLL_TEST_PAIRS
+TEST_CASE("CommInitEngine without memory gives the engine back, and the other rank is not left waiting") {
+  if (!memory::hooked()) return;
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.initTimeoutMs = config.opTimeoutMs = 500;
+  { const Ranks first(2); }
+  for (uint64_t skip = 0;; ++skip) {
+    REQUIRE(skip < 1000);
+    PairMesh mesh(2);
+    sparsecollComm_t comms[2] = {nullptr, nullptr};
+    Results results(2);
+    bool refused = false;
+    RankThreads::ofProcess().run(2, [&](int rank) {
+      const auto r = static_cast<size_t>(rank);
+      auto engine = std::make_unique<PairEngine>(rank, mesh.takeSockets(rank));
+      const sparsecollEngine_t table = engine->table();
+      if (rank == 1) memory::refuseAfter(skip);
+      results[r] = sparsecollCommInitEngine(&comms[r], 2, rank, SPARSECOLL_HOST, &table, &config);
+      if (rank == 1) refused = memory::refused();
+      memory::refuseNone();
+      if (results[r] == sparsecollSuccess) (void)engine.release();
+    });
+    CAPTURE(skip, results);
+    if (results[1] != sparsecollSuccess) CHECK(results[1] == sparsecollOutOfMemory);
+    CHECK((comms[1] == nullptr) == (results[1] != sparsecollSuccess));
+    for (sparsecollComm_t comm : comms) (void)sparsecollCommDestroy(comm);
+    if (!refused) {
+      CHECK(results == all(2, sparsecollSuccess));
+      break;
+    }
+  }
+  CHECK(pairEngineMisuse() == "");
+}
+#else
 TEST_CASE("CommInitAll without memory leaves the handles alone") {
   if (!memory::hooked()) return;
   // What is made once a process is there: the C library survives without memory for its note of what to destroy.
@@ -187,6 +221,8 @@ TEST_CASE("CommInitAll without memory leaves the handles alone") {
     if (!refused) break;
   }
 }
+
+#endif
 
 TEST_CASE("the text of the last error belongs to the last error") {
   if (!memory::hooked()) return;

@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "tests/support/memory_exempt.h"
+
 #ifndef SPARSECOLL_TEST_SANITIZED
 #include <malloc.h>
 
@@ -27,6 +29,8 @@ constexpr uint64_t kNever = ~uint64_t{0};
 thread_local uint64_t count = 0;
 thread_local uint64_t untilRefusal = kNever;
 thread_local bool wasRefused = false;
+thread_local bool refusesOthers = false;
+std::atomic<bool> othersRefused{false};
 std::atomic<uint64_t> live{0};
 std::atomic<uint64_t> peak{0};
 
@@ -37,6 +41,11 @@ bool hooked() { return true; }
 
 bool refuses() {
   ++count;
+  if (exemptions > 0) return false;
+  if (othersRefused.load() && !refusesOthers) {
+    errno = ENOMEM;
+    return true;
+  }
   if (untilRefusal == kNever || untilRefusal-- != 0) return false;
   untilRefusal = kNever;
   wasRefused = true;
@@ -69,6 +78,10 @@ void refuseAfter(uint64_t skip) {
   untilRefusal = skip;
 }
 bool refused() { return wasRefused; }
+void refuseOthers(bool refuses) {
+  refusesOthers = refuses;
+  othersRefused.store(refuses);
+}
 void refuseNone() { untilRefusal = kNever; }
 
 }  // namespace sparsecoll::test::memory

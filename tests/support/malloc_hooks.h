@@ -22,4 +22,7 @@ void refuseAfter(uint64_t skip);
 bool refused();
 void refuseNone();
 
+// While this is set all allocations of other threads fail.
+void refuseOthers(bool refuses);
+
 }  // namespace sparsecoll::test::memory

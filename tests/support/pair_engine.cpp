@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "tests/support/memory_exempt.h"
+
 namespace sparsecoll::test {
 
 namespace {
@@ -207,6 +209,7 @@ struct PairEngine::Calls {
     PairEngine& engine;
 
    private:
+    memory::Exempt exempt_;
     std::unique_lock<std::mutex> lock_;
   };
 
@@ -305,6 +308,7 @@ struct PairEngine::Calls {
   }
 
   static void release(void* user) {
+    const memory::Exempt exempt;
     auto* const engine = static_cast<PairEngine*>(user);
     if (engine->requests_ != 0) misuse("requests are left at release");
     delete engine;

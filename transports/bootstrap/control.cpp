@@ -1,6 +1,8 @@
 #include "transports/bootstrap/control.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdlib>
 
 #include "core/bytes.h"
@@ -17,10 +19,8 @@ constexpr uint64_t kFarewellMs = 1000;  // for the last words to leave
 constexpr size_t kMostLetters = 4096;
 constexpr uint64_t kHearsayMs = 100;  // for what a peer said here to be heard, once its last message has come
 
-std::vector<std::byte> asPayload(int rank) {
-  Writer writer;
-  writer.write(static_cast<int32_t>(rank));
-  return writer.bytes();
+std::array<std::byte, sizeof(int32_t)> asPayload(int rank) {
+  return std::bit_cast<std::array<std::byte, sizeof(int32_t)>>(static_cast<int32_t>(rank));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ Result<std::shared_ptr<Control>> Control::make(Mesh mesh, const ControlTimes& ti
   std::shared_ptr<Control> made(new Control(std::move(mesh), times));
   SC_TRY(made->wakeUp_, WakeUp::make());
   const WithoutSignals blocked;
-  made->thread_ = std::thread([raw = made.get()] { raw->serve(); });
+  made->thread_ = std::thread([raw = made.get()] { raw->serveOrGiveUp(); });
   return made;
 }
 
@@ -127,6 +127,21 @@ void Control::write(int peer, FrameType type, Bytes payload) {
 
 void Control::tellAll(FrameType type, Bytes payload) {
   for (Link& one : mesh_.links) one.send(type, payload);
+}
+
+// Nobody above this thread catches anything. A rank that cannot watch its peers any more has lost them, and they it.
+void Control::serveOrGiveUp() {
+  try {
+    serve();
+  } catch (const std::exception& thrown) {
+    const Reason reason = Reason::format("this rank cannot watch it any more: {}", thrown.what());
+    const std::lock_guard lock(mutex_);
+    for (size_t peer = 0; peer < peers_.size(); ++peer) {
+      link(peer).close();
+      if (static_cast<int>(peer) != mesh_.rank) set(peer, PeerState::kLost, reason, -1);
+    }
+    changed_.wake();
+  }
 }
 
 void Control::serve() {

@@ -88,6 +88,7 @@ class Control {
   };
 
   Control(Mesh mesh, const ControlTimes& times);
+  void serveOrGiveUp();
   void serve();
   Deadline attend();
   void hear(size_t peer);

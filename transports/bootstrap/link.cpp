@@ -6,9 +6,15 @@
 
 namespace sparsecoll::bootstrap {
 
-void Link::send(FrameType type, Bytes payload) {
+void Link::send(FrameType type, Bytes payload) noexcept {
   if (!open() || unheard_) return;
-  appendFrame(out_, type, payload, keys_.out, sent_++);
+  try {
+    appendFrame(out_, type, payload, keys_.out, sent_++);
+  } catch (const std::bad_alloc&) {
+    out_.clear();
+    close();
+    return;
+  }
   flush();
 }
 

@@ -26,7 +26,8 @@ class Link {
 
   // Puts a frame behind what has not left yet, and sends what the socket takes. Once the other side takes nothing any
   // more frames are dropped; what it said before can still be received, and then that it closed.
-  void send(FrameType type, Bytes payload);
+  // Without memory for it the connection is closed: the other side would wait for ever for half a frame.
+  void send(FrameType type, Bytes payload) noexcept;
   void flush();
   bool pending() const { return !out_.empty(); }
   pollfd watch() const { return {socket_.get(), static_cast<short>(POLLIN | (pending() ? POLLOUT : 0)), 0}; }

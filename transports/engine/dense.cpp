@@ -33,6 +33,7 @@ Status DenseSum::open() {
   const uint64_t places = windows_ * (kUses * static_cast<uint64_t>(ranks_) + 1);
   segmentBytes_ = kLongestSegment;
   while (segmentBytes_ > kShortestSegment && places * segmentBytes_ > kStagingBytes) segmentBytes_ /= 2;
+  state_.port.expectRetirement();
   SC_TRY(staging_, state_.setup.kernels->allocate(places * segmentBytes_, state_.setup.budget));
   return {};
 }
@@ -241,7 +242,6 @@ void DenseSum::close() {
       if (with.contributions[window].posted()) state_.port.abandon(with.contributions[window]);
       if (with.sums[window].posted()) state_.port.abandon(with.sums[window]);
     }
-  state_.port.expectRetirement();
   state_.port.retire(std::move(staging_));
 }
 

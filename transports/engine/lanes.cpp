@@ -15,6 +15,7 @@ Lanes::Lanes(Port& port, int rank, int ranks)
     : port_(port), rank_(rank), lanes_(static_cast<size_t>(ranks)), waste_(std::make_shared<Waste>()) {}
 
 Status Lanes::open(Buffer slots) {
+  port_.expectRetirement();
   slots_ = std::move(slots);
   for (int peer = 0; peer < static_cast<int>(lanes_.size()); ++peer) {
     if (peer == rank_) continue;
@@ -76,7 +77,7 @@ bool Lanes::look(int peer, uint64_t current) {
   if (outcome == Outcome::kUnderWay) return moved;
   if (outcome == Outcome::kFailed) takeDown(peer, port_.unreachable(peer));
   lane.dropping = false;
-  lane.waste.reset();
+  port_.retire(std::move(lane.waste));
   advance(peer);
   return true;
 }
@@ -109,28 +110,31 @@ void Lanes::drop(int peer) {
     advance(peer);
     return;
   }
-  lane.waste.reset(new (std::nothrow) std::byte[lane.envelope.bytes]);
-  if (lane.waste == nullptr) {
-    takeDown(peer,
-             fail(sparsecollSystemError, "no memory to drop {} bytes of a given-up operation", lane.envelope.bytes));
-    lane.full = false;
-    return;
-  }
-  const Status posted = port_.receive(lane.dropped, peer, kFrames, lane.waste.get(), lane.envelope.bytes);
+  const Status posted = receiveWaste(peer);
   lane.dropping = posted.ok();
   lane.full = posted.ok();
   if (!posted.ok()) takeDown(peer, posted);
 }
 
+Status Lanes::receiveWaste(int peer) try {
+  Lane& lane = at(peer);
+  const uint64_t bytes = lane.envelope.bytes;
+  port_.expectRetirement();
+  lane.waste = Buffer(new std::byte[bytes], bytes, waste_, nullptr);
+  const Status posted = port_.receive(lane.dropped, peer, kFrames, lane.waste.as<>(), bytes);
+  if (!posted.ok()) port_.retire(std::move(lane.waste));
+  return Status(posted.failure());
+} catch (const std::bad_alloc&) {
+  return fail(sparsecollSystemError, "no memory to drop {} bytes of a given-up operation", at(peer).envelope.bytes);
+}
+
 void Lanes::close() {
-  port_.expectRetirement();
-  port_.expectRetirement();
   for (Lane& lane : lanes_) {
     if (lane.arrival.posted()) port_.abandon(lane.arrival);
     if (lane.notice.posted()) port_.abandon(lane.notice);
     if (!lane.dropping) continue;
     port_.abandon(lane.dropped);
-    port_.retire(Buffer(lane.waste.release(), lane.envelope.bytes, waste_, nullptr));
+    port_.retire(std::move(lane.waste));
   }
   port_.retire(std::move(slots_));
 }

@@ -53,7 +53,7 @@ class Lanes {
     Arrival notice;
     EnvelopeKind noticed = EnvelopeKind::kFrame;
     Arrival dropped;
-    std::unique_ptr<std::byte[]> waste;
+    Buffer waste;
     Failure why;
   };
 
@@ -63,6 +63,7 @@ class Lanes {
   void post(int peer);
   bool takeEnvelope(int peer);
   void drop(int peer);
+  Status receiveWaste(int peer);
 
   Port& port_;
   const int rank_;

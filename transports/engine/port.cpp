@@ -18,10 +18,17 @@ Status Port::unreachable(int peer) const {
                 lastFunction_, lastCode_);
 }
 
+// For more requests, and for the end of all that there are then.
+void Port::makeRoom(size_t requests) {
+  const size_t needed = underWay_.size() + posted_ + requests + 1;
+  if (needed > underWay_.capacity()) underWay_.reserve(2 * needed);
+  if (underWay_.capacity() > failedPeers_.capacity()) failedPeers_.reserve(underWay_.capacity());
+}
+
 Status Port::send(int peer, Tag tag, const std::byte* data, uint64_t bytes, uint64_t sequence, uint32_t* count) {
   do {
     const uint64_t piece = std::min<uint64_t>(bytes, SPARSECOLL_ENGINE_MESSAGE_BYTES);
-    underWay_.reserve(underWay_.size() + 1);
+    makeRoom();
     void* request = nullptr;
     if (!good(table_.isend(table_.user, peer, tag, data, piece, &request), "isend")) return unreachable(peer);
     underWay_.push_back({request, peer, data, piece, sequence, count, false});
@@ -37,12 +44,18 @@ Status Port::receive(Arrival& arrival, int peer, Tag tag, std::byte* data, uint6
   arrival.pieces_.clear();
   arrival.done_ = 0;
   arrival.bytes_ = 0;
+  const uint64_t pieces = capacity / SPARSECOLL_ENGINE_MESSAGE_BYTES + 1;
+  arrival.pieces_.reserve(pieces);
+  makeRoom(pieces);
   do {
     const uint64_t piece = std::min<uint64_t>(capacity, SPARSECOLL_ENGINE_MESSAGE_BYTES);
-    arrival.pieces_.reserve(arrival.pieces_.size() + 1);
     void* request = nullptr;
-    if (!good(table_.irecv(table_.user, peer, tag, data, piece, &request), "irecv")) return unreachable(peer);
+    if (!good(table_.irecv(table_.user, peer, tag, data, piece, &request), "irecv")) {
+      abandon(arrival);
+      return unreachable(peer);
+    }
     arrival.pieces_.push_back({request, data, piece});
+    ++posted_;
     data += piece;
     capacity -= piece;
   } while (capacity != 0);
@@ -65,6 +78,7 @@ Outcome Port::test(Arrival& arrival) {
     const Outcome outcome = look(&piece.request, &bytes);
     if (outcome == Outcome::kUnderWay) return outcome;
     ++arrival.done_;
+    --posted_;
     if (outcome == Outcome::kFailed || bytes > piece.bytes) {
       abandon(arrival);
       return Outcome::kFailed;
@@ -75,8 +89,8 @@ Outcome Port::test(Arrival& arrival) {
   return Outcome::kDone;
 }
 
-void Port::abandon(Arrival& arrival) {
-  for (; arrival.done_ < arrival.pieces_.size(); ++arrival.done_) {
+void Port::abandon(Arrival& arrival) noexcept {
+  for (; arrival.done_ < arrival.pieces_.size(); ++arrival.done_, --posted_) {
     const Arrival::Piece& piece = arrival.pieces_[arrival.done_];
     underWay_.push_back({piece.request, arrival.peer_, piece.data, piece.bytes, UINT64_MAX, nullptr, false});
   }
@@ -95,6 +109,7 @@ void Port::giveUp(int peer) {
 }
 
 Status Port::startSum(const void* in, void* out, uint64_t count, sparsecollDataType_t type) {
+  makeRoom();
   const int code = table_.iallreduce(table_.user, in, out, count, type, sparsecollSum, &sum_);
   if (code == sparsecollUnsupported) return unsupported("the engine does not sum type {}", int{type});
   if (!good(code, "iallreduce")) return fail(sparsecollSystemError, "the engine's iallreduce returned {}", code);
@@ -150,8 +165,8 @@ int Port::takeFailedPeer() {
 
 void Port::expectRetirement() {
   sweep();
-  retired_.reserve(expected_ + 1);
-  ++expected_;
+  retired_.reserve(retired_.size() + expected_.size() + 1);
+  expected_.push_back(std::make_unique<Buffer>());
 }
 
 bool Port::uses(const Buffer& memory) const {
@@ -164,22 +179,25 @@ bool Port::uses(const Buffer& memory) const {
 }
 
 void Port::retire(Buffer memory) noexcept {
-  if (closed_ && uses(memory)) {
-    new Buffer(std::move(memory));  // for ever: the engine has not let go of it
+  if (memory.bytes() == 0) return;
+  std::unique_ptr<Buffer> kept = std::move(expected_.back());
+  expected_.pop_back();
+  *kept = std::move(memory);
+  if (closed_) {
+    if (uses(*kept)) (void)kept.release();  // for ever: the engine has not let go of it
     return;
   }
-  retired_.push_back(std::move(memory));
+  retired_.push_back(std::move(kept));
   sweep();
 }
 
 void Port::sweep() {
   const auto kept =
-      std::partition(retired_.begin(), retired_.end(), [this](const Buffer& memory) { return uses(memory); });
-  expected_ -= static_cast<size_t>(retired_.end() - kept);
+      std::partition(retired_.begin(), retired_.end(), [this](const auto& memory) { return uses(*memory); });
   retired_.erase(kept, retired_.end());
 }
 
-void Port::close(const Deadline& deadline) {
+void Port::close(const Deadline& deadline) noexcept {
   for (UnderWay& one : underWay_) giveUp(one);
   if (summing_) {
     underWay_.push_back({sum_, -1, summed_.data(), summed_.size(), UINT64_MAX, nullptr, false});
@@ -192,7 +210,7 @@ void Port::close(const Deadline& deadline) {
   }
   closed_ = true;
   sweep();
-  for (Buffer& memory : retired_) new Buffer(std::move(memory));
+  for (std::unique_ptr<Buffer>& memory : retired_) (void)memory.release();
   retired_.clear();
 }
 

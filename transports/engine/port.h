@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -53,12 +54,13 @@ class Port {
   // count: nullptr, or raised by one for every piece until it is sent, whatever happens: it stays where it is until
   // then.
   Status send(int peer, Tag tag, const std::byte* data, uint64_t bytes, uint64_t sequence, uint32_t* count = nullptr);
+  // Where it fails the pieces that were posted are abandoned.
   Status receive(Arrival& arrival, int peer, Tag tag, std::byte* data, uint64_t capacity);
   // kDone and kFailed end an arrival: it can be posted again.
   Outcome test(Arrival& arrival);
   // Nobody is interested in it any more. It still takes what comes, so that the next one gets what is meant for it;
   // memory that it may write to is kept, see retire.
-  void abandon(Arrival& arrival);
+  void abandon(Arrival& arrival) noexcept;
 
   bool sums() const { return table_.iallreduce != nullptr; }
   // Errors: Unsupported (nothing has happened), SystemError.
@@ -76,12 +78,13 @@ class Port {
   int takeFailedPeer();
 
   // Memory that no request uses is freed in these, and in close. Not where the engine works: to free pinned memory may
-  // wait for a stream that waits for that. retire never needs memory itself: room was made by expectRetirement.
+  // wait for a stream that waits for that. expectRetirement comes first, once for each retire: it makes room, so that
+  // whoever ends for want of memory needs none for it.
   void expectRetirement();
   void retire(Buffer memory) noexcept;
 
   // Cancels what is under way, and waits until the engine has let go of it. What it does not let go of is never freed.
-  void close(const Deadline& deadline);
+  void close(const Deadline& deadline) noexcept;
   // After close. The table is not used any more.
   void release();
 
@@ -102,13 +105,15 @@ class Port {
   bool good(int code, const char* function);
   Outcome look(void** request, uint64_t* bytes);
   void giveUp(UnderWay& one);
+  void makeRoom(size_t requests = 1);
   bool uses(const Buffer& memory) const;
   void sweep();
 
   sparsecollEngine_t table_;
-  std::vector<UnderWay> underWay_;
-  std::vector<Buffer> retired_;
-  size_t expected_ = 0;  // windows alive or retired
+  std::vector<UnderWay> underWay_;  // has room for what is posted, too, and for the sum: to give up takes no memory
+  size_t posted_ = 0;               // pieces of arrivals
+  std::vector<std::unique_ptr<Buffer>> expected_;  // empty ones, for what is to be retired
+  std::vector<std::unique_ptr<Buffer>> retired_;
   std::vector<int> failedPeers_;
   void* sum_ = nullptr;
   std::span<const std::byte> summed_;  // where the sum is formed

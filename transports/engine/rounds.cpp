@@ -25,6 +25,7 @@ Status Rounds::open() {
   const auto ranks = static_cast<uint64_t>(ranks_);
   const EngineSetup& setup = state_.setup;
   slotUses_.resize(2 * ranks + kOwnSlots);
+  state_.port.expectRetirement();
   SC_TRY(slots_, setup.kernels->allocate(slotUses_.size() * kSlotBytes, setup.budget));
   SC_TRY(Buffer received, setup.kernels->allocate(2 * ranks * kSlotBytes, setup.budget));
   return state_.lanes.open(std::move(received));
@@ -261,7 +262,7 @@ void Rounds::refuse(const Operation& operation, const Failure& why) {
 }
 
 void Rounds::farewell(bool aborted) {
-  if (noticeSent_ || ranks_ == 1) return;
+  if (noticeSent_ || slots_.bytes() == 0) return;  // alone, or never opened
   noticeSent_ = true;
   const size_t index = slotUses_.size() - 1;
   seal({aborted ? EnvelopeKind::kAbort : EnvelopeKind::kLeave, 0, UINT64_MAX, 0, 0, 0, 0}, slot(index));

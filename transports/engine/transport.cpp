@@ -1,6 +1,7 @@
 // Rounds over a table of functions. An operation's thread looks at what has come, moves on what it can, and rests,
 // until its round is over; between two looks the mutex is free, so that an abort from another thread comes in at once.
 #include <atomic>
+#include <new>
 #include <optional>
 
 #include "core/patience.h"
@@ -162,7 +163,7 @@ class EngineTransport final : public Transport {
   }
   // What is still under way may stand in front of the farewell, and nothing moves once this call has returned: a moment
   // is left to it. Peers that do not take it in that time learn it when this rank closes.
-  void tell() {
+  void tell() noexcept try {
     for (Patience patience(Deadline::in(kFarewellMs));;) {
       {
         const std::lock_guard lock(state_->mutex);
@@ -172,6 +173,8 @@ class EngineTransport final : public Transport {
       }
       if (!patience.rest()) return;
     }
+  } catch (const std::bad_alloc&) {
+    return;  // they learn it as those do that take nothing in time
   }
 
   // A peer that gave up because of another one is not the one to be named.
@@ -189,7 +192,7 @@ class EngineTransport final : public Transport {
 
   // look(moved): whether it is over. late(): the failure once the deadline has passed.
   template <class Look, class Late>
-  Status wait(const Deadline& deadline, Look look, Late late) {
+  Status wait(const Deadline& deadline, Look look, Late late) try {
     std::optional<Deadline> lostSince;
     for (Patience patience(deadline);;) {
       bool moved = false;
@@ -208,6 +211,8 @@ class EngineTransport final : public Transport {
         return accuse(late());
       }
     }
+  } catch (const std::bad_alloc&) {
+    return fail(sparsecollOutOfMemory, "out of memory between messages");
   }
 
   Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {

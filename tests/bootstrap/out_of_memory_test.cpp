@@ -1,0 +1,57 @@
+// The thread that watches the other ranks is without memory (T46): its rank loses them and says why, the process lives.
+#include <iostream>
+
+#include "tests/bootstrap/parties.h"
+#include "tests/support/catch.h"
+#include "tests/support/malloc_hooks.h"
+#include "transports/bootstrap/control.h"
+
+namespace sparsecoll {
+namespace {
+
+using namespace test;
+using engine::PeerState;
+
+constexpr uint64_t kLong = 60000;
+
+Result<std::shared_ptr<Control>> makeControl(const Id& id, int rank, int ranks) {
+  const Deadline deadline = Deadline::in(kLong);
+  const Invitation invitation = read(id);
+  SC_TRY(const auto exchange, meet(invitation, rank, ranks, deadline));
+  const auto show = [&](bool) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(8); };
+  SC_TRY(Mesh mesh, makeMesh(*exchange, {invitation.key, invitation.job, "", show}, deadline));
+  return Control::make(std::move(mesh), {});
+}
+
+}  // namespace
+
+TEST_CASE("a rank whose watching thread finds no memory loses the others, and they it") {
+  if (!memory::hooked()) {
+    std::cout << "skipped: the sanitizer has an allocator of its own\n";
+    return;
+  }
+  constexpr int kRanks = 3;
+  const Id id = makeId();
+  std::vector<std::shared_ptr<Control>> controls(kRanks);
+  const auto results = onRanks(kRanks, [&](int rank) -> Status {
+    SC_TRY(controls[static_cast<size_t>(rank)], makeControl(id, rank, kRanks));
+    return {};
+  });
+  for (const Status& status : results) REQUIRE(status.ok());
+  const std::vector<std::byte> letter(2000);
+  memory::refuseOthers(true);
+  controls[2]->write(0, FrameType::kView, letter);  // rank 0 has to keep it
+  const Deadline deadline = Deadline::in(kLong);
+  while (controls[0]->stateOf(1) == PeerState::kHere && !deadline.expired()) pause(deadline);
+  memory::refuseOthers(false);
+  for (const int peer : {1, 2}) {
+    CHECK(controls[0]->stateOf(peer) == PeerState::kLost);
+    CHECK_FALSE(controls[0]->reaches(peer));
+    CHECK(std::string(controls[0]->reasonOf(peer).c_str()).find("cannot watch") != std::string::npos);
+    const Control& other = *controls[static_cast<size_t>(peer)];
+    while (other.stateOf(0) == PeerState::kHere && !deadline.expired()) pause(deadline);
+    CHECK(other.stateOf(0) == PeerState::kLost);
+  }
+}
+
+}  // namespace sparsecoll
