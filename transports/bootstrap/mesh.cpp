@@ -12,9 +12,6 @@ namespace sparsecoll::bootstrap {
 
 namespace {
 
-constexpr int kBacklog = 1024;
-constexpr uint64_t kFirstRetryMs = 2;
-constexpr uint64_t kLastRetryMs = 100;
 
 // Ranks call those below them and are called by those above.
 class Connecting {
