@@ -62,6 +62,7 @@ constexpr Name kTransports[] = {
     {sparsecollTransportAuto, "auto"},     {sparsecollTransportThreads, "threads"},
     {sparsecollTransportUcx, "ucx"},       {sparsecollTransportNccl, "nccl"},
     {sparsecollTransportEngine, "engine"}, {sparsecollTransportSimulated, "simulated"},
+    {sparsecollTransportTcp, "tcp"},
 };
 
 // Those that have no row.

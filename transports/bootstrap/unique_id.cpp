@@ -64,8 +64,9 @@ Result<Invitation> readInvitation(ConstIdBytes id) {
   made.key = Key(key.first<kKeyBytes>());
   made.engine = static_cast<sparsecollTransport_t>(engine);
   const bool clean = std::all_of(tail.begin(), tail.end(), [](std::byte b) { return b == std::byte{0}; });
-  const bool known =
-      engine == sparsecollTransportAuto || engine == sparsecollTransportUcx || engine == sparsecollTransportNccl;
+  constexpr std::array kEngines = {sparsecollTransportAuto, sparsecollTransportUcx, sparsecollTransportNccl,
+                                   sparsecollTransportTcp};
+  const bool known = std::ranges::find(kEngines, made.engine) != kEngines.end();
   if (!known || none != 0 || !clean || made.address.port == 0 || made.address.isAny()) return malformed();
   return made;
 }
