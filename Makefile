@@ -75,18 +75,18 @@ bench: setup ## speed of this machine: sparse against dense all-reduce
 	cmake --build --preset release -j $(JOBS) --target sparsecoll-perf
 	build/release/bin/sparsecoll-perf --ranks threads:4 -n 1000000 --density 0.01 --preset all --against dense
 
-stress: setup ## kill, abort and shrink ranks in processes many times: about 10 minutes
+stress: setup ## kill, abort and shrink ranks in processes many times, over every engine: about 20 minutes
 	cmake --preset release
-	cmake --build --preset release -j $(JOBS) --target ucx_failures_test ucx_regroup_test
-	@SPARSECOLL_TEST_TRIALS=200 SPARSECOLL_TEST_ABORTS=1000 build/release/bin/ucx_failures_test
-	@SPARSECOLL_TEST_SHRINKS=200 build/release/bin/ucx_regroup_test
+	cmake --build --preset release -j $(JOBS) --target processes_failures_test processes_regroup_test
+	@SPARSECOLL_TEST_TRIALS=200 SPARSECOLL_TEST_ABORTS=1000 build/release/bin/processes_failures_test
+	@SPARSECOLL_TEST_SHRINKS=200 build/release/bin/processes_regroup_test
 
 convergence: setup ## train every example with dense and sparse exchange, hours; writes docs/convergence.md
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target cnn lstm sentiment ncf
 	@scripts/convergence
 
-hosts: setup ## dense against sparse between 4 hosts made of namespaces; RATE=1gbit DENSITIES=0.1,0.01,0.001 PRESETS=all STEPS=5
+hosts: setup ## dense against sparse between 4 hosts made of namespaces; RATE=1gbit DENSITIES=0.1,0.01,0.001 PRESETS=all STEPS=5 ENGINES=tcp,ucx
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target hosts
 	@tests/hosts/hosts.sh build/release/bin table

@@ -75,7 +75,7 @@ endif()
 sparsecoll_report(MPI SPARSECOLL_MPI_FOUND "sparsecoll/mpi.h is not tested, and sparsecoll-perf does not run over it")
 sparsecoll_report(libsodium SPARSECOLL_SODIUM_FOUND "no unique ids: CommInitOob and CommInitNccl over NCCL, engines of the caller's")
 sparsecoll_report("UCX (headers; the library is found when it is first used)" SPARSECOLL_UCX_FOUND
-  "ranks in several processes need NCCL or an engine of the caller's")
+  "ranks in several processes go over TCP, also inside a host")
 sparsecoll_report(LibTorch Torch_FOUND "the trainers are not built")
 sparsecoll_report(CLI11 CLI11_FOUND "sparsecoll-perf, sparsecoll-fit and the trainers are not built")
 sparsecoll_report(nlohmann-json nlohmann_json_FOUND "sparsecoll-perf, sparsecoll-fit and the trainers are not built")

@@ -33,3 +33,24 @@ function(sparsecoll_take_precompiled owner)
     target_precompile_headers(${target} REUSE_FROM ${owner})
   endforeach()
 endfunction()
+
+# sparsecoll_joined(result name files...): one source that includes these, for code that is compiled file by file
+# elsewhere.
+function(sparsecoll_joined result name)
+  set(lines)
+  foreach(file ${ARGN})
+    get_filename_component(path ${file} ABSOLUTE)
+    string(APPEND lines "#include \"${path}\"\n")
+  endforeach()
+  set(joined ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  file(GENERATE OUTPUT ${joined} CONTENT "${lines}")
+  set(${result} ${joined} PARENT_SCOPE)
+endfunction()
+
+# sparsecoll_unite(targets...): where the library is precompiled, these are compiled several files at a time. What takes
+# most of a file's time is headers of the library, and nobody reads what such a build tells of single files.
+function(sparsecoll_unite)
+  if(SPARSECOLL_PRECOMPILED STREQUAL "ALL")
+    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 9)
+  endif()
+endfunction()

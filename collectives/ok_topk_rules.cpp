@@ -14,13 +14,13 @@ namespace {
 constexpr uint64_t kSumPeriod = 32;
 constexpr uint64_t kRegionPeriod = 64;
 constexpr double kMostImbalance = 4;
-constexpr double kGain = 1.0 / 8;
+constexpr double kSumGain = 1.0 / 8;
 constexpr double kBand = 0.25;  // past it the next step looks for the threshold anew
 
-SC_BOTH OkTopkState& stateOf(Control& control) { return control.collective.as<OkTopkState>(); }
+SC_BOTH OkTopkState& okTopkState(Control& control) { return control.collective.as<OkTopkState>(); }
 
 SC_BOTH void begin(Control& control) {
-  OkTopkState& state = stateOf(control);
+  OkTopkState& state = okTopkState(control);
   if (state.regions[control.ranks] == 0)
     for (uint32_t r = 0; r <= control.ranks; ++r)
       state.regions[r] = r < control.ranks ? evenPart(control.n, control.ranks, r).begin : control.n;
@@ -31,7 +31,7 @@ SC_BOTH void begin(Control& control) {
 }
 
 SC_BOTH void judgeRegions(Control& control) {
-  OkTopkState& state = stateOf(control);
+  OkTopkState& state = okTopkState(control);
   const double mean = static_cast<double>(control.delivered) / control.ranks;
   const bool uneven = mean > 0 && control.largest > kMostImbalance * mean;
   state.regionsDue = control.iteration % kRegionPeriod == 0 || uneven ? 1 : 0;
@@ -39,7 +39,7 @@ SC_BOTH void judgeRegions(Control& control) {
 
 // After a step that gathered everything.
 SC_BOTH bool takeThreshold(Control& control) {
-  OkTopkState& state = stateOf(control);
+  OkTopkState& state = okTopkState(control);
   if (state.sumDue == 0) return false;
   const bool isDouble = control.isDouble != 0;
   if (state.sumKept >= infinityKey(isDouble)) return true;  // no number: the next step looks again
@@ -51,16 +51,16 @@ SC_BOTH bool takeThreshold(Control& control) {
 SC_BOTH void end(Control& control) {
   judgeRegions(control);
   if (takeThreshold(control) || control.k == 0) return;
-  OkTopkState& state = stateOf(control);
+  OkTopkState& state = okTopkState(control);
   const double x = static_cast<double>(control.delivered) / static_cast<double>(control.k);
   if (x < 1 - kBand || x > 1 + kBand) state.sumDue = 1;
-  state.sumThreshold *= ((1 + kGain) * x + (1 - kGain)) / ((1 - kGain) * x + (1 + kGain));
+  state.sumThreshold *= ((1 + kSumGain) * x + (1 - kSumGain)) / ((1 - kSumGain) * x + (1 + kSumGain));
 }
 
 SC_BOTH void endFaithful(Control& control) {
   judgeRegions(control);
   if (takeThreshold(control)) return;
-  OkTopkState& state = stateOf(control);
+  OkTopkState& state = okTopkState(control);
   const double x = static_cast<double>(control.delivered) / static_cast<double>(std::max<uint64_t>(control.k, 1));
   if (x < 2.0 / 3) state.sumThreshold /= 1.008;
   if (x > 4.0 / 3) state.sumThreshold *= 1.008;
@@ -68,7 +68,7 @@ SC_BOTH void endFaithful(Control& control) {
 
 // Regions with equal shares of the sum's entries.
 SC_BOTH void cutRegions(const ListRuleArgs& args, const Share& share) {
-  const OkTopkState& state = stateOf(*args.control);
+  const OkTopkState& state = okTopkState(*args.control);
   const ListSpan<float> sum = spanOf<float>(args.from);  // only indices are looked at, so any type will do
   if (state.regionsDue == 0 || sum.count == 0 || sum.indices == nullptr) return;
   const uint64_t ranks = args.control->ranks;

@@ -9,7 +9,7 @@ namespace sparsecoll {
 
 namespace {
 
-SC_BOTH SparDLState& stateOf(Control& control) { return control.collective.as<SparDLState>(); }
+SC_BOTH SparDLState& sparDLState(Control& control) { return control.collective.as<SparDLState>(); }
 
 SC_BOTH TeamShare shareIn(const SparDLState& state) { return {state.entries, state.step, state.confirmed}; }
 
@@ -21,12 +21,12 @@ SC_BOTH void putShare(SparDLState& state, const TeamShare& share) {
 
 // The control block's own window: the block that this position owns.
 SC_BOTH Window& ownWindow(Control& control) {
-  return control.windows[control.rank % (control.ranks / stateOf(control).teams)];
+  return control.windows[control.rank % (control.ranks / sparDLState(control).teams)];
 }
 
 // For the own block's selection the share is the limit. It starts anew when another density is wanted.
-SC_BOTH void takeShare(Control& control) {
-  SparDLState& state = stateOf(control);
+SC_BOTH void takeTeamShare(Control& control) {
+  SparDLState& state = sparDLState(control);
   Window& window = ownWindow(control);
   const auto wanted = static_cast<double>(window.limit);
   if (state.wanted != wanted) {
@@ -39,12 +39,12 @@ SC_BOTH void takeShare(Control& control) {
 }
 
 SC_BOTH void putBackLimit(Control& control) {
-  ownWindow(control).limit = static_cast<uint64_t>(stateOf(control).wanted);
+  ownWindow(control).limit = static_cast<uint64_t>(sparDLState(control).wanted);
 }
 
 template <bool kFreezes>
 SC_BOTH void moveShare(Control& control) {
-  SparDLState& state = stateOf(control);
+  SparDLState& state = sparDLState(control);
   putShare(state, nextShare(shareIn(state), state.merged, state.wanted, state.teams, kFreezes));
 }
 
@@ -67,7 +67,7 @@ SC_BOTH void checkCounts(const ListRuleArgs& args, const Share& share) {
 }  // namespace
 
 constinit const ListRule kSparDLCheckCounts = listRuleOf<checkCounts>("spardl-check");
-constinit const Rule kSparDLTakeShare = ruleOf<takeShare>("spardl-share");
+constinit const Rule kSparDLTakeShare = ruleOf<takeTeamShare>("spardl-share");
 constinit const Rule kSparDLPutBackLimit = ruleOf<putBackLimit>("spardl-limit");
 constinit const Rule kSparDLMoveShare = ruleOf<moveShare<false>>("spardl-move");
 constinit const Rule kSparDLMoveShareAsPublished = ruleOf<moveShare<true>>("spardl-faithful-move");

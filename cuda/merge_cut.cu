@@ -73,7 +73,7 @@ __device__ inline void takeDigit(const CutRule<A>& rule, uint32_t shift, uint32_
 }
 
 template <class A>
-__global__ void __launch_bounds__(kThreads) countDigits(CutRule<A> rule, uint32_t shift, uint32_t bits) {
+__global__ void __launch_bounds__(kThreads) countMergedDigits(CutRule<A> rule, uint32_t shift, uint32_t bits) {
   using Key = typename Magnitude<A>::Key;
   __shared__ uint32_t bins[kDigits];
   __shared__ DescentRoom room;
@@ -210,7 +210,7 @@ void cutSum(const MergeCutArgs& args, const ListSpace& space, DeviceContext& dev
   for (uint32_t shift = kKeyBits<A>; shift != 0;) {
     const uint32_t bits = std::min(kDigitBits, shift);
     shift -= bits;
-    device.launch<countDigits<A>>("mergeCut", args.scratch.capacity, grid, stream, rule, shift, bits);
+    device.launch<countMergedDigits<A>>("mergeCut", args.scratch.capacity, grid, stream, rule, shift, bits);
   }
   device.launch<countCutTiles<A>>("mergeCut", args.scratch.capacity, grid, stream, rule);
   device.launch<writeCut<A>>("mergeCut", args.scratch.capacity, grid, stream, rule);

@@ -13,43 +13,43 @@ namespace {
 constexpr double kHigh = 1.05;
 constexpr double kLow = 1 / 1.05;
 
-SC_BOTH ExDynaState& stateOf(Control& control) { return control.selector.as<ExDynaState>(); }
-SC_BOTH std::span<uint32_t> startsOf(Control& control) { return {stateOf(control).starts, control.ranks + 1u}; }
+SC_BOTH ExDynaState& exDynaState(Control& control) { return control.selector.as<ExDynaState>(); }
+SC_BOTH std::span<uint32_t> startsOf(Control& control) { return {exDynaState(control).starts, control.ranks + 1u}; }
 
 SC_BOTH uint32_t turnOf(const Control& control, uint64_t iteration, uint32_t rank) {
   return static_cast<uint32_t>((iteration % control.ranks + rank) % control.ranks);
 }
 
-SC_BOTH void takeTurn(Control& control) {
+SC_BOTH void takeExDynaTurn(Control& control) {
   Window& window = control.windows[0];
   const std::span<uint32_t> starts = startsOf(control);
-  const Blocks& blocks = stateOf(control).blocks;
+  const Blocks& blocks = exDynaState(control).blocks;
   if (starts.back() == 0) firstPartitions(blocks.count, starts);
   const uint32_t part = turnOf(control, control.iteration, control.rank);
   window.begin = std::min(control.n, starts[part] * blocks.length);
   window.end = part + 1 == control.ranks ? control.n : std::min(control.n, starts[part + 1] * blocks.length);
 }
 
-SC_BOTH void before(Control& control, const Crew& crew) {
-  crew.alone([&] { takeTurn(control); });
+SC_BOTH void beforeExDyna(Control& control, const Crew& crew) {
+  crew.alone([&] { takeExDynaTurn(control); });
   climbLadder(control, crew);
 }
 
-SC_BOTH void beforeFaithful(Control& control) {
-  takeTurn(control);
+SC_BOTH void beforeFaithfulExDyna(Control& control) {
+  takeExDynaTurn(control);
   startFaithful(control);
 }
 
 SC_BOTH void after(Control& control, const Crew& crew) {
   crew.alone([&] { noteThreshold(control); });
-  const uint32_t blocks = stateOf(control).blocks.count;
-  cutEvenly({stateOf(control).counts, blocks}, blocks / (4 * control.ranks), startsOf(control), crew);
+  const uint32_t blocks = exDynaState(control).blocks.count;
+  cutEvenly({exDynaState(control).counts, blocks}, blocks / (4 * control.ranks), startsOf(control), crew);
 }
 
 SC_BOTH void afterFaithful(Control& control) {
   if (control.delivered != 0) {
-    const Blocks& blocks = stateOf(control).blocks;
-    double* const loads = stateOf(control).loads;
+    const Blocks& blocks = exDynaState(control).blocks;
+    double* const loads = exDynaState(control).loads;
     for (uint32_t r = 0; r < control.ranks; ++r) loads[turnOf(control, control.iteration, r)] = control.facts[r].count;
     const double density = static_cast<double>(control.delivered) / static_cast<double>(control.n);
     moveBorders(blocks.count, std::floor(static_cast<double>(blocks.length) * density), {loads, control.ranks},
@@ -60,9 +60,9 @@ SC_BOTH void afterFaithful(Control& control) {
 
 }  // namespace
 
-constinit const Rule kExDynaBefore = ruleOf<before>("exdyna-before");
+constinit const Rule kExDynaBefore = ruleOf<beforeExDyna>("exdyna-before");
 constinit const Rule kExDynaAfter = ruleOf<after>("exdyna-after");
-constinit const Rule kExDynaBeforeFaithful = ruleOf<beforeFaithful>("exdyna-faithful-before");
+constinit const Rule kExDynaBeforeFaithful = ruleOf<beforeFaithfulExDyna>("exdyna-faithful-before");
 constinit const Rule kExDynaAfterFaithful = ruleOf<afterFaithful>("exdyna-faithful-after");
 
 SC_BOTH void firstPartitions(uint32_t blocks, std::span<uint32_t> starts) {

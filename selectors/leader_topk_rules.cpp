@@ -5,10 +5,10 @@ namespace sparsecoll {
 
 namespace {
 
-constexpr double kLeastSpread = 0.004;
-constexpr double kForget = 0.9;
+constexpr double kLeastLeaderSpread = 0.004;
+constexpr double kForgetLeader = 0.9;
 
-SC_BOTH void takeTurn(Control& control) {
+SC_BOTH void takeLeaderTurn(Control& control) {
   Window& window = control.windows[0];
   const bool isDouble = control.isDouble != 0;
   const bool leads = control.iteration % control.ranks == control.rank;
@@ -24,13 +24,13 @@ SC_BOTH void takeTurn(Control& control) {
 SC_BOTH void noteKey(Control& control) {
   Window& window = control.windows[0];
   if (window.kept == 0) return;
-  noteKept(window, keptMagnitude(window, control.isDouble != 0), kLeastSpread, kForget);
+  noteKept(window, keptMagnitude(window, control.isDouble != 0), kLeastLeaderSpread, kForgetLeader);
   control.threshold = window.keptBefore;
 }
 
 }  // namespace
 
-constinit const Rule kLeaderTakeTurn = ruleOf<takeTurn>("leader-turn");
+constinit const Rule kLeaderTakeTurn = ruleOf<takeLeaderTurn>("leader-turn");
 constinit const Rule kLeaderNoteKey = ruleOf<noteKey>("leader-key");
 
 }  // namespace sparsecoll

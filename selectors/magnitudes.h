@@ -13,6 +13,9 @@
 
 namespace sparsecoll {
 
+// The least threshold: every entry but 0 reaches it, so fewer of them than k are all sent.
+constexpr double kLeastMagnitude = 5e-324;
+
 // Every member of a crew has one, and calls its functions together with the others.
 class Magnitudes {
  public:

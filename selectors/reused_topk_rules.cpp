@@ -45,7 +45,7 @@ SC_BOTH double passedOver(const Control& control) {
   return static_cast<double>(control.windows[0].found) / static_cast<double>(control.k);
 }
 
-SC_BOTH void before(Control& control) { start(control, due(control) != 0 || control.threshold == 0); }
+SC_BOTH void beforeReuse(Control& control) { start(control, due(control) != 0 || control.threshold == 0); }
 
 // Not an overflow: the threshold is meant to let some more pass.
 SC_BOTH void takeLargest(Control& control) {
@@ -53,7 +53,7 @@ SC_BOTH void takeLargest(Control& control) {
   if (window.found >= control.k) window.exact = 1;
 }
 
-SC_BOTH void afterCut(Control& control) {
+SC_BOTH void afterCutReuse(Control& control) {
   if (control.k == 0) return;
   if (control.windows[0].exact != 0) {
     control.threshold = kBelow * kthMagnitude(control);
@@ -65,13 +65,13 @@ SC_BOTH void afterCut(Control& control) {
   control.threshold *= ((1 + kGain) * x + (1 - kGain)) / ((1 - kGain) * x + (1 + kGain));
 }
 
-SC_BOTH void beforeFaithful(Control& control) {
+SC_BOTH void beforeFaithfulReuse(Control& control) {
   start(control, control.iteration % kPeriod == 0 || control.threshold == 0);
   Window& window = control.windows[0];
   if (window.exact == 0 && control.k != 0) window.limit = window.room;
 }
 
-SC_BOTH void afterCutFaithful(Control& control) {
+SC_BOTH void afterCutFaithfulReuse(Control& control) {
   if (control.k == 0) return;
   if (control.windows[0].exact != 0) {
     control.threshold = kthMagnitude(control);
@@ -84,10 +84,10 @@ SC_BOTH void afterCutFaithful(Control& control) {
 
 }  // namespace
 
-constinit const Rule kReuseBefore = ruleOf<before>("reuse-before");
+constinit const Rule kReuseBefore = ruleOf<beforeReuse>("reuse-before");
 constinit const Rule kReuseTakeLargest = ruleOf<takeLargest>("reuse-take");
-constinit const Rule kReuseAfterCut = ruleOf<afterCut>("reuse-after");
-constinit const Rule kReuseBeforeFaithful = ruleOf<beforeFaithful>("reuse-faithful-before");
-constinit const Rule kReuseAfterCutFaithful = ruleOf<afterCutFaithful>("reuse-faithful-after");
+constinit const Rule kReuseAfterCut = ruleOf<afterCutReuse>("reuse-after");
+constinit const Rule kReuseBeforeFaithful = ruleOf<beforeFaithfulReuse>("reuse-faithful-before");
+constinit const Rule kReuseAfterCutFaithful = ruleOf<afterCutFaithfulReuse>("reuse-faithful-after");
 
 }  // namespace sparsecoll

@@ -48,12 +48,12 @@ SC_BOTH void drawFrom(const ListRuleArgs& args, const Share& share) {
   }
 }
 
-SC_BOTH void draw(const ListRuleArgs& args, const Share& share) {
+SC_BOTH void drawOfTop(const ListRuleArgs& args, const Share& share) {
   args.control->isDouble != 0 ? drawFrom<double>(args, share) : drawFrom<float>(args, share);
 }
 
 }  // namespace
 
-constinit extern const ListRule kRandomOfTopDraw = listRuleOf<draw>("rtopk-draw");
+constinit extern const ListRule kRandomOfTopDraw = listRuleOf<drawOfTop>("rtopk-draw");
 
 }  // namespace sparsecoll

@@ -11,7 +11,6 @@ constexpr double kMargin = 0.05;   // Slovin's
 constexpr double kProbe = 1.1;     // the slope of the count is taken from here to the threshold
 constexpr double kMostChange = 2;  // of the threshold in a step, beside alpha
 constexpr double kLeastSlope = 0.5;
-constexpr double kLeast = 5e-324;  // every entry but 0 reaches it: fewer of them than k are all sent
 constexpr double kNone = 1e-300;   // no threshold to go on from
 
 SC_BOTH double& meanBefore(Control& control) { return control.selector.as<SageState>().meanBefore; }
@@ -53,7 +52,7 @@ SC_BOTH void scaleDefault(Control& control, const Crew& crew) {
   double threshold = control.threshold * alphaOf(control, mean);
   const double scanned = threshold > 0 ? sample.above(threshold) : 0;
   if (scanned == 0 || threshold < kNone) {
-    threshold = largerOf(sample.quantile(wanted), kLeast);
+    threshold = largerOf(sample.quantile(wanted), kLeastMagnitude);
   } else {
     const double further = std::max(sample.above(threshold * kProbe), 0.5);
     const double slope = largerOf(lnOf(scanned / further) / lnOf(kProbe), kLeastSlope);

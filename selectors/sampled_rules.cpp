@@ -11,12 +11,11 @@ namespace sparsecoll {
 namespace {
 
 constexpr double kSampledShare = 0.01;
-constexpr double kLeast = 5e-324;  // every entry but 0 reaches it: fewer of them than k are all sent
 
 SC_BOTH void takeQuantile(Control& control, const Crew& crew) {
   const Magnitudes sample(control, crew);
   const double threshold = sample.quantile(requestedShare(control) * sample.total());
-  crew.alone([&] { setThreshold(control, largerOf(threshold, kLeast)); });
+  crew.alone([&] { setThreshold(control, largerOf(threshold, kLeastMagnitude)); });
 }
 
 // What is equal to the threshold stays.
@@ -33,7 +32,7 @@ SC_BOTH void takeQuantileFaithful(Control& control, const Crew& crew) {
   const uint64_t seed = mixBits(control.iteration * control.ranks + control.rank);
   const double threshold =
       sample.quantileOfDraws(static_cast<uint64_t>(draws), std::ceil(draws * shareWanted(control)), seed);
-  crew.alone([&] { selectAbove(control, largerOf(threshold, kLeast)); });
+  crew.alone([&] { selectAbove(control, largerOf(threshold, kLeastMagnitude)); });
 }
 
 // Not an overflow: that is what the method does with a threshold that is too low.

@@ -44,7 +44,7 @@ SC_BOTH double thresholdFor(const Magnitudes& sample, sparsecollDistribution_t d
 
 SC_BOTH double mostStages(double delta) { return std::max(1.0, std::ceil(lnOf(delta) / lnOf(0.5))); }
 
-SC_BOTH SidcoState& stateOf(Control& control) { return control.selector.as<SidcoState>(); }
+SC_BOTH SidcoState& sidcoState(Control& control) { return control.selector.as<SidcoState>(); }
 
 template <sparsecollDistribution_t kDistribution>
 SC_BOTH void fitDefault(Control& control, const Crew& crew) {
@@ -56,17 +56,17 @@ SC_BOTH void fitDefault(Control& control, const Crew& crew) {
 template <sparsecollDistribution_t kDistribution>
 SC_BOTH void fitFaithful(Control& control, const Crew& crew) {
   const Magnitudes sample(control, crew);
-  const double staged = clamped(stateOf(control).stages, 1.0, mostStages(shareWanted(control)));
+  const double staged = clamped(sidcoState(control).stages, 1.0, mostStages(shareWanted(control)));
   const double threshold = thresholdFor(sample, kDistribution, shareWanted(control), staged);
   crew.alone([&] {
-    stateOf(control).stages = staged;
+    sidcoState(control).stages = staged;
     setThreshold(control, threshold);
   });
 }
 
 SC_BOTH void adaptStages(Control& control) {
   if (control.k == 0) return;
-  SidcoState& state = stateOf(control);
+  SidcoState& state = sidcoState(control);
   state.steps += 1;
   state.quality += static_cast<double>(control.windows[0].found) / static_cast<double>(control.k);
   if (state.steps < kWindowSteps) return;

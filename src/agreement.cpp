@@ -19,7 +19,7 @@ namespace {
 
 // A record is sent as a list of u32 "indices": own number, number of fields, fields, hash of what.
 constexpr uint64_t kMostWords = 2 * (kMostAgreedFields + 3);
-constexpr FrameLayout kLayout{kMostWords, 4, 0};
+constexpr FrameLayout kRecordLayout{kMostWords, 4, 0};
 
 using Record = std::array<uint64_t, kMostWords / 2>;
 
@@ -94,7 +94,7 @@ Result<AgreementRoom> AgreementRoom::make(Transport& transport, std::shared_ptr<
                                           const std::shared_ptr<MemoryBudget>& budget) {
   AgreementRoom room;
   room.kernels = host::makeHostKernels(host::bestIsa(), std::move(memory));
-  SC_TRY(room.round, FullRound::make(transport, *room.kernels, kLayout, FullRound::Sends::kSameToAll, budget));
+  SC_TRY(room.round, FullRound::make(transport, *room.kernels, kRecordLayout, FullRound::Sends::kSameToAll, budget));
   room.numbers.resize(static_cast<size_t>(transport.ranks()));
   return room;
 }

@@ -46,9 +46,10 @@ const char* sparsecollGetBuildInfo(void) {
   };
   static const std::string info = fmt::format(
       R"({{"version": "0.1.0", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["{}"{}], )"
-      R"("transports": ["{}"{}{}]}})",
+      R"("transports": ["{}"{}{}{}]}})",
       SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name, backendName(sparsecollBackendHost),
       ifFound(SPARSECOLL_CUDA_FOUND, backendName(sparsecollBackendCuda)), transportName(sparsecollTransportThreads),
+      ifFound(SPARSECOLL_SODIUM_FOUND, transportName(sparsecollTransportTcp)),
       ifFound(SPARSECOLL_UCX_FOUND, transportName(sparsecollTransportUcx)),
       ifFound(SPARSECOLL_CUDA_FOUND, transportName(sparsecollTransportNccl)));
   return info.c_str();

@@ -14,14 +14,16 @@ using namespace sparsecoll;
 namespace {
 
 Status checkRank(int nRanks, int rank) {
-  static_assert(kMostUcxRanks == kMostDeviceRanks);
-  if (nRanks < 1 || nRanks > kMostUcxRanks) return invalid("nRanks is {}, allowed are 1 to {}", nRanks, kMostUcxRanks);
+  static_assert(kMostMeshRanks == kMostDeviceRanks);
+  if (nRanks < 1 || nRanks > kMostMeshRanks)
+    return invalid("nRanks is {}, allowed are 1 to {}", nRanks, kMostMeshRanks);
   if (rank < 0 || rank >= nRanks) return invalid("rank is {} of {}", rank, nRanks);
   return {};
 }
 
 Result<CommunicatorConfig> readMeetingConfig(const sparsecollConfig_t* user, bool onDevice) {
-  SC_TRY(CommunicatorConfig read, readConfig(user, onDevice, {sparsecollTransportNccl, sparsecollTransportUcx}));
+  SC_TRY(CommunicatorConfig read,
+         readConfig(user, onDevice, {sparsecollTransportNccl, sparsecollTransportUcx, sparsecollTransportTcp}));
   SC_TRY(checkSecurity(read));
   SC_TRY(checkMemory(read.transport, onDevice));
   return read;
@@ -38,7 +40,7 @@ Status join(sparsecollComm_t* comm, const CommunicatorConfig& config, int device
     SC_TRY(made, meetOverNccl(config, exchange, deadline, device));
   } else {
     SC_TRY(const bootstrap::MeshSecret agreed, secret());
-    SC_TRY(made, meetOverUcx(config, exchange, agreed.key, agreed.job, interfaceOf(config), deadline, device));
+    SC_TRY(made, meetOverMesh(choice.engine, config, exchange, agreed, interfaceOf(config), deadline, device));
   }
   made->explain(choice.reason);
   communicators().addAll({made}, comm);

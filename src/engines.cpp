@@ -9,6 +9,7 @@
 #include "src/names.h"
 #include "transports/bootstrap/address.h"
 #include "transports/nccl.h"
+#include "transports/tcp.h"
 #include "transports/ucx.h"
 
 namespace sparsecoll {
@@ -33,6 +34,7 @@ constexpr EngineRow kRows[] = {
     {sparsecollTransportNccl, "NCCL", false, true, true, nccl::version},
     {sparsecollTransportEngine, "Engine"},
     {sparsecollTransportSimulated, "Simulated"},
+    {sparsecollTransportTcp, "TCP", true, true, false, tcp::version},
 };
 static_assert(std::ranges::all_of(kRows, [](const EngineRow& row) { return &row == &kRows[row.engine]; }));
 
@@ -46,7 +48,7 @@ Result<bool> isDisabled(const EngineRow& row) {
     const std::string_view word = left.substr(0, left.find(','));
     left.remove_prefix(std::min(left.size(), word.size() + 1));
     const bool known = std::ranges::any_of(kRows, [&](const EngineRow& one) { return one.isCalled(word); });
-    if (!known) return invalid("{} has '{}': it takes nccl and ucx, with a comma between", kDisabled, word);
+    if (!known) return invalid("{} has '{}': it takes nccl, ucx and tcp, with commas between", kDisabled, word);
     found = found || row.isCalled(word);
   }
   return found;
@@ -198,7 +200,7 @@ Result<Candidate> candidateHere(sparsecollTransport_t named, int device) {
 
 Result<Choice> choose(std::span<const Candidate> candidates) {
   SC_TRY(const sparsecollTransport_t named, namedByAll(candidates));
-  Text<192> refused;
+  Text<320> refused;
   int peer = -1;
   for (size_t e = 0; e < kMeetingEngines.size(); ++e) {
     const sparsecollTransport_t engine = kMeetingEngines[e];

@@ -17,7 +17,7 @@ namespace sparsecoll {
 const char* engineName(sparsecollTransport_t engine);
 
 // Best first.
-inline constexpr std::array kMeetingEngines = {sparsecollTransportNccl, sparsecollTransportUcx};
+inline constexpr std::array kMeetingEngines = {sparsecollTransportNccl, sparsecollTransportUcx, sparsecollTransportTcp};
 
 // What a process has of an engine.
 struct Ability {

@@ -62,6 +62,7 @@ constexpr Name kTransports[] = {
     {sparsecollTransportAuto, "auto"},     {sparsecollTransportThreads, "threads"},
     {sparsecollTransportUcx, "ucx"},       {sparsecollTransportNccl, "nccl"},
     {sparsecollTransportEngine, "engine"}, {sparsecollTransportSimulated, "simulated"},
+    {sparsecollTransportTcp, "tcp"},
 };
 
 // Those that have no row.
@@ -93,7 +94,7 @@ constexpr Name kSecurities[] = {
     {sparsecollSecurityNone, "none"},
 };
 
-constexpr Name kFlags[] = {
+constexpr Name kParamFlags[] = {
     {SPARSECOLL_ACCUMULATE, "ACCUMULATE"},
     {SPARSECOLL_OUT_PRESERVED, "OUT_PRESERVED"},
     {SPARSECOLL_SELECT_NOTHING, "SELECT_NOTHING"},
@@ -130,7 +131,7 @@ const char* selectorName(int32_t selector) { return nameOf(selectorRow(selector)
 const char* distributionName(int32_t distribution) { return nameIn(kDistributions, distribution); }
 const char* teamGatherName(int32_t gather) { return nameIn(kTeamGathers, gather); }
 const char* nonFiniteName(int32_t nonFinite) { return nameIn(kNonFinites, nonFinite); }
-const char* flagName(uint32_t flag) { return nameIn(kFlags, static_cast<int32_t>(flag)); }
+const char* flagName(uint32_t flag) { return nameIn(kParamFlags, static_cast<int32_t>(flag)); }
 const char* securityName(int32_t security) { return nameIn(kSecurities, security); }
 
 Status checkEnum(const char* field, int32_t value, const char* (*nameOf)(int32_t)) {

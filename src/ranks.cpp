@@ -10,6 +10,7 @@
 #include "transports/bootstrap/control.h"
 #include "transports/bootstrap/star.h"
 #include "transports/staged.h"
+#include "transports/tcp.h"
 #include "transports/ucx.h"
 
 namespace sparsecoll {
@@ -56,21 +57,25 @@ Status checkSecurity(const CommunicatorConfig& config) {
   return {};
 }
 
-Result<std::shared_ptr<Communicator>> meetOverUcx(const CommunicatorConfig& config, bootstrap::Exchange& exchange,
-                                                  const bootstrap::Key& key, const bootstrap::JobId& job,
-                                                  const std::string& interfaceName, const Deadline& deadline,
-                                                  int device) {
-  std::unique_ptr<ucx::Messenger> messenger;
+Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine, const CommunicatorConfig& config,
+                                                   bootstrap::Exchange& exchange, const bootstrap::MeshSecret& secret,
+                                                   const std::string& interfaceName, const Deadline& deadline,
+                                                   int device) {
+  std::unique_ptr<engine::Messenger> messenger;
   const auto open = [&](bool oneHost) -> Result<std::vector<std::byte>> {
-    SC_TRY(messenger, ucx::makeMessenger(oneHost));
-    return messenger->address();
+    if (engine == sparsecollTransportUcx) {
+      SC_TRY(messenger, ucx::makeMessenger(oneHost));
+    } else {
+      SC_TRY(messenger, tcp::makeMessenger());
+    }
+    return messenger->card();
   };
-  SC_TRY(bootstrap::Mesh mesh, bootstrap::makeMesh(exchange, {key, job, interfaceName, open}, deadline));
-  SC_TRY(messenger->connect(mesh.cards, mesh.rank));
+  SC_TRY(bootstrap::Mesh mesh, bootstrap::makeMesh(exchange, {secret.key, secret.job, interfaceName, open}, deadline));
+  SC_TRY(messenger->connect(exchange, mesh, deadline));
   engine::EngineSetup setup;
   setup.rank = mesh.rank;
   setup.ranks = mesh.ranks;
-  setup.kind = sparsecollTransportUcx;
+  setup.kind = engine;
   SC_TRY(auto control, bootstrap::Control::make(std::move(mesh), bootstrap::controlTimes()));
   SC_TRY(auto made, meetOverEngine(config, std::move(setup), messenger->table(),
                                    std::make_unique<bootstrap::Watch>(control), device));

@@ -12,7 +12,7 @@
 namespace sparsecoll {
 
 // Each process may have one rank of a host's; connections are a mesh, and descriptors are limited.
-inline constexpr int kMostUcxRanks = 256;
+inline constexpr int kMostMeshRanks = 256;
 
 // The configured interface, or what SPARSECOLL_INTERFACE names; empty: neither does.
 std::string interfaceOf(const CommunicatorConfig& config);
@@ -27,12 +27,12 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
 // Whether ranks may meet as the configuration asks. Errors: Unsupported.
 Status checkSecurity(const CommunicatorConfig& config);
 
-// Collective over the exchange's ranks: a control connection for every pair, UCX between them, and a first operation.
-// device: as for meetOverEngine. Errors: those, and AuthFailed.
-Result<std::shared_ptr<Communicator>> meetOverUcx(const CommunicatorConfig& config, bootstrap::Exchange& exchange,
-                                                  const bootstrap::Key& key, const bootstrap::JobId& job,
-                                                  const std::string& interfaceName, const Deadline& deadline,
-                                                  int device = SPARSECOLL_HOST);
+// Collective over the exchange's ranks: a control connection for every pair, UCX or TCP between them, and a first
+// operation. device: as for meetOverEngine. Errors: those, and AuthFailed.
+Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine, const CommunicatorConfig& config,
+                                                   bootstrap::Exchange& exchange, const bootstrap::MeshSecret& secret,
+                                                   const std::string& interfaceName, const Deadline& deadline,
+                                                   int device = SPARSECOLL_HOST);
 
 // Collective over the exchange's ranks, by an ncclUniqueId of rank 0's. What keeps a rank from joining all of them get.
 // Errors: NCCL's, Unsupported, InvalidArgument, CudaError, OutOfMemory, Timeout, and the exchange's.

@@ -35,7 +35,7 @@ Result<std::shared_ptr<Communicator>> meetAgain(Communicator& comm, const Commun
                                                 bootstrap::MembersExchange& exchange, uint64_t tag,
                                                 std::span<const int> members, const Deadline& deadline) {
   const bootstrap::MeshSecret secret = secretFor(*comm.control(), tag, members);
-  return meetOverUcx(config, exchange, secret.key, secret.job, config.interfaceName, deadline);
+  return meetOverMesh(comm.transport().kind(), config, exchange, secret, config.interfaceName, deadline);
 }
 
 struct InProcess {
@@ -66,9 +66,9 @@ bool lostOne(const bootstrap::MembersExchange& exchange, bootstrap::Control& con
   return control.await(Deadline::in(kNoticeMs), anyGone);
 }
 
-Result<std::shared_ptr<Communicator>> shrinkOverUcx(Communicator& comm, const std::vector<bool>& excluded,
-                                                    const CommunicatorConfig& config, uint64_t& lowest,
-                                                    const Deadline& deadline) {
+Result<std::shared_ptr<Communicator>> shrinkOverMesh(Communicator& comm, const std::vector<bool>& excluded,
+                                                     const CommunicatorConfig& config, uint64_t& lowest,
+                                                     const Deadline& deadline) {
   const uint64_t call = comm.nextShrink();
   for (;;) {
     SC_TRY(const bootstrap::Survivors left,
@@ -82,9 +82,9 @@ Result<std::shared_ptr<Communicator>> shrinkOverUcx(Communicator& comm, const st
 
 }  // namespace
 
-Result<CommunicatorConfig> configOf(const Communicator& comm, const sparsecollConfig_t* user) {
+Result<CommunicatorConfig> configOf(Communicator& comm, const sparsecollConfig_t* user) {
   if (user == nullptr) return comm.config();
-  const sparsecollTransport_t kind = comm.control() != nullptr ? sparsecollTransportUcx : sparsecollTransportThreads;
+  const sparsecollTransport_t kind = comm.control() != nullptr ? comm.transport().kind() : sparsecollTransportThreads;
   return readConfig(user, !comm.onHost(), {kind});
 }
 
@@ -123,7 +123,7 @@ Result<std::shared_ptr<Communicator>> shrinkRanks(const std::shared_ptr<Communic
   std::shared_ptr<Communicator> made;
   uint64_t lowest = 0;
   if (comm->control() != nullptr) {
-    SC_TRY(made, shrinkOverUcx(*comm, excluded, config, lowest, deadline));
+    SC_TRY(made, shrinkOverMesh(*comm, excluded, config, lowest, deadline));
   } else {
     constexpr uint64_t kAboveOperations = uint64_t{1} << 62;
     Regrouping call{kAboveOperations + comm->nextShrink(), {}, {}, true, comm->completed()};

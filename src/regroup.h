@@ -9,7 +9,7 @@
 namespace sparsecoll {
 
 // What such a communicator is configured by: comm's own configuration where user is nullptr.
-Result<CommunicatorConfig> configOf(const Communicator& comm, const sparsecollConfig_t* user);
+Result<CommunicatorConfig> configOf(Communicator& comm, const sparsecollConfig_t* user);
 
 // nullptr for a rank without a color.
 Result<std::shared_ptr<Communicator>> splitRanks(const std::shared_ptr<Communicator>& comm, int color, int key,

@@ -8,7 +8,7 @@ namespace sparsecoll {
 namespace {
 
 // No entries, but what names NaN and Inf.
-constexpr FrameLayout kLayout{0, sizeof(uint32_t), 0};
+constexpr FrameLayout kHeaderAlone{0, sizeof(uint32_t), 0};
 
 }  // namespace
 
@@ -19,7 +19,7 @@ Result<std::unique_ptr<SumCheck>> SumCheck::make(Kernels& kernels, Transport& tr
   const uint64_t poisonAt = factsAt + alignUp(ranks * sizeof(RankFacts), 64);
   std::unique_ptr<SumCheck> check(new SumCheck(kernels));
   SC_TRY(check->control_, kernels.allocate(poisonAt + ranks * kMaxNonFiniteIndices * sizeof(uint32_t), budget));
-  SC_TRY(check->round_, FullRound::make(transport, kernels, kLayout, FullRound::Sends::kSameToAll, budget));
+  SC_TRY(check->round_, FullRound::make(transport, kernels, kHeaderAlone, FullRound::Sends::kSameToAll, budget));
   Control control{};
   control.n = n;
   control.rank = static_cast<uint32_t>(transport.rank());

@@ -3,30 +3,17 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "core/status.h"
-#include "transports/bootstrap/exchange.h"
+#include "transports/messenger.h"
 
 namespace sparsecoll::ucx {
 
 // Of the UCX that can be used: 11300 is 1.13.0. Any thread. Errors: Unsupported (there is none, and why).
 Result<int> version();
 
-// One rank's messages.
-class Messenger {
- public:
-  virtual ~Messenger() = default;
-  // By this the other ranks reach it.
-  virtual const std::vector<std::byte>& address() const = 0;
-  // By rank. Errors: SystemError (UCX finds no way to a rank).
-  virtual Status connect(const bootstrap::Parts& addresses, int rank) = 0;
-  // The messages as a table of functions; whose release deletes this.
-  virtual sparsecollEngine_t table() = 0;
-};
-
 // oneHost: all ranks are on this one. Then they use its memory and nothing else, unless UCX_TLS says otherwise.
 // Errors: Unsupported (no UCX, or one that is too old), SystemError.
-Result<std::unique_ptr<Messenger>> makeMessenger(bool oneHost);
+Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost);
 
 }  // namespace sparsecoll::ucx

@@ -21,6 +21,7 @@ std::vector<Launcher> launchers() {
       {"mpi", "mpirun -np P sparsecoll-perf --transport mpi", joinMpi},
 #endif
       {sparsecollTransportName(sparsecollTransportUcx), "sparsecoll-run -n P sparsecoll-perf --transport ucx", joinUcx},
+      {sparsecollTransportName(sparsecollTransportTcp), "sparsecoll-run -n P sparsecoll-perf --transport tcp", joinTcp},
   };
 }
 

@@ -53,5 +53,6 @@ const Launcher& launcherOf(const std::string& name);
 std::unique_ptr<World> joinMpi();
 #endif
 std::unique_ptr<World> joinUcx();
+std::unique_ptr<World> joinTcp();
 
 }  // namespace bench

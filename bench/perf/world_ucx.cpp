@@ -1,8 +1,10 @@
-// Processes that sparsecoll-run, Slurm or mpirun has started, which meet by themselves and talk over UCX.
+// Processes that sparsecoll-run, Slurm or mpirun has started, which meet by themselves and talk over an engine of the
+// library's.
 #include <sparsecoll/launch.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "bench/common/errors.h"
@@ -15,16 +17,16 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 1u << 20;  // that a rank gives at once: eight times as much is sent
 
-class UcxWorld final : public World {
+class LaunchedWorld final : public World {
  public:
-  UcxWorld() {
+  explicit LaunchedWorld(sparsecollTransport_t engine) : engine_(engine) {
     sparsecollLaunchRead(&launch_);
     if (const char* const problem = sparsecollLaunchProblem(&launch_)) throw UsageError(problem);
     if (launch_.path[0] == '\0')
-      throw UsageError("--transport ucx: nobody has started ranks: sparsecoll-run -n P sparsecoll-perf ...");
+      throw UsageError("--transport " + name() + ": nobody has started ranks: sparsecoll-run -n P sparsecoll-perf ...");
     control_ = connect();
   }
-  ~UcxWorld() override { sparsecollCommDestroy(control_); }
+  ~LaunchedWorld() override { sparsecollCommDestroy(control_); }
 
   int rank() const override { return launch_.rank; }
   int ranks() const override { return launch_.size; }
@@ -40,16 +42,22 @@ class UcxWorld final : public World {
   }
   sparsecollComm_t connect() override {
     sparsecollComm_t comm = nullptr;
-    check(sparsecollLaunchComm(&launch_, &comm, SPARSECOLL_HOST, nullptr), "joining the job");
+    auto config = SPARSECOLL_INIT(sparsecollConfig_t);
+    config.transport = engine_;
+    // As without a configuration.
+    if (launch_.oneHost == 0 && std::getenv("SPARSECOLL_INTERFACE") == nullptr) config.interfaceName = "auto";
+    check(sparsecollLaunchComm(&launch_, &comm, SPARSECOLL_HOST, &config), "joining the job");
     return comm;
   }
   void sum(const void*, void*, uint64_t, const ElementType&) override {
-    throw EnvironmentError("UCX has no sum of its own");
+    throw EnvironmentError(name() + " has no sum of its own");
   }
   // The others see that this rank is gone.
   [[noreturn]] void fail(int code) override { std::_Exit(code); }
 
  private:
+  std::string name() const { return sparsecollTransportName(engine_); }
+
   // A sum of vectors in which each rank has its own places, and 0 elsewhere; a byte is exact in a double. In `all` a
   // rank's piece lies `apart` behind that of the rank before.
   void gatherPiece(const unsigned char* own, uint64_t bytes, unsigned char* all, uint64_t apart) {
@@ -64,12 +72,14 @@ class UcxWorld final : public World {
       for (uint64_t at = 0; at < bytes; ++at) all[r * apart + at] = static_cast<unsigned char>(places[r * bytes + at]);
   }
 
+  const sparsecollTransport_t engine_;
   sparsecollLaunch_t launch_;
   sparsecollComm_t control_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<World> joinUcx() { return std::make_unique<UcxWorld>(); }
+std::unique_ptr<World> joinUcx() { return std::make_unique<LaunchedWorld>(sparsecollTransportUcx); }
+std::unique_ptr<World> joinTcp() { return std::make_unique<LaunchedWorld>(sparsecollTransportTcp); }
 
 }  // namespace bench

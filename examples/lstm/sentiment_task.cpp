@@ -14,7 +14,7 @@ namespace examples {
 
 namespace {
 
-constexpr size_t kTestBatch = 50;
+constexpr size_t kTestReviews = 50;
 
 class SentimentTask final : public Task {
  public:
@@ -96,9 +96,9 @@ SentimentTask::Batch SentimentTask::read(const ReviewSet& set, const std::vector
 
 std::vector<double> SentimentTask::evaluate(size_t part, size_t parts) {
   std::vector<double> sums(2);
-  for (size_t first = part * kTestBatch; first < reviews_.test.size(); first += parts * kTestBatch) {
+  for (size_t first = part * kTestReviews; first < reviews_.test.size(); first += parts * kTestReviews) {
     std::vector<uint32_t> indices;
-    for (size_t i = first; i < std::min(first + kTestBatch, reviews_.test.size()); ++i) {
+    for (size_t i = first; i < std::min(first + kTestReviews, reviews_.test.size()); ++i) {
       indices.push_back(static_cast<uint32_t>(i));
     }
     const auto batch = read(reviews_.test, indices);

@@ -217,6 +217,7 @@ typedef enum {
   sparsecollTransportNccl = 3,      /* CommInitRank, CommInitNccl */
   sparsecollTransportEngine = 4,    /* CommInitEngine */
   sparsecollTransportSimulated = 5, /* Unsupported in this version */
+  sparsecollTransportTcp = 6,       /* CommInitRank, CommInitOob */
   sparsecollTransportMaxEnum = 0x7fffffff
 } sparsecollTransport_t;
 
@@ -284,7 +285,7 @@ typedef enum {
   sparsecollNonFiniteMaxEnum = 0x7fffffff
 } sparsecollNonFinite_t;
 
-/* How ranks know each other that meet over UCX. */
+/* How ranks know each other that meet over UCX or TCP. */
 typedef enum {
   sparsecollSecurityDefault = 0, /* Keyed */
   sparsecollSecurityKeyed = 1,   /* both sides of a connection prove that they have the unique id's secret */
@@ -367,7 +368,7 @@ typedef struct {
   uint64_t abortTimeoutMs;       /* longest wait for an engine or a device to be done with memory that is to go back;
                                     default 10000 */
   const char* interfaceName;     /* the network interface that ranks meet on, or "auto"; copied. Default: see GetUniqueId.
-                                    For UCX other ranks take loopback where all share a host, else the one that leads
+                                    For UCX and TCP other ranks take loopback where all share a host, else the one that leads
                                     to rank 0 */
   int32_t security;              /* sparsecollSecurity_t */
   int32_t reserved1;             /* 0 */
@@ -612,11 +613,12 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms,
 
 /* Fills *id for one new communicator: rank 0 calls it, and hands the bytes to all ranks by means of its own, which keep
    them secret. An id serves once and for initTimeoutMs; rank 0 joins in the process that made it.
-   Which engine. The id says what config.transport says (config NULL: Auto). UCX or NCCL: that one. Auto: while the ranks
-   meet they tell each other what each of them can use, and take the first that all can: for vectors on devices NCCL,
-   else UCX, which passes them through host memory; for vectors in host memory UCX. CommGetDetails tells which it was. What
-   this process can use makes no difference here, so an id can be made where there is no device. The environment may take
-   engines away from a process: SPARSECOLL_DISABLE_ENGINES=nccl or ucx, or both with a comma between.
+   Which engine. The id says what config.transport says (config NULL: Auto). UCX, TCP or NCCL: that one. Auto: while the
+   ranks meet they tell each other what each of them can use, and take the first that all can: for vectors on devices NCCL,
+   else UCX, else TCP, which pass them through host memory; for vectors in host memory UCX, else TCP, which needs nothing
+   installed. CommGetDetails tells which it was. What this process can use makes no difference here, so an id can be made
+   where there is no device. The environment may take engines away from a process: SPARSECOLL_DISABLE_ENGINES has the words
+   nccl, ucx and tcp, as many as are meant, with commas between.
    Where. Whatever the engine, ranks meet at a TCP port of rank 0's, at config.interfaceName ("auto": the first that leads
    elsewhere), or at the interface that the environment names in SPARSECOLL_INTERFACE; by default at loopback, by which
    the ranks of one host meet and no others. Ranks prove by libsodium that they have the id: a build without it has no
@@ -628,8 +630,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollGetUniqueId(sparsecollUniqueId_t* id
 /* Makes this rank's communicator of nRanks (1 to 256) over the id's engine, in any mix of processes and threads.
    Collective: returns when all ranks have called it, or with Timeout after initTimeoutMs; the failure names the ranks that
    did not come. device: SPARSECOLL_HOST, SPARSECOLL_CURRENT_DEVICE or a CUDA ordinal; host memory on all ranks or on none.
-   NCCL wants a device a rank; where ranks share one, Auto takes UCX. config.transport: Auto, or the id's engine; with an
-   id that says Auto it may name one, which all ranks then have to use. After a fork the new process can use none of its
+   NCCL wants a device a rank; where ranks share one, Auto takes another engine. config.transport: Auto, or the id's
+   engine; with an id that says Auto it may name one, which all ranks then have to use. After a fork the new process can use none of its
    parent's communicators: InvalidUsage.
    On all ranks alike: Unsupported (a rank cannot use the engine that was named, or there is none that all ranks can use;
    the failure says which engine, which rank and why), Mismatch (nRanks, version, kind of memory, engines named).
@@ -641,8 +643,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm,
 
 /* The same without an id: what ranks have to tell each other goes through the caller's all-gather, which is called a few
    times on this thread with up to 64 KiB a rank. The engine is the one that a rank's config.transport names, else the
-   first that all ranks can use, as GetUniqueId says. Over UCX the all-gather carries the secret by which the ranks know
-   each other afterwards, ranks of one host meet at loopback, others as GetUniqueId says; default there: "auto".
+   first that all ranks can use, as GetUniqueId says. Over UCX and TCP the all-gather carries the secret by which the ranks
+   know each other afterwards, ranks of one host meet at loopback, others as GetUniqueId says; default there: "auto".
    Errors: as CommInitRank; RemoteError (the all-gather failed). */
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitOob(sparsecollComm_t* comm, int nRanks, int rank, int device,
                                                         const sparsecollOob_t* oob, const sparsecollConfig_t* config);
@@ -671,7 +673,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* com
 
 /* Makes a communicator of all ranks with the same color, for each color. key numbers its ranks; where keys are equal, the
    rank in comm does. Every rank of comm calls it; comm lives on. color SPARSECOLL_NO_COLOR: this rank gets no communicator,
-   *newComm = NULL. config: NULL for comm's; transport and backend stay comm's. For host memory over threads and UCX.
+   *newComm = NULL. config: NULL for comm's; transport and backend stay comm's. For host memory over threads, UCX and TCP.
    Errors: InvalidArgument (color < -1); Unsupported (devices, engines of the caller's); as a collective call on comm, which
    may end comm; as CommInitRank, while the new ranks meet, which leaves comm as it is. Then *newComm is untouched. */
 #define SPARSECOLL_NO_COLOR (-1)
@@ -682,8 +684,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int
    each survivor calls this. Left out are the excluded ranks (all callers name the same; NULL and 0: none), ranks whose
    process has ended, and ranks that have destroyed comm; every other rank has to call. The callers agree among themselves
    on who is left, within initTimeoutMs. Afterwards comm has ended: destroy it once its reducers have moved.
-   For host memory over threads and UCX. Errors: InvalidArgument, Unsupported (as CommSplit), Timeout (names who has not
-   called), PeerFailed (this rank is excluded), InvalidUsage, SystemError; then *newComm is untouched, and comm is as dead
+   For host memory over threads, UCX and TCP. Errors: InvalidArgument, Unsupported (as CommSplit), Timeout (names who has
+   not called), PeerFailed (this rank is excluded), InvalidUsage, SystemError; then *newComm is untouched, and comm is as dead
    or alive as it was. A rank that dies during the call is left out as well, or shows as PeerFailed or Timeout, after which
    all survivors may call again. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommShrink(sparsecollComm_t comm, const int* excludedRanks, int count,
@@ -706,7 +708,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm
 
 /* Waits until the stream is done, an error is found, or timeoutMs (0: opTimeoutMs) have passed. Returns the first thing
    that kernels found wrong since the last call. A Timeout of this wait leaves the communicator alive: you may wait again.
-   But an operation that takes longer than opTimeoutMs ends it, over NCCL inside this call, over UCX and other engines on
+   But an operation that takes longer than opTimeoutMs ends it, over NCCL inside this call, over UCX, TCP and other engines on
    the thread that serves them; then CommGetAsyncError says Timeout. On host communicators there is nothing to wait for:
    the call returns the code that ended the communicator, or Success.
    Errors: InvalidArgument, InvalidUsage, NonFinite, Timeout; CudaError and every other code that ends a communicator. */

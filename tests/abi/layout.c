@@ -96,6 +96,7 @@ VALUE(sparsecollTransportUcx, 2);
 VALUE(sparsecollTransportNccl, 3);
 VALUE(sparsecollTransportEngine, 4);
 VALUE(sparsecollTransportSimulated, 5);
+VALUE(sparsecollTransportTcp, 6);
 VALUE(sparsecollTransportMaxEnum, 0x7fffffff);
 
 /* sparsecollColl_t */

@@ -30,6 +30,7 @@ for program in "$@"; do
   case $name in
     sparsecoll-perf)
       expect 0 "ucx (sparsecoll-run -n P" "$program" --help
+      expect 0 "tcp (sparsecoll-run -n P" "$program" --help
       expect 0 "=20" "$program" --help
       expect 3 "--ranks goes with --transport threads" "$program" --ranks threads:2 --transport ucx
       ! "$program" --help | grep -q 'mpi (' ||

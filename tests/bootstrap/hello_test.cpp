@@ -190,7 +190,8 @@ TEST_CASE("a unique id is read back, and its bytes are checked") {
     CHECK(readInvitation(damaged).takeStatusOrOk().result() == sparsecollInvalidArgument);
   }
   CHECK(readInvitation(Id{}).takeStatusOrOk().result() == sparsecollInvalidArgument);
-  for (const auto engine : {sparsecollTransportAuto, sparsecollTransportUcx, sparsecollTransportNccl})
+  for (const auto engine :
+       {sparsecollTransportAuto, sparsecollTransportUcx, sparsecollTransportNccl, sparsecollTransportTcp})
     CHECK(read(makeId(60000, engine)).engine == engine);
   const Id none = makeId(60000, sparsecollTransportThreads);
   CHECK(readInvitation(none).takeStatusOrOk().result() == sparsecollInvalidArgument);

@@ -99,7 +99,7 @@ Outcome meetBy(const sparsecollConfig_t& config, int device) {
 Outcome commOver(int32_t transport) {
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.transport = transport;
-  if (transport == sparsecollTransportUcx) return meetBy(config, -1);
+  if (transport == sparsecollTransportUcx || transport == sparsecollTransportTcp) return meetBy(config, -1);
   if (transport == sparsecollTransportNccl) return meetBy(config, 0);
   sparsecollComm_t comms[2] = {};
   Outcome outcome{};
@@ -114,7 +114,7 @@ Outcome commOver(int32_t transport) {
 
 Outcome meetSecurely(int32_t security) {
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
-  config.transport = sparsecollTransportUcx;
+  config.transport = sparsecollTransportTcp;
   config.security = security;
   return meetBy(config, -1);
 }
@@ -175,7 +175,7 @@ const std::map<std::string, std::function<Outcome(int32_t)>> kSteps = {
 
 // Whether this build and machine have what a value needs besides the library.
 bool isHere(const std::string& type, int32_t value) {
-  if (type == "sparsecollSecurity_t") return isAvailable(sparsecollBackendHost, sparsecollTransportUcx);
+  if (type == "sparsecollSecurity_t") return isAvailable(sparsecollBackendHost, sparsecollTransportTcp);
   if (type == "sparsecollBackend_t") return isAvailable(value, sparsecollTransportAuto);
   if (type == "sparsecollTransport_t") return isAvailable(sparsecollBackendAuto, value);
   return true;

@@ -51,9 +51,9 @@ Outcome runSteps(const Ranks& ranks, const sparsecollParams_t& params, sparsecol
   return outcome;
 }
 
-Ranks overPairs(int ranks) {
+Ranks overMessages(int ranks) {
   std::vector<sparsecollComm_t> comms(static_cast<size_t>(ranks));
-  if (makeOverPairs(comms.data(), ranks, nullptr) != sparsecollSuccess) comms.clear();
+  if (makeOverMessages(comms.data(), ranks, nullptr) != sparsecollSuccess) comms.clear();
   return Ranks(std::move(comms));
 }
 
@@ -65,16 +65,16 @@ void checkEqual(int ranks, const std::string& name, sparsecollDataType_t type, b
   std::vector<sparsecollComm_t> comms(static_cast<size_t>(ranks));
   REQUIRE(sparsecollCommInitAll(comms.data(), ranks, nullptr, nullptr) == sparsecollSuccess);
   const Outcome threads = runSteps(Ranks(std::move(comms)), params, type);
-  const Outcome pairs = runSteps(overPairs(ranks), params, type);
+  const Outcome messages = runSteps(overMessages(ranks), params, type);
   CHECK(threads.results == all(ranks, sparsecollSuccess));
-  REQUIRE(pairs.results == all(ranks, sparsecollSuccess));
+  REQUIRE(messages.results == all(ranks, sparsecollSuccess));
   for (size_t r = 0; r < threads.outs.size(); ++r) {
     CAPTURE(r);
-    CHECK((pairs.outs[r] == threads.outs[r]));
-    CHECK((pairs.residuals[r] == threads.residuals[r]));
+    CHECK((messages.outs[r] == threads.outs[r]));
+    CHECK((messages.residuals[r] == threads.residuals[r]));
   }
-  CHECK(pairs.sentBytes == threads.sentBytes);
-  CHECK(pairs.messages == threads.messages);
+  CHECK(messages.sentBytes == threads.sentBytes);
+  CHECK(messages.messages == threads.messages);
 }
 
 }  // namespace

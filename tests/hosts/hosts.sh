@@ -3,8 +3,10 @@
 # usage: hosts.sh BIN WHAT      BIN: the folder of the programs; WHAT is one of
 #   test-links   the links carry what they should, with rates, delays and losses
 #   test-mpi     the presets over MPI between two hosts, and that what they say they send is what their cards sent
+#   test-tcp     some presets over the library's own TCP engine between two hosts, with the sums of ranks on threads
 #   table        dense against sparse on COUNT (4) hosts with links of RATE (1gbit), DENSITIES (0.1,0.01,0.001), PRESETS
-#                (all), ELEMENTS (14728266), STEPS (5) of each; and what the links allow here
+#                (all), ELEMENTS (14728266), STEPS (5) of each, over MPI; dense and topka over ENGINES (tcp,ucx); and what
+#                the links allow here
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bin=$(cd "$1" && pwd)
@@ -43,6 +45,23 @@ mpi() {
     --mca oob_tcp_if_include eth0 --mca mpi_yield_when_idle 1 ${MPI_OPTIONS:-} "$@"
 }
 
+# perf ENGINE OPTIONS...: sparsecoll-perf with a rank on every host; what it prints.
+perf() {
+  local engine=$1 rank=0 host processes=() process status=0 folder
+  shift
+  folder=$(mktemp -d "$HOSTS_DIR/perf.XXXXXX")
+  for host in $HOSTS; do
+    on "$host" env RANK=$rank WORLD_SIZE="$(wc -w <<< "$HOSTS")" SPARSECOLL_LAUNCH_DIR="$folder" \
+      SPARSECOLL_INTERFACE=eth0 UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 UCX_LOG_LEVEL=fatal \
+      "$bin/sparsecoll-perf" --transport "$engine" "$@" > "$folder/out$rank" 2>&1 &
+    processes+=($!)
+    rank=$((rank + 1))
+  done
+  for process in "${processes[@]}"; do wait "$process" || status=1; done
+  [ $status = 0 ] || fail "$engine between hosts: $(cat "$folder"/out*)"
+  cat "$folder/out0"
+}
+
 case $what in
   test-links)
     between --hosts 2 --rate none -- inside-links
@@ -58,6 +77,14 @@ case $what in
   inside-mpi)
     command -v mpirun.openmpi > /dev/null || { echo "skipped: no mpirun.openmpi here"; exit 77; }
     mpi "$bin/hosts_steps" 200000 0.01 topka,micro,oktopk 2
+    ;;
+  test-tcp) between --hosts 2 --rate 1gbit -- inside-tcp ;;
+  inside-tcp)
+    options="-n 20000 --preset dense,topka,micro --density 0.01 --steps 2 --warmup 1"
+    perf tcp $options --json "$HOSTS_DIR/hosts.json"
+    "$bin/sparsecoll-perf" --ranks threads:2 $options --json "$HOSTS_DIR/threads.json" > /dev/null
+    hashes() { grep -E '"(preset|sum_hash|wrong)"' "$1"; }
+    diff -u <(hashes "$HOSTS_DIR/threads.json") <(hashes "$HOSTS_DIR/hosts.json") || fail "other sums than on threads"
     ;;
   table)
     export RATE=${RATE:-1gbit}
@@ -79,6 +106,11 @@ case $what in
     # Of MPI's algorithms the one that is best with long vectors.
     MPI_OPTIONS="--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 5
       --mca coll_tuned_allreduce_algorithm_segmentsize 131072" mpi "$bin/hosts_steps" "$elements" "${DENSITIES:-0.1,0.01,0.001}" "${PRESETS:-all}" "${STEPS:-5}"
+    engines=${ENGINES:-tcp,ucx}
+    for engine in ${engines//,/ }; do
+      echo "== over $engine"
+      perf "$engine" -n "$elements" --preset dense,topka --density 0.01 --steps "${STEPS:-5}" --warmup 2
+    done
     ;;
   *) echo "hosts.sh: $what: no such thing" >&2; exit 2 ;;
 esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Jobs by sparsecoll-run: ranks meet and sum; the first failure decides the status and ends the others; signals are passed
 # on; nothing is left behind. Slurm, Open MPI, MPICH and torchrun are played by their variables; MPICH starts a job, too, if it is here.
-# usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM        exit code 77: this machine has no UCX
+# usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM        exit code 77: this build has no libsodium
 set -euo pipefail
 run=$1 program=$2
 folder=$(mktemp -d)
@@ -20,7 +20,7 @@ clean() { [ "$(find "$folder" -mindepth 1 ! -name out | wc -l)" = 0 ] || fail "l
 
 status=0
 timeout 120 "$run" -n 1 "$program" > /dev/null 2>&1 || status=$?
-[ "$status" != 77 ] || { echo "skipped: no UCX here"; exit 77; }
+[ "$status" != 77 ] || { echo "skipped: no libsodium here"; exit 77; }
 
 expect 0 "$run" -n 4 --prefix -- "$program"
 for rank in 0 1 2 3; do

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   sparsecollResult_t result;
   int i, available = 0, failing = argc > 2 ? atoi(argv[2]) : -1;
 
-  if (sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportUcx, &available) != sparsecollSuccess ||
+  if (sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportTcp, &available) != sparsecollSuccess ||
       !available)
     return kSkipped;
   sparsecollLaunchRead(&launch);

@@ -221,9 +221,9 @@ TEST_CASE("ranks with vectors in host memory and on devices do not meet") {
   checkNoMisuse();
 }
 
-TEST_CASE("steps on devices over UCX") {
+TEST_CASE("steps on devices over UCX and TCP") {
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
-  config.transport = sparsecollTransportUcx;
+  config.transport = GENERATE(sparsecollTransportUcx, sparsecollTransportTcp);
   config.backend = sparsecollBackendCuda;
   int available = 0;
   REQUIRE(sparsecollBackendAvailable(config.backend, config.transport, &available) == sparsecollSuccess);

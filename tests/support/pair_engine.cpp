@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -338,22 +339,16 @@ sparsecollEngine_t PairEngine::table() {
   return table;
 }
 
-sparsecollResult_t makeOverPairs(sparsecollComm_t* comms, int ranks, const sparsecollConfig_t* config,
-                                 Mischief* mischief, const int* devices) {
-  if (ranks < 1) return sparsecollInvalidArgument;
-  PairMesh mesh(ranks);
+namespace {
+
+// make(rank, comm): a rank's result.
+template <class Make>
+sparsecollResult_t makeOnThreads(sparsecollComm_t* comms, int ranks, Make make) {
   std::vector<sparsecollResult_t> results(static_cast<size_t>(ranks), sparsecollInternalError);
   std::vector<sparsecollComm_t> made(results.size(), nullptr);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank, sockets = mesh.takeSockets(rank)]() mutable {
-      const auto r = static_cast<size_t>(rank);
-      auto engine = std::make_unique<PairEngine>(rank, std::move(sockets), mischief);
-      const sparsecollEngine_t table = engine->table();
-      const int device = devices != nullptr ? devices[rank] : -1;
-      results[r] = sparsecollCommInitEngine(&made[r], ranks, rank, device, &table, config);
-      if (results[r] == sparsecollSuccess) (void)engine.release();
-    });
+    threads.emplace_back([&, rank, r = static_cast<size_t>(rank)] { results[r] = make(rank, &made[r]); });
   for (std::thread& thread : threads) thread.join();
   const auto bad = std::find_if(results.begin(), results.end(), [](auto one) { return one != sparsecollSuccess; });
   if (bad == results.end()) {
@@ -363,6 +358,37 @@ sparsecollResult_t makeOverPairs(sparsecollComm_t* comms, int ranks, const spars
   const sparsecollResult_t result = *bad;
   for (const sparsecollComm_t comm : made) (void)sparsecollCommDestroy(comm);
   return result;
+}
+
+}  // namespace
+
+sparsecollResult_t makeOverPairs(sparsecollComm_t* comms, int ranks, const sparsecollConfig_t* config,
+                                 Mischief* mischief, const int* devices) {
+  if (ranks < 1) return sparsecollInvalidArgument;
+  PairMesh mesh(ranks);
+  std::vector<std::vector<int>> sockets;
+  for (int rank = 0; rank < ranks; ++rank) sockets.push_back(mesh.takeSockets(rank));
+  return makeOnThreads(comms, ranks, [&](int rank, sparsecollComm_t* comm) {
+    auto engine = std::make_unique<PairEngine>(rank, std::move(sockets[static_cast<size_t>(rank)]), mischief);
+    const sparsecollEngine_t table = engine->table();
+    const int device = devices != nullptr ? devices[rank] : -1;
+    const sparsecollResult_t result = sparsecollCommInitEngine(comm, ranks, rank, device, &table, config);
+    if (result == sparsecollSuccess) (void)engine.release();
+    return result;
+  });
+}
+
+sparsecollResult_t makeOverMessages(sparsecollComm_t* comms, int ranks, const sparsecollConfig_t* config,
+                                    const int* devices) {
+  if (std::getenv("SPARSECOLL_TEST_TCP") == nullptr) return makeOverPairs(comms, ranks, config, nullptr, devices);
+  sparsecollConfig_t own = SPARSECOLL_INIT(sparsecollConfig_t);
+  if (config != nullptr) own = *config;
+  own.transport = sparsecollTransportTcp;
+  sparsecollUniqueId_t id{};
+  if (const sparsecollResult_t result = sparsecollGetUniqueId(&id, &own); result != sparsecollSuccess) return result;
+  return makeOnThreads(comms, ranks, [&](int rank, sparsecollComm_t* comm) {
+    return sparsecollCommInitRank(comm, ranks, &id, rank, devices != nullptr ? devices[rank] : -1, &own);
+  });
 }
 
 }  // namespace sparsecoll::test

@@ -74,9 +74,12 @@ class PairEngine {
   std::mutex inside_;    // held by whoever is in a call: there may be one
 };
 
-// Communicators of all ranks in this process over a new mesh, made on a thread each. devices: where each has its vectors;
-// nullptr: in host memory. The first result that is no success.
+// Communicators of all ranks in this process over a new mesh, made on a thread each. devices: where each has its
+// vectors; nullptr: in host memory. The first result that is no success.
 sparsecollResult_t makeOverPairs(sparsecollComm_t* comms, int ranks, const sparsecollConfig_t* config,
                                  Mischief* mischief = nullptr, const int* devices = nullptr);
+// The same; with SPARSECOLL_TEST_TCP in the environment over the library's TCP engine, by an id.
+sparsecollResult_t makeOverMessages(sparsecollComm_t* comms, int ranks, const sparsecollConfig_t* config,
+                                    const int* devices = nullptr);
 
 }  // namespace sparsecoll::test

@@ -37,13 +37,13 @@ class Devices {
   std::vector<int> inTurn_;
 };
 
-// How a test program makes its ranks: threads, or over the tests' own engine of messages.
+// How a test program makes its ranks: threads, or over an engine of messages.
 inline sparsecollResult_t makeRanks(sparsecollComm_t* comms, int ranks, const Devices& on,
                                     const sparsecollConfig_t* config) {
   const std::vector<int> all = on.ofRanks(ranks);
   const int* const devices = all.empty() ? nullptr : all.data();
 #ifdef SPARSECOLL_TEST_PAIRS
-  return makeOverPairs(comms, ranks, config, nullptr, devices);
+  return makeOverMessages(comms, ranks, config, devices);
 #else
   return sparsecollCommInitAll(comms, ranks, devices, config);
 #endif

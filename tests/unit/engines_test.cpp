@@ -1,6 +1,7 @@
 // How ranks choose the engine that they meet over: what each can use is made up here, and told by an all-gather.
 #include "src/engines.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -18,20 +19,30 @@ using test::Room;
 constexpr sparsecollTransport_t kAuto = sparsecollTransportAuto;
 constexpr sparsecollTransport_t kNccl = sparsecollTransportNccl;
 constexpr sparsecollTransport_t kUcx = sparsecollTransportUcx;
+constexpr sparsecollTransport_t kTcp = sparsecollTransportTcp;
 
-// A rank on a device that has both engines.
+size_t rowOf(sparsecollTransport_t engine) {
+  return static_cast<size_t>(std::ranges::find(kMeetingEngines, engine) - kMeetingEngines.begin());
+}
+
+// A rank on a device that has all engines.
 Candidate able(sparsecollTransport_t named = kAuto) {
   Candidate one;
   one.named = named;
   one.onDevice = true;
-  one.abilities[0].version = 22809;
-  one.abilities[1].version = 11300;
-  static_assert(kMeetingEngines[0] == kNccl && kMeetingEngines[1] == kUcx);
+  one.abilities[rowOf(kNccl)].version = 22809;
+  one.abilities[rowOf(kUcx)].version = 11300;
+  one.abilities[rowOf(kTcp)].version = 1;
   return one;
 }
 Candidate without(sparsecollTransport_t engine, const char* why, sparsecollTransport_t named = kAuto) {
   Candidate one = able(named);
-  one.abilities[engine == kNccl ? 0 : 1].lack = why;
+  one.abilities[rowOf(engine)].lack = why;
+  return one;
+}
+// The same without TCP.
+Candidate withoutTcp(Candidate one) {
+  one.abilities[rowOf(kTcp)].lack = "no TCP";
   return one;
 }
 Candidate onHost(Candidate one) {
@@ -93,6 +104,10 @@ TEST_CASE("ranks that name no engine meet over the best that all of them have") 
   Outcome host = agree({onHost(able()), onHost(able())});
   CHECK(host.engine == kUcx);
   CHECK(host.text == "UCX is the best, and all ranks have it");
+
+  Outcome plain = agree({onHost(able()), onHost(without(kUcx, "no UCX"))});
+  CHECK(plain.engine == kTcp);
+  CHECK(plain.text == "rank(s) 1 cannot use UCX (no UCX)");
 }
 
 TEST_CASE("an engine that a rank names is the one for all, or for none") {
@@ -120,20 +135,22 @@ TEST_CASE("an engine that a rank names is the one for all, or for none") {
 }
 
 TEST_CASE("ranks with no engine in common all learn what each of them lacks") {
-  const Outcome none = agree({without(kUcx, "no UCX"), without(kNccl, "no NCCL")});
+  const Outcome none = agree({withoutTcp(without(kUcx, "no UCX")), without(kNccl, "no NCCL")});
   CHECK(none.result == sparsecollUnsupported);
   CHECK(none.peer == 1);
   CHECK(none.text ==
-        "no engine that all ranks can use: rank(s) 1 cannot use NCCL (no NCCL); rank(s) 0 cannot use UCX (no UCX)");
-  const Outcome host = agree({onHost(able()), onHost(without(kUcx, "no UCX"))});
+        "no engine that all ranks can use: rank(s) 1 cannot use NCCL (no NCCL); rank(s) 0 cannot use UCX (no UCX); "
+        "rank(s) 0 cannot use TCP (no TCP)");
+  const Outcome host = agree({onHost(able()), onHost(withoutTcp(without(kUcx, "no UCX")))});
   CHECK(host.result == sparsecollUnsupported);
-  CHECK(host.text == "no engine that all ranks can use: rank(s) 1 cannot use UCX (no UCX)");
+  CHECK(host.text ==
+        "no engine that all ranks can use: rank(s) 1 cannot use UCX (no UCX); rank(s) 1 cannot use TCP (no TCP)");
 }
 
 TEST_CASE("ranks with different versions of NCCL do not share it, those with different versions of UCX do") {
   std::vector<Candidate> candidates(3, able());
-  candidates[1].abilities[0].version = 21803;
-  candidates[2].abilities[1].version = 11700;
+  candidates[1].abilities[rowOf(kNccl)].version = 21803;
+  candidates[2].abilities[rowOf(kUcx)].version = 11700;
   const Outcome choice = agree(candidates);
   CHECK(choice.engine == kUcx);
   CHECK(choice.text == "rank(s) 1 cannot use NCCL (it has version 21803, rank 0 has 22809)");
@@ -154,14 +171,14 @@ TEST_CASE("ranks that share a device do not choose NCCL, unless it is named") {
   CHECK(agree({on(1, ""), on(1, "")}).engine == kNccl);
   CHECK(agree({on(1, "0000:01:00.0", kNccl), on(1, "0000:01:00.0")}).engine == kNccl);
 
-  std::vector<Candidate> alone(2, on(1, "0000:01:00.0"));
-  alone[0].abilities[1].lack = "no UCX";
+  std::vector<Candidate> alone(2, withoutTcp(on(1, "0000:01:00.0")));
+  alone[0].abilities[rowOf(kUcx)].lack = "no UCX";
   const Outcome none = agree(alone);
   CHECK(none.result == sparsecollUnsupported);
   CHECK(none.peer == 1);
   CHECK(none.text ==
         "no engine that all ranks can use: rank(s) 1 cannot use NCCL (it shares device 0000:01:00.0 with rank 0); "
-        "rank(s) 0 cannot use UCX (no UCX)");
+        "rank(s) 0 cannot use UCX (no UCX); rank(s) 0, 1 cannot use TCP (no TCP)");
 }
 
 TEST_CASE("ranks of different versions or with different kinds of memory all get Mismatch") {
@@ -201,12 +218,13 @@ TEST_CASE("what another rank says may be anything, and is read with care") {
 TEST_CASE("the environment takes engines away from a process, by names that exist") {
   struct Row {
     const char* words;
-    bool nccl, ucx, good;
+    bool nccl, ucx, tcp, good;
   };
-  for (const Row& row :
-       {Row{"nccl", true, false, true}, Row{"ucx", false, true, true}, Row{"nccl,ucx", true, true, true},
-        Row{"", false, false, true}, Row{"infiniband", false, false, false}, Row{"ucx,NCCL", false, false, false},
-        Row{"ucx, nccl", false, false, false}}) {
+  for (const Row& row : {Row{"nccl", true, false, false, true}, Row{"ucx", false, true, false, true},
+                         Row{"nccl,ucx", true, true, false, true}, Row{"tcp", false, false, true, true},
+                         Row{"tcp,nccl,ucx", true, true, true, true}, Row{"", false, false, false, true},
+                         Row{"infiniband", false, false, false, false}, Row{"ucx,NCCL", false, false, false, false},
+                         Row{"ucx, nccl", false, false, false, false}}) {
     CAPTURE(row.words);
     setenv("SPARSECOLL_DISABLE_ENGINES", row.words, 1);
     for (const sparsecollTransport_t engine : kMeetingEngines) {
@@ -217,7 +235,7 @@ TEST_CASE("the environment takes engines away from a process, by names that exis
         continue;
       }
       const bool named = ability->lack == "SPARSECOLL_DISABLE_ENGINES names it";
-      CHECK(named == (engine == kNccl ? row.nccl : row.ucx));
+      CHECK(named == (engine == kNccl ? row.nccl : engine == kUcx ? row.ucx : row.tcp));
     }
   }
   unsetenv("SPARSECOLL_DISABLE_ENGINES");

@@ -8,7 +8,7 @@ namespace sparsecoll::bootstrap {
 
 namespace {
 
-constexpr uint32_t kMagic = 0x31485053;  // "SPH1"
+constexpr uint32_t kHelloMagic = 0x31485053;  // "SPH1"
 constexpr std::string_view kServerLabel = "sparsecoll server hello";
 constexpr std::string_view kClientLabel = "sparsecoll client proof";
 constexpr std::string_view kToServer = "sparsecoll frames to server";
@@ -17,7 +17,7 @@ constexpr std::string_view kToClient = "sparsecoll frames to client";
 Status readVersion(Reader& reader) {
   SC_TRY(const auto magic, reader.read<uint32_t>());
   SC_TRY(const auto version, reader.read<uint16_t>());
-  if (magic != kMagic) return fail(sparsecollCorrupted, "no hello of this library");
+  if (magic != kHelloMagic) return fail(sparsecollCorrupted, "no hello of this library");
   if (version != kWireVersion)
     return fail(sparsecollMismatch, "the peer speaks version {}, this library {}", version, kWireVersion);
   return {};
@@ -30,7 +30,7 @@ Status notZero() { return fail(sparsecollCorrupted, "a hello with bits set that 
 Hello Hello::asClient(const Identity& self) {
   Hello hello(self, false);
   Writer writer;
-  writer.write(kMagic);
+  writer.write(kHelloMagic);
   writer.write(kWireVersion);
   writer.write(static_cast<uint16_t>(self.purpose));
   writer.append(self.job.data(), self.job.size());
@@ -67,7 +67,7 @@ Status Hello::takeClientHello(Bytes message) {
   if (!std::equal(job.begin(), job.end(), self_.job.begin()))
     return fail(sparsecollCorrupted, "a hello of another job");
   Writer writer;
-  writer.write(kMagic);
+  writer.write(kHelloMagic);
   writer.write(kWireVersion);
   writer.write(uint16_t{0});
   writer.write(static_cast<uint32_t>(self_.rank));

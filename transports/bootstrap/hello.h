@@ -24,7 +24,7 @@ inline constexpr size_t kServerHelloBytes = 64;
 
 using JobId = std::array<std::byte, 16>;
 
-enum class Purpose : uint16_t { kRendezvous = 1, kMesh = 2 };
+enum class Purpose : uint16_t { kRendezvous = 1, kMesh = 2, kData = 3 };
 
 // Who speaks, and what both sides have to know.
 struct Identity {

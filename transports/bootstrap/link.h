@@ -23,6 +23,8 @@ class Link {
   bool closed() const { return closed_; }  // by the other side
   void close() { socket_.close(); }
   const Fd& socket() const { return socket_; }
+  // For something else than frames, once both sides have read all of these.
+  Fd takeSocket() { return std::move(socket_); }
 
   // Puts a frame behind what has not left yet, and sends what the socket takes. Once the other side takes nothing any
   // more frames are dropped; what it said before can still be received, and then that it closed.

@@ -12,9 +12,6 @@ namespace sparsecoll::bootstrap {
 
 namespace {
 
-constexpr int kBacklog = 1024;
-constexpr uint64_t kFirstRetryMs = 2;
-constexpr uint64_t kLastRetryMs = 100;
 
 // Ranks call those below them and are called by those above.
 class Connecting {
@@ -183,6 +180,25 @@ Result<Parts> exchangeCards(Exchange& exchange, const Address& at, Bytes card, c
   return parts;
 }
 
+// Every rank's connections of one purpose, and what it told the others on the way.
+struct Connections {
+  std::vector<Link> links;
+  Parts cards;
+};
+
+Result<Connections> connectAll(Exchange& exchange, const Identity& self, const Address& at, Bytes card,
+                               const Deadline& deadline) {
+  Connections made;
+  SC_TRY(Fd listener, bindTo(at));
+  SC_TRY(listen(listener, kBacklog));
+  SC_TRY(const Address heardAt, localAddress(listener));
+  std::vector<Address> addresses;
+  SC_TRY(made.cards, exchangeCards(exchange, heardAt, card, deadline, addresses));
+  SC_TRY(made.links, Connecting(exchange, std::move(listener), self, std::move(addresses)).run(deadline));
+  SC_TRY(const Parts ready, exchange.allgather({}, deadline));
+  return made;
+}
+
 Result<Mesh> make(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline) {
   Mesh mesh;
   mesh.rank = exchange.rank();
@@ -192,26 +208,35 @@ Result<Mesh> make(Exchange& exchange, const MeshSetup& setup, const Deadline& de
   SC_TRY(const bool oneHost, onOneHost(exchange, deadline));
   SC_TRY(const std::vector<std::byte> card, setup.card(oneHost));
   SC_TRY(mesh.at, placeToListen(exchange, setup, oneHost));
-  SC_TRY(Fd listener, bindTo(mesh.at));
-  SC_TRY(listen(listener, kBacklog));
-  SC_TRY(const Address at, localAddress(listener));
-  std::vector<Address> addresses;
-  SC_TRY(mesh.cards, exchangeCards(exchange, at, card, deadline, addresses));
   const Identity self{setup.key, setup.job, Purpose::kMesh, mesh.rank, mesh.ranks};
-  SC_TRY(mesh.links, Connecting(exchange, std::move(listener), self, std::move(addresses)).run(deadline));
-  SC_TRY(const Parts ready, exchange.allgather({}, deadline));
+  SC_TRY(Connections made, connectAll(exchange, self, mesh.at, card, deadline));
+  mesh.links = std::move(made.links);
+  mesh.cards = std::move(made.cards);
   return mesh;
 }
 
-}  // namespace
-
-Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline) {
-  SC_TRY(cryptoReady());
-  auto made = make(exchange, setup, deadline);
+// Whoever fails tells the others.
+template <class Made>
+Result<Made> orGiveUp(Exchange& exchange, Result<Made> made) {
   if (made.ok()) return made;
   const Status failed = made.takeStatus();
   exchange.giveUp(failed.failure());
   return Status(failed.failure());
+}
+
+}  // namespace
+
+Result<std::vector<Fd>> makeDataConnections(Exchange& exchange, const Mesh& mesh, const Deadline& deadline) {
+  const Identity self{mesh.key, mesh.job, Purpose::kData, mesh.rank, mesh.ranks};
+  SC_TRY(Connections made, orGiveUp(exchange, connectAll(exchange, self, mesh.at, {}, deadline)));
+  std::vector<Fd> sockets;
+  for (Link& link : made.links) sockets.push_back(link.takeSocket());
+  return sockets;
+}
+
+Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline) {
+  SC_TRY(cryptoReady());
+  return orGiveUp(exchange, make(exchange, setup, deadline));
 }
 
 Result<MeshSecret> drawTogether(Exchange& exchange, const Deadline& deadline) {

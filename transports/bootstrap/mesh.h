@@ -30,6 +30,10 @@ struct Mesh {
   Parts cards;              // by rank
 };
 
+// Collective over the ranks of a mesh: another connection between every two of them, proven in the same way, for bytes
+// that no key protects from there on. By rank; the own one is not open. Errors: as makeMesh.
+Result<std::vector<Fd>> makeDataConnections(Exchange& exchange, const Mesh& mesh, const Deadline& deadline);
+
 // Collective over the exchange's ranks. No listener is left when it returns. Errors: the exchange's, Timeout (names the
 // ranks that were not reached), PeerFailed, AuthFailed, InvalidArgument (interface), SystemError.
 Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
@@ -29,11 +30,16 @@ class Fd {
 
 // A port of its own at the address, which connections find once listen() was called. Errors: SystemError.
 Result<Fd> bindTo(const Address& address);
+constexpr int kBacklog = 1024;  // connections that wait to be accepted
 Status listen(const Fd& bound, int backlog);
 Result<Address> localAddress(const Fd& socket);
 
 enum class Arrival { kNone, kCame, kNoRoom };  // kNoRoom: the process or the machine has no descriptors left
 Arrival accept(const Fd& listener, Fd& into);
+
+// How long to wait before one connects again: at first, and at most, with twice the time in between.
+constexpr uint64_t kFirstRetryMs = 2;
+constexpr uint64_t kLastRetryMs = 100;
 
 // Begins to connect. Errors: SystemError (at once, as a refusal on this machine is).
 Result<Fd> connectTo(const Address& address);

@@ -9,9 +9,6 @@ namespace sparsecoll::bootstrap {
 
 namespace {
 
-constexpr int kBacklog = 1024;
-constexpr uint64_t kFirstRetryMs = 2;
-constexpr uint64_t kLastRetryMs = 100;
 constexpr size_t kMostPartBytes = kMostPayloadBytes - sizeof(uint32_t);
 
 Identity identityOf(const Invitation& invitation, int rank, int ranks) {

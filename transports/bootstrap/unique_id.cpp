@@ -12,7 +12,7 @@ namespace sparsecoll::bootstrap {
 
 namespace {
 
-constexpr uint32_t kMagic = 0x31555053;  // "SPU1"
+constexpr uint32_t kIdMagic = 0x31555053;  // "SPU1"
 constexpr size_t kTailBytes = 40;
 constexpr size_t kRemembered = 1024;  // uses; older ids have expired long since
 
@@ -49,7 +49,7 @@ Result<Invitation> readInvitation(ConstIdBytes id) {
   SC_TRY(const auto magic, reader.read<uint32_t>());
   SC_TRY(const auto version, reader.read<uint16_t>());
   SC_TRY(const auto engine, reader.read<uint16_t>());
-  if (magic != kMagic) return malformed();
+  if (magic != kIdMagic) return malformed();
   if (version != kWireVersion)
     return invalid("a unique id of version {}, this library reads {}", version, kWireVersion);
   auto address = readAddress(reader);
@@ -64,8 +64,9 @@ Result<Invitation> readInvitation(ConstIdBytes id) {
   made.key = Key(key.first<kKeyBytes>());
   made.engine = static_cast<sparsecollTransport_t>(engine);
   const bool clean = std::all_of(tail.begin(), tail.end(), [](std::byte b) { return b == std::byte{0}; });
-  const bool known =
-      engine == sparsecollTransportAuto || engine == sparsecollTransportUcx || engine == sparsecollTransportNccl;
+  constexpr std::array kEngines = {sparsecollTransportAuto, sparsecollTransportUcx, sparsecollTransportNccl,
+                                   sparsecollTransportTcp};
+  const bool known = std::ranges::find(kEngines, made.engine) != kEngines.end();
   if (!known || none != 0 || !clean || made.address.port == 0 || made.address.isAny()) return malformed();
   return made;
 }
@@ -80,7 +81,7 @@ void writeInvitation(const Invitation& invitation, IdBytes id) {
   const auto engine = static_cast<uint16_t>(invitation.engine);
   Writer address;
   writeAddress(address, invitation.address);
-  put(&kMagic, sizeof kMagic);
+  put(&kIdMagic, sizeof kIdMagic);
   put(&kWireVersion, sizeof kWireVersion);
   put(&engine, sizeof engine);
   put(address.bytes().data(), Address::kWireBytes);

@@ -258,7 +258,7 @@ void Rounds::refuse(const Operation& operation, const Failure& why) {
   const Refusal refusal = refusalOf(why);
   std::memcpy(slot(index) + sizeof(Envelope), &refusal, sizeof refusal);
   seal({EnvelopeKind::kRefuse, 0, operation.sequence, 0, 0, sizeof refusal, 0}, slot(index));
-  tell(index, sizeof(Envelope) + sizeof refusal, kEnvelopes);
+  tell(index, sizeof(Envelope) + sizeof refusal, kEnvelopes, &slotUses_[index]);
 }
 
 void Rounds::farewell(bool aborted) {
@@ -266,14 +266,15 @@ void Rounds::farewell(bool aborted) {
   noticeSent_ = true;
   const size_t index = slotUses_.size() - 1;
   seal({aborted ? EnvelopeKind::kAbort : EnvelopeKind::kLeave, 0, UINT64_MAX, 0, 0, 0, 0}, slot(index));
-  tell(index, sizeof(Envelope), kNotices);
-  tell(index, sizeof(Envelope), kEnvelopes);
+  tell(index, sizeof(Envelope), kNotices, &slotUses_[index]);
+  // It may have to wait until the peer takes what is before it. Peers that watch this rank need not be waited for.
+  tell(index, sizeof(Envelope), kEnvelopes, watch_ == nullptr ? &slotUses_[index] : nullptr);
 }
 
-void Rounds::tell(size_t index, uint64_t bytes, Tag tag) {
+void Rounds::tell(size_t index, uint64_t bytes, Tag tag, uint32_t* count) {
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_ || hasEnded(peer)) continue;  // others may still listen, whatever is wrong with them
-    const Status sent = state_.port.send(peer, tag, slot(index), bytes, current_, &slotUses_[index]);
+    const Status sent = state_.port.send(peer, tag, slot(index), bytes, current_, count);
     if (!sent.ok()) state_.lanes.takeDown(peer, sent);
   }
 }

@@ -74,7 +74,7 @@ class Rounds {
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
   Status takeEnvelope(Incoming& message, const Envelope& envelope);
-  void tell(size_t index, uint64_t bytes, Tag tag);
+  void tell(size_t index, uint64_t bytes, Tag tag, uint32_t* count);
 
   State& state_;
   const std::unique_ptr<PeerWatch> watch_;

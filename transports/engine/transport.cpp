@@ -184,7 +184,7 @@ class EngineTransport final : public Transport {
     const bool byPeer = failure.result == sparsecollPeerFailed || failure.result == sparsecollTimeout;
     if (watch == nullptr || failure.peer < 0 || !byPeer) return Status(failure);
     const int culprit = failure.result == sparsecollPeerFailed ? watch->blameOf(failure.peer) : failure.peer;
-    if (culprit != failure.peer)
+    if (failure.result == sparsecollPeerFailed && watch->stateOf(failure.peer) != PeerState::kHere)
       failure = failBy(culprit, sparsecollPeerFailed, "{}", watch->reasonOf(failure.peer)).failure();
     watch->blame(culprit);
     return Status(failure);

@@ -47,7 +47,7 @@ struct Request {
   ucp_tag_recv_info_t info{};
 };
 
-class UcxMessenger final : public Messenger {
+class UcxMessenger final : public engine::Messenger {
  public:
   explicit UcxMessenger(const Library& ucx) : ucx_(ucx) {}
   ~UcxMessenger() override { close(); }
@@ -81,16 +81,16 @@ class UcxMessenger final : public Messenger {
     return {};
   }
 
-  const std::vector<std::byte>& address() const override { return address_; }
+  std::vector<std::byte> card() const override { return address_; }
 
-  Status connect(const bootstrap::Parts& addresses, int rank) override {
-    rank_ = rank;
-    endpoints_.resize(addresses.size(), nullptr);
-    for (size_t peer = 0; peer < addresses.size(); ++peer) {
-      if (static_cast<int>(peer) == rank) continue;
+  Status connect(bootstrap::Exchange&, const bootstrap::Mesh& mesh, const Deadline&) override {
+    rank_ = mesh.rank;
+    endpoints_.resize(mesh.cards.size(), nullptr);
+    for (size_t peer = 0; peer < mesh.cards.size(); ++peer) {
+      if (static_cast<int>(peer) == rank_) continue;
       ucp_ep_params_t params{};
       params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-      params.address = reinterpret_cast<const ucp_address_t*>(addresses[peer].data());
+      params.address = reinterpret_cast<const ucp_address_t*>(mesh.cards[peer].data());
       SC_TRY(check(ucx_.ucp_ep_create(worker_, &params, &endpoints_[peer]), "ucp_ep_create"));
     }
     return {};
@@ -272,11 +272,11 @@ Result<int> version() {
   return ucx->version;
 }
 
-Result<std::unique_ptr<Messenger>> makeMessenger(bool oneHost) {
+Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost) {
   SC_TRY(const Library* const ucx, library());
   auto made = std::make_unique<UcxMessenger>(*ucx);
   SC_TRY(made->open(oneHost));
-  return std::unique_ptr<Messenger>(std::move(made));
+  return std::unique_ptr<engine::Messenger>(std::move(made));
 }
 
 }  // namespace sparsecoll::ucx

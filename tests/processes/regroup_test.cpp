@@ -3,9 +3,9 @@
 // an id.
 #include <ctime>
 
+#include "tests/processes/processes.h"
 #include "tests/support/catch.h"
 #include "tests/support/wanted.h"
-#include "tests/ucx/processes.h"
 
 namespace sparsecoll::test {
 namespace {
@@ -109,7 +109,7 @@ void survive(Finding& finding, sparsecollComm_t comm, int rank, const char* meth
 }  // namespace
 
 TEST_CASE("survivors of a killed rank go on at the same step, and nothing of theirs is lost") {
-  if (!ucxHere()) return;
+  const std::vector<Way> all = ways();
   const auto seed = wanted("SPARSECOLL_TEST_SEED", static_cast<uint64_t>(time(nullptr)));
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Random random(seed);
@@ -120,11 +120,10 @@ TEST_CASE("survivors of a killed rank go on at the same step, and nothing of the
     const int victim = static_cast<int>(random.below(static_cast<uint64_t>(ranks)));
     const auto afterUs = static_cast<useconds_t>(random.below(20000));
     const char* const method = trial % 2 == 0 ? "topka" : "micro";
-    CAPTURE(trial, ranks, victim, afterUs, method);
-    Processes processes(ranks);
+    const Way way = all[static_cast<size_t>(trial) % all.size()];
+    CAPTURE(way.name(), trial, ranks, victim, afterUs, method);
+    Processes processes(ranks, way);
     processes.start([&](int rank, Finding& finding) {
-      setenv("UCX_LOG_LEVEL", "fatal", 1);
-      if (trial % 3 == 2) setenv("UCX_TLS", "tcp,self", 1);
       sparsecollComm_t comm = processes.join(rank);
       if (finding.made == sparsecollSuccess) survive(finding, comm, rank, method);
     });
@@ -161,8 +160,9 @@ TEST_CASE("survivors of a killed rank go on at the same step, and nothing of the
 }
 
 TEST_CASE("a rank that is alive but excluded is left out, and learns of it") {
-  if (!ucxHere()) return;
-  Processes processes(3);
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  Processes processes(3, way);
   processes.start([&](int rank, Finding& finding) {
     sparsecollComm_t comm = processes.join(rank);
     if (finding.made != sparsecollSuccess) return;
@@ -184,8 +184,9 @@ TEST_CASE("a rank that is alive but excluded is left out, and learns of it") {
 }
 
 TEST_CASE("survivors that wait for one that does not call get Timeout, and its name") {
-  if (!ucxHere()) return;
-  Processes processes(3);
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  Processes processes(3, way);
   processes.start([&](int rank, Finding& finding) {
     sparsecollComm_t comm = processes.join(rank);
     if (finding.made != sparsecollSuccess) return;
@@ -208,8 +209,9 @@ TEST_CASE("survivors that wait for one that does not call get Timeout, and its n
 }
 
 TEST_CASE("communicators of parts of the ranks sum over their own") {
-  if (!ucxHere()) return;
-  Processes processes(4);
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  Processes processes(4, way);
   processes.start([&](int rank, Finding& finding) {
     sparsecollComm_t comm = processes.join(rank);
     if (finding.made != sparsecollSuccess) return;
@@ -278,17 +280,20 @@ int allgather(void* user, const void* send, void* recv, size_t bytesPerRank, uin
 }  // namespace
 
 TEST_CASE("a communicator is made by an all-gather of the caller's, and without an id") {
-  if (!ucxHere()) return;
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
   auto* const board =
       static_cast<Board*>(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  Processes processes(3);
+  Processes processes(3, way);
   processes.start([&](int rank, Finding& finding) {
     Caller caller{board, rank, 3, 0};
     sparsecollOob_t oob = SPARSECOLL_INIT(sparsecollOob_t);
     oob.user = &caller;
     oob.allgather = allgather;
+    auto config = SPARSECOLL_INIT(sparsecollConfig_t);
+    config.transport = way.engine;
     sparsecollComm_t comm = nullptr;
-    finding.made = sparsecollCommInitOob(&comm, 3, rank, SPARSECOLL_HOST, &oob, nullptr);
+    finding.made = sparsecollCommInitOob(&comm, 3, rank, SPARSECOLL_HOST, &oob, &config);
     if (finding.made != sparsecollSuccess) {
       std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());
       return;

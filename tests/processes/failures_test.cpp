@@ -8,9 +8,9 @@
 #include <string>
 #include <thread>
 
+#include "tests/processes/processes.h"
 #include "tests/support/catch.h"
 #include "tests/support/wanted.h"
-#include "tests/ucx/processes.h"
 
 namespace {
 
@@ -47,7 +47,8 @@ bool isInUse(const std::string& name) {
   return false;
 }
 
-// Shared memory of UCX that is new and nobody's. What another test has made and not mapped yet is in use a little later.
+// Shared memory of UCX that is new and nobody's. What another test has made and not mapped yet is in use a little
+// later.
 std::set<std::string> leftSince(const std::set<std::string>& before) {
   std::set<std::string> left;
   for (int look = 0; look < 3; ++look) {
@@ -102,9 +103,9 @@ double median(std::vector<double> values) {
 }  // namespace
 
 TEST_CASE("a rank that is killed at any moment ends the others' waits, and is the one they blame") {
-  if (!ucxHere()) return;
+  const Way way = GENERATE(from_range(ways()));
   const auto seed = wanted("SPARSECOLL_TEST_SEED", static_cast<uint64_t>(time(nullptr)));
-  const auto count = static_cast<int>(wanted("SPARSECOLL_TEST_TRIALS", 10));
+  const auto count = static_cast<int>(wanted("SPARSECOLL_TEST_TRIALS", 6));
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Random random(seed);
   const std::set<std::string> before = sharedMemory();
@@ -115,12 +116,9 @@ TEST_CASE("a rank that is killed at any moment ends the others' waits, and is th
     const int victim = static_cast<int>(random.below(static_cast<uint64_t>(ranks)));
     const uint64_t afterUs = random.below(60000);
     const char* const method = trial % 3 == 0 ? "dense" : trial % 3 == 1 ? "topka" : "spardl";
-    const char* const transports = trial % 2 == 0 ? "" : "tcp,self";
-    CAPTURE(trial, ranks, victim, afterUs, method, transports);
-    Processes processes(ranks);
+    CAPTURE(way.name(), trial, ranks, victim, afterUs, method);
+    Processes processes(ranks, way);
     processes.start([&](int rank, Finding& finding) {
-      if (transports[0] != '\0') setenv("UCX_TLS", transports, 1);
-      setenv("UCX_LOG_LEVEL", "fatal", 1);
       sparsecollComm_t comm = processes.join(rank);
       if (finding.made != sparsecollSuccess) return;
       (void)stepUntilFailure(finding, method, comm, kLength);
@@ -137,7 +135,7 @@ TEST_CASE("a rank that is killed at any moment ends the others' waits, and is th
     // (docs/reliability.md).
     std::set<int> dead = {victim};
     for (int rank = 0; rank < ranks; ++rank)
-      if (rank != victim && processes.signalOf(rank) == SIGABRT && transports[0] != '\0') dead.insert(rank);
+      if (rank != victim && processes.signalOf(rank) == SIGABRT && way.ucxTransports[0] != '\0') dead.insert(rank);
     endedByUcx += static_cast<int>(dead.size()) - 1;
     REQUIRE((allEnded || dead.size() > 1));
     double worst = 0;
@@ -149,14 +147,13 @@ TEST_CASE("a rank that is killed at any moment ends the others' waits, and is th
       worst = std::max(worst, processes[rank].atMs - killed);
       latencies.push_back(processes[rank].atMs - killed);
     }
-    std::printf(
-        "trial %d: %d ranks, %s, UCX_TLS=%s, rank %d killed after %llu us, the last survivor back after %.1f ms\n",
-        trial, ranks, method, transports[0] != '\0' ? transports : "(all)", victim,
-        static_cast<unsigned long long>(afterUs), worst);
+    std::printf("trial %d: %d ranks, %s, %s, rank %d killed after %llu us, the last survivor back after %.1f ms\n",
+                trial, ranks, method, way.name().c_str(), victim, static_cast<unsigned long long>(afterUs), worst);
   }
   if (!latencies.empty())
-    std::printf("%d kills, %zu survivors: back after %.1f ms (median), %.1f ms (longest); %d ended by UCX\n", count,
-                latencies.size(), median(latencies), *std::max_element(latencies.begin(), latencies.end()), endedByUcx);
+    std::printf("%s: %d kills, %zu survivors: back after %.1f ms (median), %.1f ms (longest); %d ended by UCX\n",
+                way.name().c_str(), count, latencies.size(), median(latencies),
+                *std::max_element(latencies.begin(), latencies.end()), endedByUcx);
   CHECK(endedByUcx <= 1 + count / 50);
   const std::set<std::string> left = leftSince(before);
   CAPTURE(left.empty() ? "" : *left.begin());
@@ -164,8 +161,9 @@ TEST_CASE("a rank that is killed at any moment ends the others' waits, and is th
 }
 
 TEST_CASE("a rank that is lost ends waits for others, too") {
-  if (!ucxHere()) return;
-  Processes processes(4);
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  Processes processes(4, way);
   processes.start([&](int rank, Finding& finding) {
     sparsecollComm_t comm = processes.join(rank);
     if (finding.made != sparsecollSuccess) return;
@@ -193,13 +191,14 @@ TEST_CASE("a rank that is lost ends waits for others, too") {
 }
 
 TEST_CASE("a rank that is stopped shows as a Timeout that names it") {
-  if (!ucxHere()) return;
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
   // On the tree rank 2 waits for rank 0, which waits for the one that is stopped.
   const auto [method, ranks] = GENERATE(table<const char*, int>({{"topka", 3}, {"gtopk", 4}}));
-  Processes processes(ranks);
+  Processes processes(ranks, way);
   processes.start([&, method = method](int rank, Finding& finding) {
     sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
-    config.transport = sparsecollTransportUcx;
+    config.transport = way.engine;
     config.opTimeoutMs = 2000;
     config.abortTimeoutMs = 200;
     sparsecollComm_t comm = processes.join(rank, &config);
@@ -225,14 +224,14 @@ TEST_CASE("a rank that is stopped shows as a Timeout that names it") {
 }
 
 TEST_CASE("abort from another thread ends this rank's wait and its peers'") {
-  if (!ucxHere()) return;
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
   const auto count = static_cast<int>(wanted("SPARSECOLL_TEST_ABORTS", 20));
   const auto seed = wanted("SPARSECOLL_TEST_SEED", static_cast<uint64_t>(time(nullptr)));
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  Processes processes(3);
+  Processes processes(3, way);
   processes.start([&](int rank, Finding& finding) {
     Random random(seed);
-    setenv("UCX_LOG_LEVEL", "fatal", 1);
     for (int trial = 0; trial < count; ++trial) {
       const int aborter = static_cast<int>(random.below(3));
       const auto afterUs = static_cast<useconds_t>(random.below(20000));
@@ -278,8 +277,9 @@ TEST_CASE("abort from another thread ends this rank's wait and its peers'") {
 }
 
 TEST_CASE("a forked process cannot use its parent's communicator, and does not disturb it") {
-  if (!ucxHere()) return;
-  Processes processes(2);
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  Processes processes(2, way);
   processes.start([&](int rank, Finding& finding) {
     sparsecollComm_t comm = processes.join(rank);
     if (finding.made != sparsecollSuccess) return;

@@ -1,8 +1,8 @@
-// Every preset over UCX in processes, against the same steps on threads: the same bits in every sum and residual.
-// Shared memory and TCP, frames that travel at once and frames that are asked for first.
+// Every preset in processes, over every way between them, against the same steps on threads: the same bits in every sum
+// and residual. Frames that travel at once and frames that are asked for first.
+#include "tests/processes/processes.h"
 #include "tests/support/catch.h"
 #include "tests/support/presets.h"
-#include "tests/ucx/processes.h"
 
 namespace sparsecoll::test {
 namespace {
@@ -45,13 +45,12 @@ uint64_t runPreset(const std::string& name, const Case& shape, const std::vector
   return hash;
 }
 
-void compare(const Case& shape, const char* transports) {
-  CAPTURE(shape.ranks, shape.n, transports);
+void compare(const Case& shape, const Way& way) {
+  CAPTURE(shape.ranks, shape.n, way.name());
   const std::vector<std::string> names = allPresets();
   REQUIRE(names.size() <= 64);
-  Processes processes(shape.ranks);
+  Processes processes(shape.ranks, way);
   processes.start([&](int rank, Finding& finding) {
-    if (transports[0] != '\0') setenv("UCX_TLS", transports, 1);
     sparsecollComm_t comm = processes.join(rank);
     if (finding.made != sparsecollSuccess) return;
     const std::vector<Elements> gradients = gradientsOf(rank, shape.n);
@@ -83,31 +82,25 @@ void compare(const Case& shape, const char* transports) {
     if (expected[0][p] != 0 && same) ++equal;
     CHECK(same);
   }
-  std::printf("%d ranks, n = %llu, UCX_TLS=%s: %zu of %zu presets run here, %zu with the bits of threads\n",
-              shape.ranks, static_cast<unsigned long long>(shape.n), transports[0] != '\0' ? transports : "(all)", ran,
-              names.size(), equal);
+  std::printf("%d ranks, n = %llu, %s: %zu of %zu presets run here, %zu with the bits of threads\n", shape.ranks,
+              static_cast<unsigned long long>(shape.n), way.name().c_str(), ran, names.size(), equal);
   CHECK(ran >= 20);
 }
 
 }  // namespace
 
-TEST_CASE("all presets over shared memory have the bits of threads") {
-  if (!ucxHere()) return;
-  for (const int ranks : {2, 3, 4, 8}) compare({ranks, 5000, 0.02}, "");
-}
-
-TEST_CASE("all presets over TCP have the bits of threads") {
-  if (!ucxHere()) return;
-  for (const int ranks : {2, 3, 4, 8}) compare({ranks, 5000, 0.02}, "tcp,self");
+TEST_CASE("all presets have the bits of threads") {
+  const Way way = GENERATE(from_range(ways()));
+  for (const int ranks : {2, 3, 4, 8}) compare({ranks, 5000, 0.02}, way);
 }
 
 TEST_CASE("messages that are asked for before they are sent have the bits of threads") {
-  if (!ucxHere()) return;
-#ifdef __SANITIZE_THREAD__  // it sees nothing of UCX, and what this library does is the same over TCP
-  compare({2, 300000, 0.2}, "");
+  const Way way = GENERATE(from_range(ways()));
+#ifdef __SANITIZE_THREAD__  // it sees nothing of UCX
+  if (way.ucxTransports[0] != '\0') return;
+  compare({2, 300000, 0.2}, way);
 #else
-  compare({3, 300000, 0.2}, "");
-  compare({2, 300000, 0.2}, "tcp,self");
+  compare({way.engine == sparsecollTransportUcx && way.ucxTransports[0] != '\0' ? 2 : 3, 300000, 0.2}, way);
 #endif
 }
 

@@ -25,6 +25,29 @@ namespace sparsecoll::test {
 
 inline constexpr int kMostProcesses = 8;
 
+// What ranks meet over.
+struct Way {
+  sparsecollTransport_t engine = sparsecollTransportUcx;
+  const char* ucxTransports = "";  // UCX_TLS; "": all that it finds
+
+  std::string name() const { return std::string(sparsecollTransportName(engine)) + " " + ucxTransports; }
+};
+
+inline bool isHere(const Way& way) {
+  int available = 0;
+  return sparsecollBackendAvailable(sparsecollBackendHost, way.engine, &available) == sparsecollSuccess &&
+         available != 0;
+}
+inline std::vector<Way> thoseHere(std::vector<Way> ways) {
+  std::erase_if(ways, [](const Way& way) { return !isHere(way); });
+  return ways;
+}
+// Those that this machine has: every engine once, and with all that it may go over.
+inline std::vector<Way> engines() { return thoseHere({{sparsecollTransportUcx, ""}, {sparsecollTransportTcp, ""}}); }
+inline std::vector<Way> ways() {
+  return thoseHere({{sparsecollTransportUcx, ""}, {sparsecollTransportUcx, "tcp,self"}, {sparsecollTransportTcp, ""}});
+}
+
 inline double nowMs() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -50,7 +73,7 @@ class Processes {
  public:
   using Body = std::function<void(int rank, Finding& finding)>;
 
-  explicit Processes(int ranks) : ranks_(ranks) {
+  explicit Processes(int ranks, const Way& way = {}) : ranks_(ranks), way_(way) {
     findings_ = static_cast<Finding*>(
         mmap(nullptr, sizeof(Finding) * kMostProcesses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     for (int rank = 0; rank < kMostProcesses; ++rank) {
@@ -82,6 +105,8 @@ class Processes {
     for (int rank = 0; rank < ranks_; ++rank) {
       const pid_t child = fork();
       if (child == 0) {
+        setenv("UCX_LOG_LEVEL", "fatal", 1);
+        if (way_.ucxTransports[0] != '\0') setenv("UCX_TLS", way_.ucxTransports, 1);
         body(rank, findings_[rank]);
         std::fflush(nullptr);
         _exit(0);
@@ -93,7 +118,7 @@ class Processes {
   // The communicator of a child's rank, by an id of rank 0's.
   sparsecollComm_t join(int rank, const sparsecollConfig_t* config = nullptr) {
     sparsecollConfig_t own = SPARSECOLL_INIT(sparsecollConfig_t);
-    own.transport = sparsecollTransportUcx;
+    own.transport = way_.engine;
     sparsecollUniqueId_t id{};
     Finding& finding = findings_[rank];
     const sparsecollConfig_t* const used = config != nullptr ? config : &own;
@@ -152,17 +177,12 @@ class Processes {
 
  private:
   const int ranks_;
+  const Way way_;
   Finding* findings_;
   std::array<std::array<int, 2>, kMostProcesses> pipes_{};
   std::array<pid_t, kMostProcesses> children_{};
   std::array<int, kMostProcesses> signals_{};
   bool hangs_ = false;
 };
-
-inline bool ucxHere() {
-  int available = 0;
-  return sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportUcx, &available) == sparsecollSuccess &&
-         available != 0;
-}
 
 }  // namespace sparsecoll::test

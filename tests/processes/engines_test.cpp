@@ -2,8 +2,8 @@
 // of it afterwards. (Which engine wins where ranks can use several: tests/unit/engines_test.cpp, tests/nccl.)
 #include <cstdlib>
 
+#include "tests/processes/processes.h"
 #include "tests/support/catch.h"
-#include "tests/ucx/processes.h"
 
 namespace sparsecoll::test {
 namespace {
@@ -24,10 +24,13 @@ sparsecollTransport_t engineOf(sparsecollComm_t comm, std::string* reason = null
 
 }  // namespace
 
-TEST_CASE("ranks in host memory that name nothing meet over UCX, and say so") {
-  if (!ucxHere()) return;
+TEST_CASE("ranks in host memory that name nothing meet over UCX, else over TCP, and say so") {
+  // Without UCX, or where a rank may not use it, over TCP.
+  const bool may = GENERATE(true, false);
+  if (may && !isHere({})) return;
   Processes processes(2);
   processes.start([&](int rank, Finding& finding) {
+    if (!may && rank == 1) setenv("SPARSECOLL_DISABLE_ENGINES", "ucx", 1);
     const sparsecollConfig_t config = naming(sparsecollTransportAuto);
     sparsecollComm_t comm = processes.join(rank, &config);
     std::string reason;
@@ -41,35 +44,38 @@ TEST_CASE("ranks in host memory that name nothing meet over UCX, and say so") {
   for (int rank = 0; rank < 2; ++rank) {
     CAPTURE(rank);
     CHECK(processes[rank].made == sparsecollSuccess);
-    CHECK(processes[rank].result == sparsecollTransportUcx);
+    CHECK(processes[rank].result == (may ? sparsecollTransportUcx : sparsecollTransportTcp));
     CHECK(processes[rank].numbers[0] == SPARSECOLL_HOST);
-    CHECK(std::string(processes[rank].text) == "UCX is the best, and all ranks have it");
+    if (may) CHECK(std::string(processes[rank].text) == "UCX is the best, and all ranks have it");
+    if (!may) CHECK_THAT(processes[rank].text, Catch::Contains(" cannot use UCX ("));
   }
 }
 
 TEST_CASE("a rank that lacks the engine makes Unsupported on all ranks, soon, with the engine's name and the rank's") {
-  if (!ucxHere()) return;
-  const auto [transport, lacking] = GENERATE(table<sparsecollTransport_t, int>({{sparsecollTransportUcx, 1},
-                                                                                {sparsecollTransportUcx, 0},
-                                                                                {sparsecollTransportAuto, 2},
-                                                                                {sparsecollTransportAuto, 0}}));
+  using Row = std::tuple<sparsecollTransport_t, int, const char*>;
+  const auto [transport, lacking, words] =
+      GENERATE(Row{sparsecollTransportUcx, 1, "ucx"}, Row{sparsecollTransportUcx, 0, "ucx"},
+               Row{sparsecollTransportTcp, 1, "tcp"}, Row{sparsecollTransportAuto, 2, "tcp,ucx"},
+               Row{sparsecollTransportAuto, 0, "ucx,tcp"});
+  if (transport != sparsecollTransportTcp && !isHere({})) return;
   CAPTURE(int{transport}, lacking);
   Processes processes(3);
-  processes.start([&, transport = transport, lacking = lacking](int rank, Finding&) {
-    if (rank == lacking) setenv("SPARSECOLL_DISABLE_ENGINES", "ucx", 1);
+  processes.start([&, transport = transport, lacking = lacking, words = words](int rank, Finding&) {
+    if (rank == lacking) setenv("SPARSECOLL_DISABLE_ENGINES", words, 1);
     const sparsecollConfig_t config = naming(transport);
     (void)sparsecollCommDestroy(processes.join(rank, &config));
   });
   REQUIRE(processes.awaitEnd(60000));
+  const std::string engine = transport == sparsecollTransportTcp ? "TCP" : "UCX";
   const std::string who =
-      "rank(s) " + std::to_string(lacking) + " cannot use UCX (SPARSECOLL_DISABLE_ENGINES names it)";
+      "rank(s) " + std::to_string(lacking) + " cannot use " + engine + " (SPARSECOLL_DISABLE_ENGINES names it)";
   for (int rank = 0; rank < 3; ++rank) {
     CAPTURE(rank, processes[rank].text);
     CHECK(processes[rank].made == sparsecollUnsupported);
     CHECK(processes[rank].initMs < 10000);
     CHECK_THAT(processes[rank].text, Catch::Contains(who));
     CHECK_THAT(processes[rank].text,
-               Catch::Contains(transport == sparsecollTransportUcx ? "UCX was named" : "no engine"));
+               Catch::Contains(transport == sparsecollTransportAuto ? "no engine" : engine + " was named"));
   }
 }
 
@@ -100,12 +106,13 @@ TEST_CASE("an id says which engine it was made for, and no other is taken with i
 }
 
 TEST_CASE("with an id that says Auto a rank may name one for all") {
-  if (!ucxHere()) return;
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
   Processes processes(2);
   processes.start([&](int rank, Finding& finding) {
     const sparsecollConfig_t plain = naming(sparsecollTransportAuto);
-    const sparsecollConfig_t ucx = naming(sparsecollTransportUcx);
-    sparsecollComm_t comm = processes.join(rank, rank == 0 ? &plain : &ucx);
+    const sparsecollConfig_t named = naming(way.engine);
+    sparsecollComm_t comm = processes.join(rank, rank == 0 ? &plain : &named);
     finding.result = engineOf(comm);
     (void)sparsecollCommDestroy(comm);
   });
@@ -113,7 +120,7 @@ TEST_CASE("with an id that says Auto a rank may name one for all") {
   for (int rank = 0; rank < 2; ++rank) {
     CAPTURE(rank, processes[rank].text);
     CHECK(processes[rank].made == sparsecollSuccess);
-    CHECK(processes[rank].result == sparsecollTransportUcx);
+    CHECK(processes[rank].result == way.engine);
   }
 }
 
@@ -122,7 +129,7 @@ TEST_CASE("a word in the environment that is no engine's is refused, with those 
   int available = 0;
   CHECK(sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportUcx, &available) ==
         sparsecollInvalidArgument);
-  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("'upc'") && Catch::Contains("nccl and ucx"));
+  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("'upc'") && Catch::Contains("nccl, ucx and tcp"));
   setenv("SPARSECOLL_DISABLE_ENGINES", "ucx", 1);
   CHECK(sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportUcx, &available) == sparsecollSuccess);
   CHECK(available == 0);

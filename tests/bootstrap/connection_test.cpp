@@ -1,0 +1,254 @@
+// Data connections: messages leave only for receives that are posted, in pieces of any length, and whatever else comes
+// ends the connection and nothing more.
+#include "transports/tcp/connection.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace sparsecoll::tcp {
+namespace {
+
+using bootstrap::Fd;
+using State = Request::State;
+
+struct Ends {
+  Fd a, b;
+};
+
+// bufferBytes: what the kernel holds between them, about.
+Ends makeEnds(int bufferBytes = 0) {
+  int made[2] = {-1, -1};
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, made) == 0);
+  for (const int fd : made)
+    if (bufferBytes != 0) (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bufferBytes, sizeof bufferBytes);
+  return {Fd(made[0]), Fd(made[1])};
+}
+
+struct Pair {
+  explicit Pair(Ends ends) : a(std::move(ends.a), tally), b(std::move(ends.b), tally) {}
+
+  void run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (Connection* const one : {&a, &b}) {
+        moved = one->write() || moved;
+        moved = one->read() || moved;
+      }
+    }
+  }
+
+  Tally tally;
+  Connection a, b;
+};
+
+struct Message {
+  explicit Message(size_t length, char first = 'a') : bytes(length) {
+    for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(static_cast<size_t>(first) + i * 31 % 251);
+  }
+
+  Request& send(uint16_t tag) { return fill(tag, false); }
+  Request& receive(uint16_t tag) {
+    std::ranges::fill(bytes, std::byte{0});
+    return fill(tag, true);
+  }
+
+  std::vector<std::byte> bytes;
+  Request request;
+
+ private:
+  Request& fill(uint16_t tag, bool receives) {
+    request = {};
+    request.tag = tag;
+    request.receives = receives;
+    request.data = bytes.data();
+    request.bytes = bytes.size();
+    return request;
+  }
+};
+
+// One end in bytes of the test's own.
+struct Wire {
+  Wire() {
+    Ends ends = makeEnds();
+    own = std::move(ends.a);
+    connection = std::make_unique<Connection>(std::move(ends.b), tally);
+  }
+  void say(std::span<const std::byte> bytes) {
+    REQUIRE(::send(own.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+    (void)connection->read();
+  }
+  std::string hear() {
+    char heard[4096];
+    const ssize_t got = recv(own.get(), heard, sizeof heard, MSG_DONTWAIT);
+    return {heard, got > 0 ? static_cast<size_t>(got) : 0};
+  }
+
+  Tally tally;
+  Fd own;
+  std::unique_ptr<Connection> connection;
+};
+
+HeadBytes headOf(uint16_t kind, uint16_t tag, uint64_t amount) {
+  return writeHead({static_cast<HeadKind>(kind), tag, amount});
+}
+
+}  // namespace
+
+TEST_CASE("messages of any length come whole and in order, through a socket that takes little at a time") {
+  Pair pair(makeEnds(4096));
+  const std::vector<size_t> lengths = {0, 1, 15, 16, 17, 4079, 4080, 4081, 70000, 0, 300000};
+  // Both ways at once, each end's with a tag of its own.
+  struct Exchanged {
+    Message sent, come;
+  };
+  std::vector<std::unique_ptr<Exchanged>> all;
+  for (size_t m = 0; m < 2 * lengths.size(); ++m) {
+    const size_t length = lengths[m / 2];
+    all.push_back(
+        std::make_unique<Exchanged>(Exchanged{Message(length, static_cast<char>('a' + m)), Message(length + 5)}));
+    Connection& from = m % 2 == 0 ? pair.a : pair.b;
+    Connection& to = m % 2 == 0 ? pair.b : pair.a;
+    const auto tag = static_cast<uint16_t>(m % 2);
+    const bool late = m % 3 == 0;
+    if (late) from.post(all[m]->sent.send(tag));
+    to.post(all[m]->come.receive(tag));
+    if (!late) from.post(all[m]->sent.send(tag));
+    if (m % 5 == 0) pair.run();
+  }
+  pair.run();
+  for (size_t m = 0; m < all.size(); ++m) {
+    const auto& [sent, come] = *all[m];
+    CAPTURE(m, sent.bytes.size());
+    CHECK(sent.request.state == State::kDone);
+    REQUIRE(come.request.state == State::kDone);
+    REQUIRE(come.request.moved == sent.bytes.size());
+    CHECK(std::equal(sent.bytes.begin(), sent.bytes.end(), come.bytes.begin()));
+  }
+  CHECK(pair.tally.ended == 2 * all.size());
+  CHECK(pair.tally.halfway == 0);
+}
+
+TEST_CASE("a message without a place waits at its sender, and stands in front of no other") {
+  Pair pair(makeEnds());
+  Message large(1 << 20), small(10), place(1 << 20), smallPlace(10);
+  pair.a.post(large.send(1));
+  pair.a.post(small.send(2));
+  pair.b.post(smallPlace.receive(2));
+  pair.run();
+  CHECK(small.request.state == State::kDone);
+  CHECK(smallPlace.bytes == small.bytes);
+  CHECK(large.request.headMoved == 0);
+  pair.b.post(place.receive(1));
+  pair.run();
+  CHECK(large.request.state == State::kDone);
+  CHECK(place.bytes == large.bytes);
+}
+
+TEST_CASE("a message that comes byte by byte is the same message") {
+  Wire wire;
+  Message place(100);
+  wire.connection->post(place.receive(3));
+  REQUIRE(wire.connection->write());
+  const HeadBytes granted = headOf(2, 3, 1);
+  CHECK(wire.hear() == std::string(reinterpret_cast<const char*>(granted.data()), granted.size()));
+  std::vector<std::byte> said;
+  std::ranges::copy(headOf(1, 3, 7), std::back_inserter(said));
+  for (const char c : std::string("seven..")) said.push_back(static_cast<std::byte>(c));
+  for (const std::byte& one : said) {
+    CHECK_FALSE(place.request.ended());
+    wire.say({&one, 1});
+  }
+  CHECK(place.request.state == State::kDone);
+  CHECK(place.request.moved == 7);
+  CHECK(std::memcmp(place.bytes.data(), "seven..", 7) == 0);
+}
+
+TEST_CASE("what a peer must not say ends the connection, and writes nowhere") {
+  const uint64_t most = UINT64_MAX;
+  HeadBytes reserved = headOf(1, 3, 4);
+  reserved[5] = std::byte{1};
+  const std::vector<std::pair<const char*, HeadBytes>> wrong = {{"no kind", headOf(0, 3, 4)},
+                                                                {"another kind", headOf(3, 3, 4)},
+                                                                {"a tag too high", headOf(1, 8, 4)},
+                                                                {"reserved bits", reserved},
+                                                                {"no receive", headOf(1, 2, 0)},
+                                                                {"too long by one", headOf(1, 3, 101)},
+                                                                {"as long as can be", headOf(1, 3, most)},
+                                                                {"too many grants", headOf(2, 3, most)}};
+  for (const auto& [what, head] : wrong) {
+    CAPTURE(what);
+    Wire wire;
+    Message place(100), waiting(50);
+    wire.connection->post(place.receive(3));
+    wire.connection->post(waiting.send(4));
+    (void)wire.connection->write();
+    wire.say(head);
+    CHECK_FALSE(wire.connection->open());
+    CHECK(place.request.state == State::kFailed);
+    CHECK(waiting.request.state == State::kFailed);
+    CHECK(place.bytes == std::vector<std::byte>(100));
+  }
+}
+
+TEST_CASE("a peer that has gone fails what waits for it, after what it has said before") {
+  Wire wire;
+  Message first(4), second(4), waiting(4);
+  wire.connection->post(first.receive(0));
+  wire.connection->post(second.receive(0));
+  wire.connection->post(waiting.send(1));
+  std::vector<std::byte> said;
+  std::ranges::copy(headOf(1, 0, 4), std::back_inserter(said));
+  said.resize(said.size() + 4, std::byte{7});
+  REQUIRE(::send(wire.own.get(), said.data(), said.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(said.size()));
+  wire.own.close();
+  while (wire.connection->read()) continue;
+  CHECK(first.request.state == State::kDone);
+  CHECK(first.bytes == std::vector<std::byte>(4, std::byte{7}));
+  CHECK(second.request.state == State::kFailed);
+  CHECK(waiting.request.state == State::kFailed);
+  CHECK_FALSE(wire.connection->open());
+}
+
+TEST_CASE("what is cancelled ends at once, and takes the connection along only where it has begun") {
+  Pair pair(makeEnds(4096));
+  Message waiting(10), begun(1 << 20), later(10), place(10), beginning(1 << 20);
+  pair.a.post(waiting.send(0));
+  pair.a.cancel(waiting.request);
+  CHECK(waiting.request.state == State::kDone);
+  CHECK(pair.a.open());
+  pair.b.post(place.receive(0));
+  pair.a.post(later.send(0));
+  pair.run();
+  CHECK(place.bytes == later.bytes);
+
+  pair.b.post(beginning.receive(1));
+  (void)pair.b.write();
+  (void)pair.a.read();
+  pair.a.post(begun.send(1));
+  (void)pair.a.write();
+  REQUIRE(begun.request.headMoved != 0);
+  REQUIRE_FALSE(begun.request.ended());
+  pair.a.cancel(begun.request);
+  CHECK(begun.request.ended());
+  CHECK_FALSE(pair.a.open());
+
+  Wire wire;
+  Message never(10);
+  wire.connection->post(never.receive(0));
+  (void)wire.connection->write();
+  wire.connection->cancel(never.request);
+  CHECK(never.request.state == State::kDone);
+  wire.say(headOf(1, 0, 10));
+  CHECK(wire.connection->open());
+  CHECK(never.bytes == std::vector<std::byte>(10));
+}
+
+}  // namespace sparsecoll::tcp

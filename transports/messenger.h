@@ -1,0 +1,23 @@
+// One rank's messages to the others, as an engine of the library's carries them: UCX (ucx.h) or sockets (tcp.h).
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "transports/bootstrap/mesh.h"
+
+namespace sparsecoll::engine {
+
+class Messenger {
+ public:
+  virtual ~Messenger() = default;
+  // What the other ranks have to know before they connect.
+  virtual std::vector<std::byte> card() const { return {}; }
+  // Collective over the exchange's ranks, which have their control connections already. Errors: the exchange's,
+  // Timeout, PeerFailed, AuthFailed, SystemError (no way to a rank).
+  virtual Status connect(bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh, const Deadline& deadline) = 0;
+  // The messages as a table of functions; whose release deletes this.
+  virtual sparsecollEngine_t table() = 0;
+};
+
+}  // namespace sparsecoll::engine

@@ -1,0 +1,138 @@
+// What goes on between two ranks over their data connection. A message leaves only once its receiver has a place for
+// it: every receive that is posted is granted to the sender. So nothing comes that is not expected, nothing is stored
+// on the way, a rank that takes nothing stops those that send to it and nobody else, and no message stands in front of
+// one that could be taken. A message begins with a head, little-endian, and so do grants, which are nothing more:
+//
+//   offset 0   kind    u16   1: message, 2: grants
+//          2   tag     u16   below SPARSECOLL_ENGINE_TAGS
+//          4   zero    u32
+//          8   amount  u64   of the message's bytes, which follow; of receives posted since the last grants
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "sparsecoll/sparsecoll.h"
+#include "transports/bootstrap/socket.h"
+
+namespace sparsecoll::tcp {
+
+inline constexpr size_t kHeadBytes = 16;
+using HeadBytes = std::array<std::byte, kHeadBytes>;
+
+enum class HeadKind : uint16_t { kMessage = 1, kGrants = 2 };
+
+struct Head {
+  HeadKind kind = HeadKind::kMessage;
+  uint16_t tag = 0;
+  uint64_t amount = 0;
+};
+HeadBytes writeHead(const Head& head);
+// Errors: Corrupted.
+Result<Head> readHead(std::span<const std::byte, kHeadBytes> bytes);
+
+// One message, sent or received.
+struct Request {
+  enum class State : uint8_t { kUnderWay, kDone, kFailed };
+
+  bool ended() const { return state != State::kUnderWay; }
+  uint64_t left() const { return bytes - moved; }
+
+  State state = State::kUnderWay;
+  bool receives = false;
+  bool cancelled = false;
+  uint16_t tag = 0;
+  int peer = -1;
+  std::byte* data = nullptr;  // only read where the message is sent
+  uint64_t bytes = 0;         // of a receive its capacity, until its message has begun
+  uint64_t moved = 0;
+  HeadBytes head{};      // of a send
+  size_t headMoved = 0;  // of the head's bytes
+  Request* next = nullptr;
+};
+
+// Requests in the order in which they came. Takes no memory.
+class Queue {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  Request* first() const { return first_; }
+  void push(Request& request);
+  Request& pop();
+  // Whether it was there.
+  bool remove(Request& request);
+
+ private:
+  Request* first_ = nullptr;
+  Request* last_ = nullptr;
+};
+
+// What a rank's connections have in common.
+struct Tally {
+  uint64_t ended = 0;  // requests
+  int halfway = 0;     // messages that have come in part
+};
+
+class Connection {
+ public:
+  Connection(bootstrap::Fd socket, Tally& tally) : socket_(std::move(socket)), tally_(tally) {}
+
+  bool open() const { return !ended_; }
+  bool deaf() const { return deaf_; }
+  int fd() const { return socket_.get(); }
+
+  // It ends in read, write, cancel or end. Only of an open connection.
+  void post(Request& request);
+  // Ends it at once. What would have come for it has no place any more: nothing is read from then on. A message that
+  // has left in part takes the connection with it.
+  void cancel(Request& request);
+
+  // Move what the socket gives, or takes, now. Whether anything was moved. A connection that the peer has closed, or on
+  // which it says what it must not, ends.
+  bool read();
+  bool write();
+  bool full() const { return full_; }  // the socket takes nothing now
+  bool hasOutput() const { return open() && (!out_.empty() || grantsEnd_ != 0 || toGrant_ != 0); }
+  // What the socket is to be watched for: bits of epoll.
+  uint32_t interest() const;
+
+  // All of its requests fail, and the peer learns of it, even if a forked process has copies of the socket.
+  void end();
+  // Whether all that was written has reached the peer's host, or never will.
+  bool delivered() const;
+
+ private:
+  static constexpr size_t kTags = SPARSECOLL_ENGINE_TAGS;
+  static constexpr size_t kStagingBytes = 4096;  // a small message comes in one piece
+  struct Lane {
+    Queue receives;  // granted, or about to be
+    Queue waiting;   // sends without a grant
+    uint64_t granted = 0;
+    uint64_t toGrant = 0;  // receives that the peer has not been told of
+  };
+
+  void finish(Request& request, Request::State state);
+  void failAll(Queue& queue);
+  bool takeStaged();
+  Status begin(const Head& head);
+  void landed();
+  void writeGrants();
+  void left(size_t bytes);
+  void leftOf(Request& request, size_t& bytes);
+
+  bootstrap::Fd socket_;
+  Tally& tally_;
+  std::array<Lane, kTags> lanes_;
+  uint64_t toGrant_ = 0;  // of all lanes
+  Queue out_;             // sends with a grant; at most the first has left in part
+  std::array<std::byte, kTags * kHeadBytes> grants_;
+  size_t grantsBegin_ = 0, grantsEnd_ = 0;  // what of them has not left
+  Request* landing_ = nullptr;              // the receive whose message is coming
+  std::array<std::byte, kStagingBytes> staging_;
+  size_t staged_ = 0;  // 0 while a message is coming
+  bool full_ = false;
+  bool deaf_ = false;  // nothing that comes is of interest any more
+  bool ended_ = false;
+};
+
+}  // namespace sparsecoll::tcp

@@ -1,0 +1,238 @@
+// Messages over sockets. Nothing moves but inside progress, and where a message is posted that can leave at once: on
+// the thread of whoever calls, which never waits there longer than a moment.
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "core/wait.h"
+#include "transports/tcp.h"
+#include "transports/tcp/connection.h"
+
+namespace sparsecoll::tcp {
+
+namespace {
+
+constexpr int kVersion = 1;
+constexpr int kFailed = 1;
+constexpr uint64_t kCloseMs = 1000;  // for the last messages to reach their hosts
+
+// Looks in vain come at once, for a while; then this thread sleeps until something comes.
+constexpr uint32_t kSleepAfter = 32;
+constexpr int kSleepMs = 1;
+constexpr int kMostTurns = 64;  // in one call, while a long message is coming
+constexpr int kMostEvents = 64;
+
+class TcpMessenger final : public engine::Messenger {
+ public:
+  TcpMessenger() = default;
+  ~TcpMessenger() override {
+    // In a forked process the connections are the parent's: there only the copies of their descriptors are closed.
+    if (getpid() == process_) awaitDelivery();
+  }
+  TcpMessenger(const TcpMessenger&) = delete;
+  TcpMessenger& operator=(const TcpMessenger&) = delete;
+
+  Status open() {
+    poll_ = bootstrap::Fd(epoll_create1(EPOLL_CLOEXEC));
+    if (!poll_.open()) return fail(sparsecollSystemError, "epoll_create1: {}", std::strerror(errno));
+    return {};
+  }
+
+  Status connect(bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh, const Deadline& deadline) override {
+    SC_TRY(std::vector<bootstrap::Fd> sockets, bootstrap::makeDataConnections(exchange, mesh, deadline));
+    peers_.resize(sockets.size());
+    pending_.reserve(sockets.size());
+    for (size_t rank = 0; rank < sockets.size(); ++rank) {
+      if (!sockets[rank].open()) continue;
+      Peer& peer = peers_[rank];
+      peer.connection = std::make_unique<Connection>(std::move(sockets[rank]), tally_);
+      epoll_event wanted = eventOf(rank);
+      if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, peer.connection->fd(), &wanted) != 0)
+        return fail(sparsecollSystemError, "epoll_ctl: {}", std::strerror(errno));
+      peer.watched = wanted.events;
+    }
+    return {};
+  }
+
+  sparsecollEngine_t table() override {
+    auto table = SPARSECOLL_INIT(sparsecollEngine_t);
+    table.user = this;
+    table.isend = [](void* user, int peer, int tag, const void* data, size_t bytes, void** request) {
+      return self(user).post({.tag = static_cast<uint16_t>(tag), .peer = peer, .bytes = bytes}, data, request);
+    };
+    table.irecv = [](void* user, int peer, int tag, void* data, size_t capacity, void** request) {
+      const Request made{.receives = true, .tag = static_cast<uint16_t>(tag), .peer = peer, .bytes = capacity};
+      return self(user).post(made, data, request);
+    };
+    table.test = [](void* user, void** request, int* done, size_t* bytes) {
+      return self(user).test(request, done, bytes);
+    };
+    table.cancel = [](void* user, void** request) { return self(user).cancel(request); };
+    table.progress = [](void* user) { return self(user).progress(); };
+    table.release = [](void* user) { delete &self(user); };
+    return table;
+  }
+
+ private:
+  struct Peer {
+    std::unique_ptr<Connection> connection;  // nullptr: this rank itself
+    uint32_t watched = 0;                    // what its socket is watched for
+    bool pending = false;                    // is in pending_
+  };
+
+  static TcpMessenger& self(void* user) { return *static_cast<TcpMessenger*>(user); }
+
+  epoll_event eventOf(size_t rank) const {
+    epoll_event event{};
+    event.events = peers_[rank].connection->interest();
+    event.data.u64 = rank;
+    return event;
+  }
+
+  Request* take() {
+    if (free_.empty()) {
+      all_.push_back(std::make_unique<Request>());
+      free_.reserve(all_.size());
+      return all_.back().get();
+    }
+    Request* const request = free_.back();
+    free_.pop_back();
+    return request;
+  }
+
+  int post(const Request& wanted, const void* data, void** out) {
+    Peer& peer = peers_[static_cast<size_t>(wanted.peer)];
+    if (!peer.connection->open()) return kFailed;
+    Request* const request = take();
+    *request = wanted;
+    request->data = static_cast<std::byte*>(const_cast<void*>(data));  // a send's is only read
+    peer.connection->post(*request);
+    *out = request;
+    // A grant alone can wait for what is sent next.
+    if (!wanted.receives && !peer.connection->full()) write(wanted.peer);
+    note(wanted.peer);
+    return 0;
+  }
+
+  // What a connection could not send yet is sent in progress.
+  void note(int rank) {
+    Peer& peer = peers_[static_cast<size_t>(rank)];
+    if (peer.pending || !peer.connection->hasOutput()) return;
+    peer.pending = true;
+    pending_.push_back(rank);
+  }
+
+  int test(void** out, int* done, size_t* bytes) {
+    auto* const request = static_cast<Request*>(*out);
+    *done = request->ended() ? 1 : 0;
+    if (*done == 0) return 0;
+    if (bytes != nullptr) *bytes = request->receives ? request->moved : 0;
+    const bool good = request->state == Request::State::kDone || request->cancelled;
+    free_.push_back(request);
+    return good ? 0 : kFailed;
+  }
+
+  int cancel(void** out) {
+    auto* const request = static_cast<Request*>(*out);
+    if (request->ended()) return 0;
+    Peer& peer = peers_[static_cast<size_t>(request->peer)];
+    peer.connection->cancel(*request);
+    watch(request->peer);
+    return 0;
+  }
+
+  bool write(int rank) {
+    const bool moved = peers_[static_cast<size_t>(rank)].connection->write();
+    watch(rank);
+    return moved;
+  }
+
+  // A connection has moved, or ended: its socket may be watched for something else now.
+  void watch(int rank) {
+    Peer& peer = peers_[static_cast<size_t>(rank)];
+    if (!peer.connection->open()) return forget(*peer.connection);
+    if (peer.connection->interest() == peer.watched) return;
+    epoll_event wanted = eventOf(static_cast<size_t>(rank));
+    if (epoll_ctl(poll_.get(), EPOLL_CTL_MOD, peer.connection->fd(), &wanted) == 0) peer.watched = wanted.events;
+  }
+  void forget(const Connection& connection) { (void)epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection.fd(), nullptr); }
+
+  bool writePending() {
+    bool moved = false;
+    for (const int rank : pending_) {
+      Peer& peer = peers_[static_cast<size_t>(rank)];
+      peer.pending = false;
+      if (peer.connection->open() && !peer.connection->full()) moved = write(rank) || moved;
+    }
+    pending_.clear();
+    return moved;
+  }
+
+  // Whether anything came or left.
+  bool serve(int waitMs) {
+    std::array<epoll_event, kMostEvents> events;
+    const int count = epoll_wait(poll_.get(), events.data(), kMostEvents, waitMs);
+    bool moved = false;
+    for (int e = 0; e < count; ++e) {
+      const epoll_event& event = events[static_cast<size_t>(e)];
+      const auto rank = static_cast<int>(event.data.u64);
+      Connection& connection = *peers_[event.data.u64].connection;
+      moved = connection.read() || moved;
+      if (connection.deaf() && (event.events & (EPOLLERR | EPOLLHUP)) != 0) connection.end();
+      const bool writable = (event.events & EPOLLOUT) != 0 || !connection.full();
+      if (writable && connection.hasOutput()) moved = connection.write() || moved;
+      watch(rank);
+    }
+    return moved;
+  }
+
+  int progress() {
+    const uint64_t before = tally_.ended;
+    bool came = writePending();
+    bool moved = came;
+    const Deadline soon = Deadline::in(kSleepMs);
+    for (int turn = 0; turn < kMostTurns && tally_.ended == before; ++turn) {
+      const bool sleeps = !came && (idle_ >= kSleepAfter || tally_.halfway != 0);
+      came = serve(sleeps ? kSleepMs : 0);
+      moved = moved || came;
+      if ((!came && tally_.halfway == 0) || soon.expired()) break;
+    }
+    idle_ = moved || tally_.ended != before ? 0 : idle_ + 1;
+    return 0;
+  }
+
+  // What was sent last may still stand in this host, which forgets it if a connection is closed before all that came on
+  // it was read. A host that does not answer has a limited time.
+  void awaitDelivery() {
+    const Deadline deadline = Deadline::in(kCloseMs);
+    for (const Peer& peer : peers_)
+      while (peer.connection != nullptr && !peer.connection->delivered() && !deadline.expired()) pause(deadline);
+  }
+
+  const pid_t process_ = getpid();
+  bootstrap::Fd poll_;
+  Tally tally_;
+  std::vector<Peer> peers_;   // by rank
+  std::vector<int> pending_;  // with something to send; never more than there are ranks
+  std::vector<std::unique_ptr<Request>> all_;
+  std::vector<Request*> free_;
+  uint32_t idle_ = 0;  // looks in vain
+};
+
+}  // namespace
+
+Result<int> version() {
+  SC_TRY(bootstrap::cryptoReady());
+  return kVersion;
+}
+
+Result<std::unique_ptr<engine::Messenger>> makeMessenger() {
+  auto made = std::make_unique<TcpMessenger>();
+  SC_TRY(made->open());
+  return std::unique_ptr<engine::Messenger>(std::move(made));
+}
+
+}  // namespace sparsecoll::tcp
