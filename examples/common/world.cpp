@@ -62,10 +62,10 @@ class ThreadWorld : public World {
 /// One rank of a job, in a process of its own.
 class LaunchedWorld : public World {
  public:
-  LaunchedWorld(sparsecollLaunch_t launch, const std::vector<int>& devices)
+  LaunchedWorld(const sparsecollLaunch_t& launch, const std::vector<int>& devices)
       : ranks_(static_cast<size_t>(launch.size)), rank_(static_cast<size_t>(launch.rank)) {
-    control_ = join(launch, SPARSECOLL_HOST);
-    if (!devices.empty()) gradients_ = join(launch, devices.at(rank_));
+    control_ = join(SPARSECOLL_HOST);
+    if (!devices.empty()) gradients_ = join(devices.at(rank_));
   }
 
   size_t ranks() const override { return ranks_; }
@@ -79,9 +79,9 @@ class LaunchedWorld : public World {
   };
   using OwnedComm = std::unique_ptr<std::remove_pointer_t<sparsecollComm_t>, Destroy>;
 
-  static OwnedComm join(sparsecollLaunch_t& launch, int device) {
+  static OwnedComm join(int device) {
     sparsecollComm_t comm = nullptr;
-    check(sparsecollLaunchComm(&launch, &comm, device, nullptr), "joining the job");
+    check(sparsecollCommInitEnv(&comm, device, nullptr), "sparsecollCommInitEnv");
     return OwnedComm(comm);
   }
 
