@@ -287,7 +287,7 @@ typedef enum {
 /* How ranks know each other that meet over UCX. */
 typedef enum {
   sparsecollSecurityDefault = 0, /* Keyed */
-  sparsecollSecurityKeyed = 1,   /* who connects proves that it has the unique id's secret */
+  sparsecollSecurityKeyed = 1,   /* both sides of a connection prove that they have the unique id's secret */
   sparsecollSecurityNone = 2,    /* Unsupported in this version */
   sparsecollSecurityMaxEnum = 0x7fffffff
 } sparsecollSecurity_t;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The shape of the house, read from the files: a folder includes only what stands on the floors below it, project headers
+# The layers, read from the files: a folder includes only what stands below it, project headers
 # are named from the repository root, files stay short, and nothing is left lying around.
 # usage: structure.sh ROOT
 #        structure.sh --self-test      (every planted fault must be found)
@@ -66,20 +66,20 @@ check_include() {
 }
 
 check() {
-  local files=() sources=() house=() file line lines text
+  local files=() sources=() layered=() file line lines text
   cd "$1"
   while read -r file; do
     [ -f "$file" ] || continue
     files+=("$file")
     case $file in *.c | *.h | *.cpp | *.hpp | *.cu | *.cuh) sources+=("$file") ;; *) continue ;; esac
-    [[ $file == */* && -v "below[${file%%/*}]" ]] && house+=("$file")
+    [[ $file == */* && -v "below[${file%%/*}]" ]] && layered+=("$file")
   done < <(list_files)
-  if [ ${#house[@]} = 0 ]; then fail "no source file found in $1"; return 1; fi
+  if [ ${#layered[@]} = 0 ]; then fail "no source file found in $1"; return 1; fi
 
   while IFS=: read -r file line text; do
     [[ $text =~ ^[[:space:]]*#[[:space:]]*include[[:space:]]*([\<\"])([^\>\"]+) ]]
     check_include "$file:$line" "${file%%/*}" "${BASH_REMATCH[2]}" "${BASH_REMATCH[1]}"
-  done < <(grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' "${house[@]}")
+  done < <(grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' "${layered[@]}")
 
   while read -r lines file; do
     if [ "$file" = $one_header ]; then
@@ -100,7 +100,7 @@ check() {
     fail "$text: do it or drop it"
   done < <(grep -nHIwE 'TO''DO|FIX''ME' "${files[@]}")
 
-  echo "${#files[@]} files, ${#house[@]} of them in the house"
+  echo "${#files[@]} files, ${#layered[@]} of them in layers"
   return $failed
 }
 
