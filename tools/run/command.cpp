@@ -16,6 +16,12 @@ namespace {
 // Of this process's variables, what ranks elsewhere get as well.
 constexpr std::string_view kPassedOn[] = {"SPARSECOLL_", "UCX_", "NCCL_"};
 
+// The shell there becomes the program. Beside it waits another one for what comes from here, names of signals, and for the
+// end of it. Then, or when the program has ended, all that it has started is told to end, and two seconds later made to.
+constexpr const char* kWatcher =
+    "exec 3<&0; { trap '' HUP INT QUIT TERM USR1 USR2; while read -r s; do kill -s \"$s\" -- -$$; done; "
+    "kill -s TERM -- -$$; sleep 2; kill -s KILL -- -$$; } <&3 >/dev/null 2>&1 & exec env";
+
 std::string drawName() {
   std::random_device random;
   std::ostringstream name;
@@ -73,8 +79,6 @@ Command Commands::of(int rank) const {
   return command;
 }
 
-// The shell there becomes the program. Beside it waits another one for what comes from here: names of signals, and the
-// end of all, after which the program has two seconds.
 Command Commands::elsewhere(int rank) const {
   const int own = hosts_[static_cast<size_t>(rank)];
   const std::string number = std::to_string(rank);
@@ -92,9 +96,7 @@ Command Commands::elsewhere(int rank) const {
   variables.push_back("SPARSECOLL_JOB=" + job_);
   variables.push_back("MASTER_ADDR=" + withoutUser(options_.hosts[static_cast<size_t>(hosts_[0])].name));
   variables.push_back("MASTER_PORT=" + std::to_string(options_.port));
-  std::string script = "cd " + shellWord(std::filesystem::current_path().string()) + " || exit 126; exec 3<&0; "
-      "{ while read -r s; do kill -s \"$s\" $$; done; kill -s TERM $$ && sleep 2 && kill -s KILL $$; } <&3 "
-      ">/dev/null 2>&1 & exec env";
+  std::string script = "cd " + shellWord(std::filesystem::current_path().string()) + " || exit 126; " + kWatcher;
   for (const std::string& variable : variables) script += " " + shellWord(variable);
   for (char** word = options_.program; *word != nullptr; ++word) script += " " + shellWord(*word);
   script += " 3<&- </dev/null";
