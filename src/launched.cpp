@@ -35,8 +35,8 @@ void warnOnce(const CommunicatorConfig& config, const Place& place) {
   if (warned.test_and_set()) return;
   Logger(config.name, config.logFn, config.logUser)
       .write(sparsecollLogWarn, "launch",
-             "whoever reaches {} while ranks meet can take the place of one: {} names no file with a secret", place.text(),
-             kSecretFile);
+             "whoever reaches {} while ranks meet can take the place of one: {} names no file with a secret",
+             place.text(), kSecretFile);
 }
 
 Result<Meeting> meetAtHost(const CommunicatorConfig& config, const sparsecollLaunch_t& launch, uint32_t number,

@@ -1,5 +1,5 @@
-// sparsecoll-perf: every method against the dense all-reduce, on ranks of this process or of many. It sees the library as any user
-// does, through sparsecoll.h alone.
+// sparsecoll-perf: every method against the dense all-reduce, on ranks of this process or of many. It sees the library
+// as any user does, through sparsecoll.h alone.
 #include <fmt/core.h>
 
 #include <unistd.h>

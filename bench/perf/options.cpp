@@ -23,7 +23,8 @@ constexpr const char* kFooter =
     "Times are microseconds. select, exchange, scatter: medians over the timed steps of the slowest rank; total: "
     "median\n"
     "over the steps of the longest duration of a rank; p50, p99: of the single ranks' durations in all steps.\n"
-    "algbw: bytes of the gradient / total, in 1e9 bytes a second; busbw: algbw * 2 (P - 1) / P, what each rank of a ring\n"
+    "algbw: bytes of the gradient / total, in 1e9 bytes a second; busbw: algbw * 2 (P - 1) / P, what each rank of a "
+    "ring\n"
     "all-reduce would have to send at that speed; xdense: total of dense / total.\n"
     "sel%: entries sent / n; wire%: bytes sent / bytes of a ring all-reduce; union%: non-zeros of the sum / n;\n"
     "xroof: total / roofline, the time of the method's memory traffic at the bandwidth of this machine.\n"
@@ -58,8 +59,7 @@ void addShapes(CLI::App& app, Options& options) {
   app.add_option("--ranks", options.ranks,
                  "threads:RANKS, a list, for example threads:4,threads:7; not with the other transports")
       ->delimiter(',');
-  std::string transports =
-      "what ranks talk over, by default threads, and auto in processes that were started together";
+  std::string transports = "what ranks talk over, by default threads, and auto in processes that were started together";
   for (const Launcher& launcher : launchers()) transports += fmt::format("; {}: {}", launcher.name, launcher.usage);
   app.add_option("--transport", options.transport, transports);
   app.add_option("--backend", options.backend, "host, cuda or cuda:ORDINAL: where the ranks' vectors lie");

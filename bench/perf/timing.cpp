@@ -51,8 +51,9 @@ double mean(const std::vector<double>& values) {
 
 double microsecondsOf(const Step& step) { return static_cast<double>(step.endNs - step.startNs) / 1e3; }
 
-// The longest duration of a rank: ranks start together, and their clocks may differ. On a device steps follow each other
-// without a gap, and a rank's may start while another's last one is not over: there, from the last one's end to this one's.
+// The longest duration of a rank: ranks start together, and their clocks may differ. On a device steps follow each
+// other without a gap, and a rank's may start while another's last one is not over: there, from the last one's end to
+// this one's.
 std::vector<double> totalsOf(const std::vector<Steps>& ranks, bool onDevice) {
   std::vector<double> totals;
   uint64_t before = 0;

@@ -58,7 +58,7 @@ bool wasLaunched();
 struct Launcher {
   std::string name;
   std::string usage;
-  int32_t transport;                                   // sparsecollTransport_t that they are to use
+  int32_t transport;                                  // sparsecollTransport_t that they are to use
   std::unique_ptr<World> (*join)(int32_t transport);  // nullptr: ranks are threads of this process
 };
 

@@ -15,7 +15,7 @@ namespace bench {
 
 namespace {
 
-constexpr uint64_t kPlaceBytes = 6;                         // that a double holds exactly, as an integer
+constexpr uint64_t kPlaceBytes = 6;                                       // that a double holds exactly, as an integer
 constexpr uint64_t kPieceBytes = (1u << 20) / kPlaceBytes * kPlaceBytes;  // that a rank gives at once
 
 class LaunchedWorld final : public World {
@@ -24,7 +24,8 @@ class LaunchedWorld final : public World {
     sparsecollLaunchRead(&launch_);
     if (const char* const problem = sparsecollLaunchProblem(&launch_)) throw UsageError(problem);
     if (launch_.size == 1 && std::string_view(launch_.by) == "nobody")
-      throw UsageError("nobody has started ranks: sparsecoll-run -n P sparsecoll-perf ..., srun, torchrun or mpirun do");
+      throw UsageError(
+          "nobody has started ranks: sparsecoll-run -n P sparsecoll-perf ..., srun, torchrun or mpirun do");
     config_.transport = transport;
     control_ = connect();
   }
@@ -54,8 +55,8 @@ class LaunchedWorld final : public World {
   [[noreturn]] void fail(int code) override { std::_Exit(code); }
 
  private:
-  // A sum of vectors in which each rank has its own places, and 0 elsewhere. In `all` a rank's piece lies `apart` behind
-  // that of the rank before.
+  // A sum of vectors in which each rank has its own places, and 0 elsewhere. In `all` a rank's piece lies `apart`
+  // behind that of the rank before.
   void gatherPiece(const unsigned char* own, uint64_t bytes, unsigned char* all, uint64_t apart) {
     const uint64_t each = (bytes + kPlaceBytes - 1) / kPlaceBytes;
     std::vector<double> places(each * static_cast<uint64_t>(ranks()));

@@ -95,6 +95,8 @@ sparsecollLaunch_t readLaunch() {
   return launch;
 }
 
+bool canMeet(const sparsecollLaunch_t& launch) { return launch.host[0] != '\0' || launch.path[0] != '\0'; }
+
 }  // namespace
 
 void World::abort(size_t rank) const {
@@ -135,7 +137,7 @@ void World::barrier(size_t rank) const {
 
 size_t launchedRanks() {
   const auto launch = readLaunch();
-  if (launch.path[0] != '\0') return static_cast<size_t>(launch.size);
+  if (canMeet(launch)) return static_cast<size_t>(launch.size);
   if (launch.size > 1)
     throw std::runtime_error("rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size) +
                              " cannot find the others: " + sparsecollLaunchProblem(&launch));
@@ -144,13 +146,13 @@ size_t launchedRanks() {
 
 size_t numberOnHost(size_t rank) {
   const auto launch = readLaunch();
-  const bool known = launch.path[0] != '\0' && static_cast<size_t>(launch.rank) == rank && launch.localRank >= 0;
+  const bool known = canMeet(launch) && static_cast<size_t>(launch.rank) == rank && launch.localRank >= 0;
   return known ? static_cast<size_t>(launch.localRank) : rank;
 }
 
 std::string launchCommand() {
   const auto launch = readLaunch();
-  if (launch.path[0] == '\0') return "";
+  if (!canMeet(launch)) return "";
   const std::string by = launch.by, size = std::to_string(launch.size);
   if (by == "RANK") return "torchrun --no-python --nproc-per-node RANKS-PER-HOST ";
   if (by == "sparsecoll-run") return "sparsecoll-run -n " + size + " -- ";

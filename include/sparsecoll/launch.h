@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.h - how a program that was started in many copies learns which rank it is and where its ranks meet. Reads what
    sparsecoll-run, Slurm's srun, Open MPI's mpirun, MPICH's mpiexec, PyTorch's torchrun or Kubeflow put into the
-   environment. Header only, C99 with POSIX. sparsecollCommInitEnv reads the same; call these functions to learn the rank
-   before there is a communicator.
+   environment. Header only, C99 with POSIX. sparsecollCommInitEnv reads the same; call these functions to learn the
+   rank before there is a communicator.
 
    Where ranks meet, the first of these that the environment tells:
      a folder  SPARSECOLL_LAUNCH_DIR, of this job alone, which all ranks see; sparsecoll-run sets it on one host. Rank 0
@@ -10,8 +10,8 @@
      a port    of the host MASTER_ADDR, else of the first node of a Slurm step: SPARSECOLL_PORT, else the first free one
                of the 16 behind MASTER_PORT, else one of 16 that follow from the Slurm job's number. Ranks of one host
                take loopback, where the launcher says that all share one
-     a folder  that the launcher's ranks have in common: the one that a Slurm job was submitted from, /tmp where Open MPI
-               or MPICH has started all of them on one host */
+     a folder  that the launcher's ranks have in common: the one that a Slurm job was submitted from, /tmp where Open
+   MPI or MPICH has started all of them on one host */
 #ifndef SPARSECOLL_LAUNCH_H_
 #define SPARSECOLL_LAUNCH_H_
 
@@ -50,7 +50,8 @@ typedef struct {
   int ports;      /* how many it chooses from */
   char job[256];  /* what tells this job from others, the same on all ranks */
   int restart;    /* how often the job was started anew */
-  char path[512]; /* of the file that hands the id on; a number is appended for each communicator. Empty: there is none */
+  char path[512]; /* of the file that hands the id on; a number is appended for each communicator. Empty: there is none
+                   */
 } sparsecollLaunch_t;
 
 static inline int sparsecollLaunchNumber(const char* name, int otherwise) {
@@ -123,6 +124,7 @@ static inline void sparsecollLaunchReadMeeting(sparsecollLaunch_t* launch, const
   const int own = sparsecollLaunchNumber("SPARSECOLL_PORT", 0);
   const int master = sparsecollLaunchNumber("MASTER_PORT", 0);
   const char* const job = sparsecollLaunchText("SPARSECOLL_JOB", NULL);
+  if (strcmp(launch->by, "nobody") == 0) return;
   if (host != NULL) snprintf(launch->host, sizeof launch->host, "%s", host);
   if (job != NULL) snprintf(launch->job, sizeof launch->job, "%s", job);
   if (own > 0) {
@@ -172,10 +174,10 @@ static inline void sparsecollLaunchReadSlurm(sparsecollLaunch_t* launch, const c
   sparsecollLaunchFirstHost(sparsecollLaunchText("SLURM_STEP_NODELIST", sparsecollLaunchText("SLURM_JOB_NODELIST", "")),
                             launch->host, sizeof launch->host);
   /* Steps of neighbouring jobs get ports of their own, below those that the kernel hands out. */
-  launch->port = 20000 + SPARSECOLL_LAUNCH_PORTS *
-                             (int)((7 * strtoul(sparsecollLaunchText("SLURM_JOB_ID", "0"), NULL, 10) +
-                                    strtoul(sparsecollLaunchText("SLURM_STEP_ID", "0"), NULL, 10)) %
-                                   750);
+  launch->port =
+      20000 + SPARSECOLL_LAUNCH_PORTS * (int)((7 * strtoul(sparsecollLaunchText("SLURM_JOB_ID", "0"), NULL, 10) +
+                                               strtoul(sparsecollLaunchText("SLURM_STEP_ID", "0"), NULL, 10)) %
+                                              750);
   launch->ports = SPARSECOLL_LAUNCH_PORTS;
 }
 
@@ -218,8 +220,8 @@ static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
   sparsecollLaunchReadMeeting(launch, folder);
 }
 
-/* Why the ranks cannot meet, in words for the user, where sparsecollCommInitEnv returns Unsupported for want of a place;
-   else NULL. */
+/* Why the ranks cannot meet, in words for the user, where sparsecollCommInitEnv returns Unsupported for want of a
+   place; else NULL. */
 static inline const char* sparsecollLaunchProblem(const sparsecollLaunch_t* launch) {
   if (launch->host[0] != '\0' || launch->path[0] != '\0' || launch->size <= 1) return NULL;
   return "several ranks have no place to meet: set MASTER_ADDR to rank 0's host and MASTER_PORT to a port of this job "

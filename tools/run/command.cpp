@@ -16,11 +16,12 @@ namespace {
 // Of this process's variables, what ranks elsewhere get as well.
 constexpr std::string_view kPassedOn[] = {"SPARSECOLL_", "UCX_", "NCCL_"};
 
-// The shell there becomes the program. Beside it waits another one for what comes from here, names of signals, and for the
-// end of it. Then, or when the program has ended, all that it has started is told to end, and two seconds later made to.
+// The shell there becomes the program. Beside it waits another one for what comes from here, names of signals, and for
+// the end of it. Then, or when the program has ended, all that it has started is told to end, and two seconds later
+// made to.
 constexpr const char* kWatcher =
-    "exec 3<&0; { trap '' HUP INT QUIT TERM USR1 USR2; while read -r s; do kill -s \"$s\" -- -$$; done; "
-    "kill -s TERM -- -$$; sleep 2; kill -s KILL -- -$$; } <&3 >/dev/null 2>&1 & exec env";
+    "exec 3<&0; { trap '' HUP INT QUIT TERM USR1 USR2; k() { kill -s \"$1\" -- -$$ || kill -s \"$1\" $$; }; "
+    "while read -r s; do k \"$s\"; done; k TERM; sleep 2; k KILL; } <&3 >/dev/null 2>&1 & exec env";
 
 std::string drawName() {
   std::random_device random;

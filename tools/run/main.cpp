@@ -1,5 +1,5 @@
-// sparsecoll-run: starts the ranks of a job on this machine or on several hosts, passes signals on to them, and ends the rest when one
-// fails.
+// sparsecoll-run: starts the ranks of a job on this machine or on several hosts, passes signals on to them, and ends
+// the rest when one fails.
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>

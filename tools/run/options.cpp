@@ -88,7 +88,8 @@ std::string readOptions(int argc, char** argv, Options& options) {
     for (const Valued& one : kValued)
       if (name == one.name) found = &one;
     if (found == nullptr) return "unknown option " + std::string(name);
-    if (std::string wrong = found->take(found->name, i + 1 < argc ? argv[i + 1] : "", options); !wrong.empty()) return wrong;
+    if (std::string wrong = found->take(found->name, i + 1 < argc ? argv[i + 1] : "", options); !wrong.empty())
+      return wrong;
     ++i;
   }
   if (std::string wrong = settle(options); !wrong.empty()) return wrong;

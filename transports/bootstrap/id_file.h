@@ -1,5 +1,5 @@
-// A unique id that rank 0 leaves for the others in a folder that all of them see. The file can be read by this user only;
-// one of somebody else's, or that others can read, is none of this job's.
+// A unique id that rank 0 leaves for the others in a folder that all of them see. The file can be read by this user
+// only; one of somebody else's, or that others can read, is none of this job's.
 #pragma once
 
 #include <string>

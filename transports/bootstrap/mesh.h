@@ -34,8 +34,8 @@ struct Mesh {
 // ranks that were not reached), PeerFailed, AuthFailed, InvalidArgument (interface), SystemError.
 Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline);
 
-// A key and a job of the ranks' own, for exchanges that have none: what all of them drew, together. root: what they share
-// already; without it whoever hears the exchange knows the key.
+// A key and a job of the ranks' own, for exchanges that have none: what all of them drew, together. root: what they
+// share already; without it whoever hears the exchange knows the key.
 struct MeshSecret {
   Key key;
   JobId job{};

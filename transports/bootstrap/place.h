@@ -22,9 +22,9 @@ struct Place {
 // Every port at every address that the host has. Asks the resolver, which may take some seconds. Errors: SystemError.
 Result<std::vector<Address>> addressesOf(const Place& place);
 
-// For rank 0: listens at the first port that is free. Where: at the host's address, if exactly one of those that its name
-// has is this machine's and leads elsewhere, or if an address of loopback was named; else at all of the machine's, because
-// the others may know it by another. Errors: SystemError (none is free).
+// For rank 0: listens at the first port that is free. Where: at the host's address, if exactly one of those that its
+// name has is this machine's and leads elsewhere, or if an address of loopback was named; else at all of the machine's,
+// because the others may know it by another. Errors: SystemError (none is free).
 Result<Fd> listenAt(const Place& place, int backlog);
 
 // A job as its ranks' hellos carry it: which one, how often it was started anew, which of its communicators.

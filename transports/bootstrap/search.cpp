@@ -12,14 +12,15 @@ namespace {
 constexpr uint64_t kFirstRetryMs = 2;
 constexpr uint64_t kLastRetryMs = 100;  // at one address; where there are many, those of a late rank 0 get no flood
 constexpr uint64_t kLookUpMs = 3000;
-constexpr uint64_t kDoubtMs = 5000;  // a stranger at one port does not keep ranks from rank 0 at the next
+constexpr uint64_t kFirstLookUpMs = 300;  // while there is no address
+constexpr uint64_t kDoubtMs = 5000;       // a stranger at one port does not keep ranks from rank 0 at the next
 
 }  // namespace
 
 void Search::lookUp() {
   if (!lookAgain_.expired()) return;
   auto found = candidates_();
-  lookAgain_ = Deadline::in(kLookUpMs);
+  lookAgain_ = Deadline::in(found.ok() || !calls_.empty() ? kLookUpMs : kFirstLookUpMs);
   if (!found.ok()) {
     if (calls_.empty()) last_ = Text<256>::format("{}", found.takeStatus().failure().text);
     return;
@@ -34,8 +35,8 @@ void Search::begin(Call& call, const Deadline& deadline) {
   if (call.stranger || !call.again.expired()) return;
   auto socket = connectTo(call.to);
   if (!socket.ok()) return putOff(call, socket.takeStatus());
-  call.stranger.emplace(std::move(*socket), Hello::asClient(self_),
-                        Deadline::earlier(deadline, Deadline::in(kHelloMs)), true);
+  call.stranger.emplace(std::move(*socket), Hello::asClient(self_), Deadline::earlier(deadline, Deadline::in(kHelloMs)),
+                        true);
 }
 
 bool Search::advance(Call& call) {
@@ -82,8 +83,7 @@ Result<Link> Search::run(const Deadline& deadline) {
       return link;
     }
     if (!refused_.ok() && (doubted_.expired() || deadline.expired())) return Status(refused_.failure());
-    if (deadline.expired())
-      return failBy(0, sparsecollTimeout, "rank 0 was not reached at {}: {}", where_, last_);
+    if (deadline.expired()) return failBy(0, sparsecollTimeout, "rank 0 was not reached at {}: {}", where_, last_);
     sleep(deadline);
   }
 }

@@ -30,8 +30,8 @@ class Fd {
 // A port of its own at the address, which connections find once listen() was called. Errors: SystemError.
 Result<Fd> bindTo(const Address& address);
 Status listen(const Fd& bound, int backlog);
-// A listener at a port that others may know already: what an earlier one's connections have left behind does not keep it
-// from opening, and at any address of IPv6 it is reached by IPv4, too.
+// A listener at a port that others may know already: what an earlier one's connections have left behind does not keep
+// it from opening, and at any address of IPv6 it is reached by IPv4, too.
 struct Opening {
   Fd listener;
   int error = 0;  // errno's value, where it is not open

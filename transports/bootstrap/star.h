@@ -1,4 +1,5 @@
-// The exchange of ranks that share a unique id, or a place to meet: all of them connect to rank 0, which hands every part on to everybody.
+// The exchange of ranks that share a unique id, or a place to meet: all of them connect to rank 0, which hands every
+// part on to everybody.
 #pragma once
 
 #include <deque>
@@ -16,8 +17,8 @@ namespace sparsecoll::bootstrap {
 Result<std::unique_ptr<Exchange>> meet(const Invitation& invitation, int rank, int ranks, const Deadline& deadline);
 
 // The same at a place that all ranks know: rank 0 listens there, the others try all its ports until one is of this job.
-// Of ranks that claim the same number the first one that holds the key is admitted. Errors: AuthFailed, Mismatch, Timeout
-// (names the ranks that have not come), SystemError (rank 0 finds no port).
+// Of ranks that claim the same number the first one that holds the key is admitted. Errors: AuthFailed, Mismatch,
+// Timeout (names the ranks that have not come), SystemError (rank 0 finds no port).
 Result<std::unique_ptr<Exchange>> meetAt(const Place& place, const Key& key, const JobId& job, int rank, int ranks,
                                          const Deadline& deadline);
 
