@@ -1,7 +1,6 @@
 #include "bench/perf/report.h"
 
 #include <fmt/core.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -284,13 +283,14 @@ void Report::conclude() {
 std::string Report::csv() const {
   std::string text;
   for (const nlohmann::json& row : json_["rows"]) {
-    std::vector<std::string> names, cells;
+    std::string names, cells;
     for (const auto& [name, value] : row.items()) {
-      names.push_back(name);
-      cells.push_back(cellOf(value));
+      const char* const comma = names.empty() ? "" : ",";
+      names += comma + name;
+      cells += comma + cellOf(value);
     }
-    if (text.empty()) text = fmt::format("{}\n", fmt::join(names, ","));
-    text += fmt::format("{}\n", fmt::join(cells, ","));
+    if (text.empty()) text = names + "\n";
+    text += cells + "\n";
   }
   return text;
 }
