@@ -73,7 +73,7 @@ bench: setup ## speed of this machine: sparse against dense all-reduce
 	cmake --preset release
 	@echo "== release: build sparsecoll-perf, $(JOBS) at once"
 	cmake --build --preset release -j $(JOBS) --target sparsecoll-perf
-	build/release/bin/sparsecoll-perf --ranks threads:4 -n 1000000 --density 0.01 --preset all --against dense
+	build/release/bin/sparsecoll-perf --ranks threads:4 --elements 1000000 --density 0.01 --preset all --against dense
 
 stress: setup ## kill, abort and shrink ranks in processes many times, over every engine: about 20 minutes
 	cmake --preset release

@@ -3,6 +3,7 @@
 #include "src/devices.h"
 #include "src/engines.h"
 #include "src/guard.h"
+#include "src/launched.h"
 #include "src/ranks.h"
 #include "src/structs.h"
 #include "src/tables.h"
@@ -43,6 +44,7 @@ Status join(sparsecollComm_t* comm, const CommunicatorConfig& config, int device
     SC_TRY(made, meetOverMesh(choice.engine, config, exchange, agreed, interfaceOf(config), deadline, device));
   }
   made->explain(choice.reason);
+  if (exchange.rank() == 0) made->tellPath();
   communicators().addAll({made}, comm);
   return {};
 }
@@ -74,14 +76,21 @@ sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm, int nRanks, co
       read.transport = invitation.engine;
       SC_TRY(checkMemory(read.transport, place != SPARSECOLL_HOST));
     }
-    // What rank 0 knows when its time is up, the others should still hear.
-    constexpr uint64_t kLongerMs = 500;
-    const bool waits = rank != 0 && read.initTimeoutMs < SPARSECOLL_NO_TIMEOUT - kLongerMs;
-    const Deadline deadline = Deadline::in(read.initTimeoutMs + (waits ? kLongerMs : 0));
+    const Deadline deadline = deadlineToMeet(read, rank);
     SC_TRY(const auto exchange, bootstrap::meet(invitation, rank, nRanks, deadline));
     return join(comm, read, place, *exchange, deadline, [&]() -> Result<bootstrap::MeshSecret> {
       return bootstrap::MeshSecret{invitation.key, invitation.job};
     });
+  });
+}
+
+sparsecollResult_t sparsecollCommInitEnv(sparsecollComm_t* comm, int device, const sparsecollConfig_t* config) {
+  return guard("CommInitEnv", [&]() -> Status {
+    if (comm == nullptr) return invalid("comm is NULL");
+    SC_TRY(const int place, readDevice(device));
+    SC_TRY(const CommunicatorConfig read, readMeetingConfig(config, place != SPARSECOLL_HOST));
+    SC_TRY(const Meeting meeting, meetLaunched(read, kMostUcxRanks));
+    return join(comm, read, place, *meeting.exchange, meeting.deadline, meeting.secret);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/limits.h"
 #include "cuda/cuda_kernels.h"
@@ -10,6 +11,7 @@
 #include "src/names.h"
 #include "src/params.h"
 #include "src/structs.h"
+#include "transports/bootstrap/control.h"
 #include "transports/threads.h"
 
 namespace sparsecoll {
@@ -211,7 +213,22 @@ sparsecollCommDetails_t Communicator::details() const {
   details.device = device_;
   details.transport = transport_->kind();
   copyText(details.reason, reason_);
+  if (control_ != nullptr) copyText(details.interfaceName, bootstrap::placeOf(control_->at()));
   return details;
+}
+
+void Communicator::tellPath() const {
+  const sparsecollCommDetails_t own = details();
+  log_.write(sparsecollLogInfo, "comm", "{} ranks, engine {}: {}; interface {}", ranks(), transportName(own.transport),
+             own.reason, own.interfaceName[0] != '\0' ? own.interfaceName : "-");
+}
+
+void Communicator::tellPlan(const sparsecollReducerInfo_t& plan) {
+  if (rank() != 0 || std::exchange(planTold_, true)) return;
+  const bool selects = plan.selector != sparsecollSelectDefault;
+  log_.write(sparsecollLogInfo, "plan", "n {}, k {}: {}{}{}, {}; {} bytes of memory", plan.n, plan.k,
+             selects ? selectorName(plan.selector) : "", selects ? " and " : "", collectiveName(plan.collective),
+             plan.reason, plan.workspaceBytes);
 }
 
 sparsecollFailure_t Communicator::failure() const {

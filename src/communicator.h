@@ -104,6 +104,9 @@ class Communicator {
   // Why it runs over this engine, in a sentence.
   void explain(const Text<128>& why) { reason_ = why; }
   sparsecollCommDetails_t details() const;
+  // In the log, for a rank that speaks for all: what it runs over and why; once, what a reducer will do and why.
+  void tellPath() const;
+  void tellPlan(const sparsecollReducerInfo_t& plan);
 
   // Waits for what this rank has enqueued on a stream, and records what was found wrong on the way.
   // Errors: Timeout, and whatever was found.
@@ -168,9 +171,10 @@ class Communicator {
   uint64_t parentCompleted_ = UINT64_MAX;
   uint64_t timeoutMs_;  // of an operation
   std::atomic<int32_t> state_{sparsecollSuccess};
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the next two
   sparsecollFailure_t failure_;
   sparsecollStats_t stats_;
+  bool planTold_ = false;
 };
 
 // step's counters added to total; its last* fields replace total's.

@@ -67,6 +67,7 @@ Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicato
     reducer->plan_ = hashOf("reducer", fields);
     return reducer->allocate();
   }));
+  comm->tellPlan(reducer->info());
   return reducer;
 }
 

@@ -9,10 +9,10 @@ namespace bench {
 namespace {
 
 constexpr ElementType kElementTypes[] = {
-    {sparsecollFloat32, 4, 4, 0x1p24},
-    {sparsecollFloat16, 2, 4, 0x1p11},
-    {sparsecollBfloat16, 2, 4, 0x1p8},
-    {sparsecollFloat64, 8, 8, 0x1p53},
+    {sparsecollFloat32, 4, 4, 0x1p24, "float"},
+    {sparsecollFloat16, 2, 4, 0x1p11, "half"},
+    {sparsecollBfloat16, 2, 4, 0x1p8, "bfloat16"},
+    {sparsecollFloat64, 8, 8, 0x1p53, "double"},
 };
 
 }  // namespace
@@ -25,7 +25,7 @@ std::string elementTypeNames() {
 
 const ElementType& elementType(const std::string& name) {
   for (const ElementType& type : kElementTypes)
-    if (name == type.name()) return type;
+    if (name == type.name() || name == type.alias) return type;
   throw UsageError("--dtype " + name + ": there are " + elementTypeNames());
 }
 

@@ -22,6 +22,7 @@ struct ElementType {
   uint64_t bytes;
   uint64_t accumulateBytes;  // of an entry of the residual
   double exactIntegers;      // all integers up to it have a representation
+  const char* alias;         // as nccl-tests call it
 
   const char* name() const { return sparsecollDataTypeName(type); }
 };

@@ -1,12 +1,16 @@
-// sparsecoll-perf: every method against the dense all-reduce on ranks of this process. It sees the library as any user
-// does, through sparsecoll.h alone.
+// sparsecoll-perf: every method against the dense all-reduce, on ranks of this process or of many. It sees the library
+// as any user does, through sparsecoll.h alone.
 #include <fmt/core.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "bench/common/clock.h"
 #include "bench/common/errors.h"
@@ -14,6 +18,7 @@
 #include "bench/common/program.h"
 #include "bench/perf/check.h"
 #include "bench/perf/device.h"
+#include "bench/perf/progress.h"
 #include "bench/perf/report.h"
 #include "bench/perf/timing.h"
 
@@ -44,21 +49,35 @@ void listCases(const Options& options) {
                  each.dense ? "-" : fmt::format("{}", each.method.density), each.method.preset);
 }
 
+// Threads are all here.
+std::vector<World::Place> placesOf(const Team& team) {
+  if (team.world() != nullptr) return team.world()->places();
+  std::array<char, 256> host{};
+  (void)gethostname(host.data(), host.size() - 1);
+  return std::vector<World::Place>(static_cast<size_t>(team.ranks()), {host.data(), 0});
+}
+
 class Benchmark {
  public:
   Benchmark(const Options& options, const Distribution& distribution)
       : options_(options),
         distribution_(distribution),
         report_(options),
-        json_(options.reports() ? options.json : "") {}
+        progress_(options.reports()),
+        json_(options.reports() ? options.json : ""),
+        csv_(options.reports() ? options.csv : "") {}
 
   int run() {
     report_.begin();
     if (options_.world != nullptr && options_.world->ranks() == 1)
       report_.note("one process is one rank: " + std::string(launcherOf(options_.transport).usage) + " starts P");
-    for (const Shape& shape : shapesOf(options_)) runShape(shape);
+    const std::vector<Shape> shapes = shapesOf(options_);
+    for (const Shape& shape : shapes) cases_ += casesOf(options_, shape).size();
+    for (const Shape& shape : shapes) runShape(shape);
+    progress_.clear();
     if (options_.against == "dense") report_.conclude();
     json_.write(report_.json());
+    csv_.write(report_.csv());
     if (report_.anyWrong()) return kWrongData;
     bool failed = false;
     for (const Assertion& assertion : options_.assertions)
@@ -72,6 +91,7 @@ class Benchmark {
  private:
   void runShape(const Shape& shape) {
     Team team(shape.ranks, shape.device, shape.world);
+    tellPath(team);
     const Roofline& roofline = rooflineOf(shape, team);
     report_.addRoofline(shape, roofline, options_.flags());
     const GradientPlan plan{shape.n,       shape.type,    options_.overlap,
@@ -84,6 +104,14 @@ class Benchmark {
       report_.note(fmt::format("{} itself: {:.0f} us", shape.world->nativeSum(), *denseTotal_));
     }
     for (const Case& each : casesOf(options_, shape)) runCase(each, gradients, roofline, team);
+  }
+
+  // Once.
+  void tellPath(Team& team) {
+    if (std::exchange(pathTold_, true)) return;
+    auto details = SPARSECOLL_INIT(sparsecollCommDetails_t);
+    check(sparsecollCommGetDetails(team.comm(0), &details), "sparsecollCommGetDetails");
+    report_.path(details, placesOf(team));
   }
 
   // The loops know nothing of element types. One shape's buffers at a time: the gradients need the memory, too.
@@ -99,6 +127,7 @@ class Benchmark {
 
   void runCase(Case what, const Gradients& gradients, const Roofline& roofline, Team& team) {
     const Shape& shape = what.shape;
+    progress_.show(done_++, cases_, fmt::format("{}, {} x {}", what.method.preset, shape.n, shape.type->name()));
     Row row;
     row.n = shape.n;
     row.type = shape.type->name();
@@ -111,6 +140,7 @@ class Benchmark {
       if (!shape.graph) throw;
       row.notCaptured = error.what();
     }
+    progress_.clear();
     report_.add(row);
   }
 
@@ -127,7 +157,8 @@ class Benchmark {
     const auto bytes = static_cast<double>(shape.n * shape.type->bytes);
     const double ring = 2 * bytes * (shape.ranks - 1) / shape.ranks;
     if (ring > 0) row.wirePercent = 100 * static_cast<double>(row.timing.sentBytes) / ring;
-    row.denseGBps = bytes / row.timing.total * 1e-3;
+    row.algbw = bytes / row.timing.total * 1e-3;
+    row.busbw = ring / row.timing.total * 1e-3;
     if (!options_.against.empty() && denseTotal_) row.speedup = *denseTotal_ / row.timing.total;
     const bool momentum = what.method.params().momentum != 0;
     const auto local = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags(), momentum) * shape.n);
@@ -135,23 +166,19 @@ class Benchmark {
     if (before.byCpu > 0) row.localRoofline = local / ((before.byCpu + after.byCpu) / 2) * 1e6;
   }
 
-  // Microseconds from the first rank's start to the last one's end, the median of the timed steps.
+  // Microseconds of the rank that takes longest, the median of the timed steps.
   double nativeTotal(const Shape& shape, const Gradients& gradients, Team& team) const {
     std::vector<double> totals;
     team.run([&](Rank& rank) {
       const Memory out(shape.n * shape.type->bytes);
-      std::vector<uint64_t> start(static_cast<size_t>(rank.ranks)), end(start.size());
+      std::vector<uint64_t> tookNs(static_cast<size_t>(rank.ranks));
       for (uint64_t s = 0; s < options_.warmup + options_.steps; ++s) {
         rank.sync();
-        start[rank.slot()] = nowNs();
+        const uint64_t start = nowNs();
         shape.world->sum(gradients.of(rank, s), out.as<>(), shape.n, *shape.type);
-        end[rank.slot()] = nowNs();
-        rank.share(start);
-        rank.share(end);
-        if (s < options_.warmup) continue;
-        totals.push_back(static_cast<double>(*std::max_element(end.begin(), end.end()) -
-                                             *std::min_element(start.begin(), start.end())) /
-                         1e3);
+        tookNs[rank.slot()] = nowNs() - start;
+        rank.share(tookNs);
+        if (s >= options_.warmup) totals.push_back(static_cast<double>(*std::ranges::max_element(tookNs)) / 1e3);
       }
     });
     const auto middle = totals.begin() + static_cast<std::ptrdiff_t>(totals.size() / 2);
@@ -162,7 +189,10 @@ class Benchmark {
   const Options& options_;
   const Distribution& distribution_;
   Report report_;
-  OutputFile json_;
+  Progress progress_;
+  OutputFile json_, csv_;
+  size_t cases_ = 0, done_ = 0;
+  bool pathTold_ = false;
   std::unique_ptr<Roofline> roofline_;  // of the last shape
   std::pair<uint64_t, int> rooflineKey_;
   std::optional<double> denseTotal_;  // of the current shape

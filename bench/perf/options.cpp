@@ -22,30 +22,48 @@ constexpr double kMostThreshold = 1e30;
 constexpr const char* kFooter =
     "Times are microseconds. select, exchange, scatter: medians over the timed steps of the slowest rank; total: "
     "median\n"
-    "of the time from the first rank's start to the last one's end; p50, p99: of the single ranks' times in all "
-    "steps.\n"
+    "over the steps of the longest duration of a rank; p50, p99: of the single ranks' durations in all steps.\n"
+    "algbw: bytes of the gradient / total, in 1e9 bytes a second; busbw: algbw * 2 (P - 1) / P, what each rank of a "
+    "ring\n"
+    "all-reduce would have to send at that speed; xdense: total of dense / total.\n"
     "sel%: entries sent / n; wire%: bytes sent / bytes of a ring all-reduce; union%: non-zeros of the sum / n;\n"
     "xroof: total / roofline, the time of the method's memory traffic at the bandwidth of this machine.\n"
     "local, xlocal: the same in computing time of the slowest rank, without waits and turns of others on its core.";
 
+// -n was the number of elements once.
+CLI::Validator iterations() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const std::optional<uint64_t> number = numberIn<uint64_t>(text);
+        if (number && *number >= 1 && *number <= kMostSteps) return std::string();
+        const bool large = number && *number > kMostSteps;
+        return fmt::format("{} is no number of timed steps, 1 to {}{}", text, kMostSteps,
+                           large ? ": --elements sets the length of the gradient" : "");
+      },
+      fmt::format("[1 to {}]", kMostSteps));
+}
+
 void addShapes(CLI::App& app, Options& options) {
-  app.add_option("-n,--elements", options.n,
+  app.add_option("--elements", options.n,
                  "elements of the gradient, a list; with --dist file:PATH as many as the first recorded one has")
       ->default_str("1000000")
       ->delimiter(',')
       ->check(within<uint64_t>(1, kMostElements));
+  app.add_option("-b,--minbytes", options.bytes.least, "instead: its bytes, from this many, 4M for example");
+  app.add_option("-e,--maxbytes", options.bytes.most, "to this many");
+  app.add_option("-f,--stepfactor", options.bytes.factor, "each time by this factor")->check(within(1.1, 1e6));
+  app.add_option("-i,--stepbytes", options.bytes.increment, "or by so many more");
   app.add_option("--density", options.densities, "entries to send / n, a list")->delimiter(',')->check(densities());
   app.add_option("--preset", options.presets, "methods, a list, or all (see --list)")->delimiter(',');
-  app.add_option("--dtype", options.types, elementTypeNames() + ", a list")->delimiter(',');
+  app.add_option("-d,--dtype", options.types, elementTypeNames() + ", a list")->delimiter(',');
   app.add_option("--ranks", options.ranks,
                  "threads:RANKS, a list, for example threads:4,threads:7; not with the other transports")
       ->delimiter(',');
-  std::string transports = "threads, or how processes that were started together meet";
-  for (const Launcher& launcher : launchers())
-    if (launcher.join != nullptr) transports += fmt::format(", {} ({} ...)", launcher.name, launcher.usage);
+  std::string transports = "what ranks talk over, by default threads, and auto in processes that were started together";
+  for (const Launcher& launcher : launchers()) transports += fmt::format("; {}: {}", launcher.name, launcher.usage);
   app.add_option("--transport", options.transport, transports);
   app.add_option("--backend", options.backend, "host, cuda or cuda:ORDINAL: where the ranks' vectors lie");
-  app.add_option("--op", options.op, "sum or avg")->check(CLI::IsMember({"sum", "avg"}));
+  app.add_option("-o,--op", options.op, "sum or avg")->check(CLI::IsMember({"sum", "avg"}));
   app.add_flag("--out-preserved", options.outPreserved, "promise that nobody else writes the sum");
   app.add_flag("--no-residual", options.noResidual, "without error feedback");
   app.add_flag("--transactional", options.transactional, "a step that fails leaves the residual as it was");
@@ -67,15 +85,17 @@ void addData(CLI::App& app, Options& options) {
 }
 
 void addRun(CLI::App& app, Options& options) {
-  app.add_option("--steps", options.steps, "timed steps")->check(within<uint64_t>(1, kMostSteps));
-  app.add_option("--warmup", options.warmup, "steps before them, for thresholds to settle")
+  app.add_option("-n,--steps", options.steps, "timed steps")->check(iterations());
+  app.add_option("-w,--warmup", options.warmup, "steps before them, for thresholds to settle")
       ->check(within<uint64_t>(0, kMostSteps));
   app.add_option("--against", options.against,
                  "speed-up column: dense, or native: the transport's own sum, as MPI_Allreduce")
       ->check(CLI::IsMember({kDense, kNative}));
   app.add_flag("--graph", options.graph,
                "with --backend cuda: replay steps that were captured in CUDA graphs, without the host's part of them");
-  app.add_flag("--no-check", options.noCheck, "leave out the correctness phase");
+  app.add_option("-c,--check", options.check, "0: leave out the correctness phase")->check(within(0, 1));
+  app.add_flag("--no-check", options.noCheck, "the same as -c 0");
+  app.add_option("--csv", options.csv, "write the rows to this file, with a line of names");
   app.add_option("--json", options.json, "write the results to this file");
   app.add_flag("--list", options.list, "print the presets and end");
   app.add_flag("--dry-run", options.dryRun, "print the cases and end");
@@ -121,13 +141,14 @@ void resolvePresets(Options& options) {
 }
 
 void joinWorld(Options& options, bool ranksGiven) {
+  const bool chosen = !options.transport.empty();
+  if (!chosen) options.transport = !ranksGiven && wasLaunched() ? kAutoName : kThreadsName;
   if (const Launcher& launcher = launcherOf(options.transport); launcher.join != nullptr) {
     if (ranksGiven)
-      throw UsageError(
-          fmt::format("--ranks goes with --transport threads; with --transport {} every process is a rank: {}",
-                      options.transport, launcher.usage));
+      throw UsageError(fmt::format("--ranks goes with --transport {}; with --transport {} every process is a rank: {}",
+                                   kThreadsName, options.transport, launcher.usage));
     if (options.device != kHost) throw UsageError("--transport " + options.transport + ": in host memory only");
-    options.world = launcher.join();
+    options.world = launcher.join(launcher.transport);
     options.rankCounts = {options.world->ranks()};
   } else {
     for (const std::string& text : options.ranks) options.rankCounts.push_back(ranksOf(text));
@@ -138,6 +159,11 @@ void joinWorld(Options& options, bool ranksGiven) {
 
 void resolve(Options& options, bool ranksGiven) {
   resolvePresets(options);
+  options.noCheck = options.noCheck || options.check == 0;
+  if (options.bytes.asked() && !options.n.empty())
+    throw UsageError("--elements and --minbytes, --maxbytes say the same thing: give one of them");
+  for (const std::string& name : options.types)
+    if (options.bytes.asked()) (void)options.bytes.elements(elementType(name).bytes);
   options.device = deviceOf(options.backend);
   if (options.graph && options.device == kHost) throw UsageError("--graph: steps are captured on --backend cuda only");
   joinWorld(options, ranksGiven);
@@ -174,11 +200,12 @@ std::string Shape::ranksText() const { return fmt::format("{}:{}", transport, ra
 
 std::vector<Shape> shapesOf(const Options& options) {
   std::vector<Shape> shapes;
-  for (const uint64_t n : options.n)
-    for (const std::string& type : options.types)
+  for (const std::string& name : options.types) {
+    const ElementType& type = elementType(name);
+    for (const uint64_t n : options.bytes.asked() ? options.bytes.elements(type.bytes) : options.n)
       for (const int ranks : options.rankCounts)
-        shapes.push_back(
-            {n, &elementType(type), ranks, options.device, options.world.get(), options.transport, options.graph});
+        shapes.push_back({n, &type, ranks, options.device, options.world.get(), options.transport, options.graph});
+  }
   return shapes;
 }
 

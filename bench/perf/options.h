@@ -9,17 +9,19 @@
 #include "bench/perf/assertion.h"
 #include "bench/perf/element.h"
 #include "bench/perf/library.h"
+#include "bench/perf/sizes.h"
 #include "bench/perf/team.h"
 
 namespace bench {
 
 struct Options {
-  std::vector<uint64_t> n;  // empty: the distribution's length
+  std::vector<uint64_t> n;  // empty: by bytes, or the distribution's length
+  Sweep bytes;
   std::vector<double> densities = {0.01};
   std::vector<std::string> presets = {"all"};
   std::vector<std::string> types = {"f32"};
   std::vector<std::string> ranks = {"threads:4"};
-  std::string transport = "threads";
+  std::string transport;  // empty: threads, or auto where this process is one of several that were started together
   std::string backend = "host";
   std::string distribution = "normal";
   double overlap = 0;
@@ -35,7 +37,9 @@ struct Options {
   double threshold = 0;
   uint64_t seed = 1;
   bool noCheck = false;
+  int check = 1;  // 0: as noCheck
   std::string json;
+  std::string csv;
   bool list = false;
   bool dryRun = false;
   std::vector<std::string> assertionTexts;

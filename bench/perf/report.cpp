@@ -42,6 +42,8 @@ std::optional<double> xlocal(const Row& row) {
 
 std::string microseconds(double value) { return fmt::format("{:.{}f}", value, value < 1000 ? 1 : 0); }
 
+std::string bandwidth(double value) { return fmt::format("{:.{}f}", value, value < 1 ? 4 : 2); }
+
 std::string phase(const Row& row, double value) { return row.timing.phases ? microseconds(value) : "-"; }
 
 constexpr size_t kPlaceColumns = 5;  // what the case is
@@ -62,8 +64,9 @@ constexpr Column kColumns[] = {
     {"wire%", 7, [](const Row& r) { return orDash(r.wirePercent, 2); }},
     {"union%", 7, [](const Row& r) { return fmt::format("{:.3f}", percentOf(r.timing.unionEntries, r.n)); }},
     {"imbal", 6, [](const Row& r) { return fmt::format("{:.2f}", r.timing.imbalance); }},
-    {"dense_GB/s", 10, [](const Row& r) { return fmt::format("{:.2f}", r.denseGBps); }},
-    {"speedup", 7, [](const Row& r) { return orDash(r.speedup, 2); }},
+    {"algbw", 7, [](const Row& r) { return bandwidth(r.algbw); }},
+    {"busbw", 7, [](const Row& r) { return bandwidth(r.busbw); }},
+    {"xdense", 7, [](const Row& r) { return orDash(r.speedup, 2); }},
     {"xroof", 6, [](const Row& r) { return fmt::format("{:.2f}", r.timing.total / r.roofline); }},
     {"local", 8, [](const Row& r) { return microseconds(r.timing.local); }},
     {"xlocal", 6, [](const Row& r) { return orDash(xlocal(r), 2); }},
@@ -76,12 +79,15 @@ nlohmann::json measuredJson(const Row& row) {
                          {"best_us", t.best},
                          {"p50_us", t.p50},
                          {"p99_us", t.p99},
+                         {"total_p99_us", t.total99},
+                         {"ranks_p50_us", t.ranks},
                          {"sent_bytes", t.sentBytes},
                          {"union", t.unionEntries},
                          {"union_percent", percentOf(t.unionEntries, row.n)},
                          {"achieved_density", t.achievedDensity},
                          {"imbalance", t.imbalance},
-                         {"dense_gbps", row.denseGBps},
+                         {"algbw_gbps", row.algbw},
+                         {"busbw_gbps", row.busbw},
                          {"roofline_us", row.roofline},
                          {"xroof", t.total / row.roofline},
                          {"local_us", t.local},
@@ -97,6 +103,37 @@ nlohmann::json measuredJson(const Row& row) {
   if (row.check) json["wrong"] = row.check->wrong;
   if (row.check) json["sum_hash"] = fmt::format("{:016x}", row.check->hash);
   return json;
+}
+
+std::string listOf(const std::vector<std::string>& names) {
+  std::string line;
+  for (const std::string& name : names) line += (line.empty() ? "" : ", ") + name;
+  return names.empty() ? "none" : line;
+}
+
+// "host1 (4), host2 (4)": hosts and their ranks.
+std::string hostsText(const std::vector<World::Place>& places) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (const World::Place& place : places) {
+    const auto known = std::ranges::find(counts, place.host, &std::pair<std::string, int>::first);
+    if (known != counts.end())
+      ++known->second;
+    else
+      counts.emplace_back(place.host, 1);
+  }
+  std::vector<std::string> texts;
+  for (const auto& [host, count] : counts) texts.push_back(fmt::format("{} ({})", host, count));
+  return listOf(texts);
+}
+
+// A cell of a CSV file: numbers bare, texts and lists in quotes, nothing for null.
+std::string cellOf(const nlohmann::json& value) {
+  if (value.is_null()) return "";
+  if (value.is_number()) return value.dump();
+  std::string quoted = "\"";
+  for (const char c : value.is_string() ? value.get<std::string>() : value.dump())
+    quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
 }
 
 // All rows have the same fields; without a value: null.
@@ -164,6 +201,20 @@ void Report::begin() {
              c["out_preserved"].get<bool>() ? "preserved" : "written", c["check"].get<bool>() ? "on" : "OFF");
 }
 
+void Report::path(const sparsecollCommDetails_t& details, const std::vector<World::Place>& places) {
+  nlohmann::json& c = json_["context"];
+  const std::string engine = sparsecollTransportName(details.transport);
+  const std::string interfaceName = details.interfaceName;
+  c["engine"] = engine;
+  c["engine_reason"] = details.reason;
+  c["interface"] = interfaceName;
+  c["hosts"] = nlohmann::json::array();
+  for (const World::Place& place : places) c["hosts"].push_back(place.host);
+  note(fmt::format("ranks on {}; engine {} ({}); interface {}; commit {}", hostsText(places), engine, details.reason,
+                   interfaceName.empty() ? "none" : interfaceName, c["build"]["commit"].get<std::string>()));
+  note("algbw: bytes of the gradient / total; busbw: algbw * 2 (P - 1) / P, both in GB/s; xdense: dense total / total");
+}
+
 void Report::note(const std::string& text) {
   fmt::print("# {}\n", text);
   std::fflush(stdout);
@@ -220,18 +271,28 @@ void Report::conclude() {
         .push_back(fmt::format("{}{} ({:.2f})", row["preset"].get<std::string>(), at, speedup));
   }
   if (faster.empty() && slower.empty()) return;
-  const auto list = [](const std::vector<std::string>& names) {
-    std::string line;
-    for (const std::string& name : names) line += (line.empty() ? "" : ", ") + name;
-    return names.empty() ? "none" : line;
-  };
-  note("Dense time / sparse time is in brackets. Sparse is faster here with: " + list(faster) + ".");
-  note("Dense is faster here than: " + list(slower) + ".");
+  note("Dense time / sparse time is in brackets. Sparse is faster here with: " + listOf(faster) + ".");
+  note("Dense is faster here than: " + listOf(slower) + ".");
   if (threads_)
     note(
         "The ranks share one process, so no byte crosses a network, and sending less saves nothing. Between hosts "
         "bytes "
         "cost time: `make hosts` measures that.");
+}
+
+std::string Report::csv() const {
+  std::string text;
+  for (const nlohmann::json& row : json_["rows"]) {
+    std::string names, cells;
+    for (const auto& [name, value] : row.items()) {
+      const char* const comma = names.empty() ? "" : ",";
+      names += comma + name;
+      cells += comma + cellOf(value);
+    }
+    if (text.empty()) text = names + "\n";
+    text += cells + "\n";
+  }
+  return text;
 }
 
 std::string Report::json() const { return json_.dump(2) + "\n"; }

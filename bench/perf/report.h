@@ -16,6 +16,8 @@ class Report {
   explicit Report(const Options& options);
 
   void begin();  // heading
+  // What ranks talk over, and where they are.
+  void path(const sparsecollCommDetails_t& details, const std::vector<World::Place>& places);
   void addRoofline(const Shape& shape, const Roofline& roofline, uint32_t flags);
   void note(const std::string& text);
   void add(const Row& row);
@@ -25,8 +27,8 @@ class Report {
 
   const nlohmann::json& rows() const { return json_["rows"]; }
   bool anyWrong() const { return anyWrong_; }
-  // Throws EnvironmentError.
   std::string json() const;
+  std::string csv() const;  // the rows, by name
 
  private:
   int widthOf(const Column& column) const;

@@ -32,8 +32,8 @@ constexpr uint64_t kCallElements = 256;        // to call a loop takes about as 
 // The ranks' start and end times of one run, and what they computed.
 class Spans {
  public:
-  explicit Spans(int ranks)
-      : start_(static_cast<size_t>(ranks)), end_(static_cast<size_t>(ranks)), cpu_(static_cast<size_t>(ranks)) {}
+  explicit Spans(const Team& team)
+      : clocks_(team.clocks()), start_(clocks_.size()), end_(clocks_.size()), cpu_(clocks_.size()) {}
   void begin(const Rank& rank) {
     cpu_[rank.slot()] = cpuNs();
     start_[rank.slot()] = nowNs();
@@ -47,15 +47,27 @@ class Spans {
     rank.share(end_);
     rank.share(cpu_);
   }
-  // With more ranks than cores some start late: only the span of all of them tells how long the work took.
+  // With more ranks than cores some start late: only the span of all of a host's tells how long the work took.
   Rate rate(double bytes) const {
-    const uint64_t first = *std::min_element(start_.begin(), start_.end());
-    const uint64_t last = *std::max_element(end_.begin(), end_.end());
+    uint64_t longest = 1;
+    for (const int clock : clocks_) longest = std::max(longest, span(clock));
     const uint64_t cpu = *std::max_element(cpu_.begin(), cpu_.end());
-    return {bytes / static_cast<double>(last - first) * 1e9, bytes / static_cast<double>(cpu) * 1e9};
+    return {bytes / static_cast<double>(longest) * 1e9, bytes / static_cast<double>(cpu) * 1e9};
   }
 
  private:
+  uint64_t span(int clock) const {
+    uint64_t first = ~uint64_t{0};
+    uint64_t last = 0;
+    for (size_t r = 0; r < clocks_.size(); ++r) {
+      if (clocks_[r] != clock) continue;
+      first = std::min(first, start_[r]);
+      last = std::max(last, end_[r]);
+    }
+    return last - first;
+  }
+
+  std::vector<int> clocks_;  // each rank's
   std::vector<uint64_t> start_, end_, cpu_;
 };
 
@@ -108,7 +120,7 @@ Rate Roofline::now(Team& team) const {
 
 std::vector<Rate> Roofline::rates(size_t loop, Team& team) const {
   std::vector<Rate> measured;
-  Spans spans(team.ranks());
+  Spans spans(team);
   team.run([&](Rank& rank) {
     const Buffers& buffers = buffers_[rank.slot()];
     for (int run = 0; run < kRuns; ++run) {

@@ -4,16 +4,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace bench {
 
 // Microseconds, unless the name says otherwise.
 struct Timing {
   double select = 0, exchange = 0, scatter = 0, total = 0;
-  double best = 0;  // total of the fastest step
-  double p50 = 0, p99 = 0;
-  double local = 0;    // computing time of the rank that needs most; on a device, to enqueue the step
-  bool phases = true;  // select, exchange and scatter were measured
+  double best = 0;            // total of the fastest step
+  double p50 = 0, p99 = 0;    // of single ranks
+  double total99 = 0;         // the 99th percentile of what `total` is the median of
+  std::vector<double> ranks;  // each rank's median
+  double local = 0;           // computing time of the rank that needs most; on a device, to enqueue the step
+  bool phases = true;         // select, exchange and scatter were measured
   uint64_t sentBytes = 0;
   uint64_t selected = 0;  // entries a rank sent
   uint64_t unionEntries = 0;
@@ -36,7 +39,7 @@ struct Row {
   std::string ranks;
   Timing timing;
   std::optional<double> wirePercent;  // one rank sends nothing
-  double denseGBps = 0;
+  double algbw = 0, busbw = 0;        // 1e9 bytes a second
   std::optional<double> speedup;
   double roofline = 0;
   std::optional<double> localRoofline;  // in computing time; on a device that says nothing

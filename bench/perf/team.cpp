@@ -26,6 +26,12 @@ Team::~Team() {
   for (sparsecollComm_t comm : comms_) sparsecollCommDestroy(comm);
 }
 
+std::vector<int> Team::clocks() const {
+  std::vector<int> clocks(static_cast<size_t>(ranks_));
+  for (size_t r = 0; world_ != nullptr && r < clocks.size(); ++r) clocks[r] = world_->places()[r].clock;
+  return clocks;
+}
+
 void Team::run(const std::function<void(Rank&)>& work) {
   const auto here = static_cast<std::ptrdiff_t>(comms_.size());
   std::barrier<> barrier(here);

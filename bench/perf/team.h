@@ -54,6 +54,8 @@ class Team {
   int ranks() const { return ranks_; }
   World* world() const { return world_; }
   bool onDevice() const { return device_ != kHost; }
+  // By rank: equal where one clock tells their times.
+  std::vector<int> clocks() const;
   sparsecollComm_t comm(size_t rank) const { return comms_[rank]; }
   // Runs work on every rank at once. If one fails, the others are made to stop, and the first failure is thrown here.
   void run(const std::function<void(Rank&)>& work);

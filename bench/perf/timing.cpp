@@ -49,21 +49,23 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// From the first rank's start to the last one's end. On a device steps follow each other without a gap, and a rank's
-// may start while another's last one is not over: there, from the last one's end to this one's.
-std::vector<double> totalsNs(const std::vector<Steps>& ranks, bool onDevice) {
+double microsecondsOf(const Step& step) { return static_cast<double>(step.endNs - step.startNs) / 1e3; }
+
+// The longest duration of a rank: ranks start together, and their clocks may differ. On a device steps follow each
+// other without a gap, and a rank's may start while another's last one is not over: there, from the last one's end to
+// this one's.
+std::vector<double> totalsOf(const std::vector<Steps>& ranks, bool onDevice) {
   std::vector<double> totals;
   uint64_t before = 0;
   for (size_t s = 0; s < ranks.front().size(); ++s) {
-    uint64_t first = ~uint64_t{0};
+    double longest = 0;
     uint64_t last = 0;
     for (const Steps& rank : ranks) {
-      first = std::min(first, rank[s].startNs);
+      longest = std::max(longest, microsecondsOf(rank[s]));
       last = std::max(last, rank[s].endNs);
     }
-    if (onDevice && s > 0) first = before;
+    totals.push_back(onDevice && s > 0 ? static_cast<double>(last - before) / 1e3 : longest);
     before = last;
-    totals.push_back(static_cast<double>(last - first));
   }
   return totals;
 }
@@ -77,13 +79,18 @@ void summarise(const std::vector<Steps>& ranks, bool onDevice, Timing& timing) {
   timing.select = slowest(&Stats::lastSelectNs);
   timing.exchange = slowest(&Stats::lastExchangeNs);
   timing.scatter = slowest(&Stats::lastScatterNs);
-  const std::vector<double> totals = totalsNs(ranks, onDevice);
-  timing.total = percentile(totals, 0.5) / 1e3;
+  const std::vector<double> totals = totalsOf(ranks, onDevice);
+  timing.total = percentile(totals, 0.5);
+  timing.total99 = percentile(totals, 0.99);
   timing.local = medianOf(ranks, largest, [](const Step& step) { return step.cpuNs; }) / 1e3;
-  timing.best = percentile(totals, 0) / 1e3;
+  timing.best = percentile(totals, 0);
   std::vector<double> single;
-  for (const Steps& rank : ranks)
-    for (const Step& step : rank) single.push_back(static_cast<double>(step.endNs - step.startNs) / 1e3);
+  for (const Steps& rank : ranks) {
+    std::vector<double> own;
+    for (const Step& step : rank) own.push_back(microsecondsOf(step));
+    timing.ranks.push_back(percentile(own, 0.5));
+    single.insert(single.end(), own.begin(), own.end());
+  }
   timing.p50 = percentile(single, 0.5);
   timing.p99 = percentile(single, 0.99);
   timing.sentBytes = static_cast<uint64_t>(slowest(&Stats::lastBytesSent) * 1e3);

@@ -11,6 +11,9 @@
 
 namespace bench {
 
+inline constexpr const char* kThreadsName = "threads";
+inline constexpr const char* kAutoName = "auto";
+
 class World {
  public:
   virtual ~World() = default;
@@ -36,13 +39,27 @@ class World {
     const T own = perRank[static_cast<size_t>(rank())];
     gather(&own, sizeof own, perRank.data());
   }
+
+  // Each rank's host: its name, and a number that ranks have in common whose clocks are one. All processes call it.
+  struct Place {
+    std::string host;
+    int clock = 0;
+  };
+  const std::vector<Place>& places();
+
+ private:
+  std::vector<Place> places_;
 };
+
+// Whether this process is one of several that were started together.
+bool wasLaunched();
 
 // A way to have ranks: --transport NAME. Joining is collective over the processes that were started together.
 struct Launcher {
-  const char* name;
-  const char* usage;
-  std::unique_ptr<World> (*join)();  // nullptr: ranks are threads of this process
+  std::string name;
+  std::string usage;
+  int32_t transport;                                  // sparsecollTransport_t that they are to use
+  std::unique_ptr<World> (*join)(int32_t transport);  // nullptr: ranks are threads of this process
 };
 
 std::vector<Launcher> launchers();
@@ -50,9 +67,8 @@ std::vector<Launcher> launchers();
 const Launcher& launcherOf(const std::string& name);
 
 #ifdef SPARSECOLL_PERF_MPI
-std::unique_ptr<World> joinMpi();
+std::unique_ptr<World> joinMpi(int32_t transport);
 #endif
-std::unique_ptr<World> joinUcx();
-std::unique_ptr<World> joinTcp();
+std::unique_ptr<World> joinLaunched(int32_t transport);
 
 }  // namespace bench

@@ -56,6 +56,6 @@ class MpiWorld final : public World {
 
 }  // namespace
 
-std::unique_ptr<World> joinMpi() { return std::make_unique<MpiWorld>(); }
+std::unique_ptr<World> joinMpi(int32_t) { return std::make_unique<MpiWorld>(); }
 
 }  // namespace bench

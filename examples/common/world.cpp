@@ -62,10 +62,10 @@ class ThreadWorld : public World {
 /// One rank of a job, in a process of its own.
 class LaunchedWorld : public World {
  public:
-  LaunchedWorld(sparsecollLaunch_t launch, const std::vector<int>& devices)
+  LaunchedWorld(const sparsecollLaunch_t& launch, const std::vector<int>& devices)
       : ranks_(static_cast<size_t>(launch.size)), rank_(static_cast<size_t>(launch.rank)) {
-    control_ = join(launch, SPARSECOLL_HOST);
-    if (!devices.empty()) gradients_ = join(launch, devices.at(rank_));
+    control_ = join(SPARSECOLL_HOST);
+    if (!devices.empty()) gradients_ = join(devices.at(rank_));
   }
 
   size_t ranks() const override { return ranks_; }
@@ -79,9 +79,9 @@ class LaunchedWorld : public World {
   };
   using OwnedComm = std::unique_ptr<std::remove_pointer_t<sparsecollComm_t>, Destroy>;
 
-  static OwnedComm join(sparsecollLaunch_t& launch, int device) {
+  static OwnedComm join(int device) {
     sparsecollComm_t comm = nullptr;
-    check(sparsecollLaunchComm(&launch, &comm, device, nullptr), "joining the job");
+    check(sparsecollCommInitEnv(&comm, device, nullptr), "sparsecollCommInitEnv");
     return OwnedComm(comm);
   }
 
@@ -94,6 +94,8 @@ sparsecollLaunch_t readLaunch() {
   sparsecollLaunchRead(&launch);
   return launch;
 }
+
+bool canMeet(const sparsecollLaunch_t& launch) { return launch.host[0] != '\0' || launch.path[0] != '\0'; }
 
 }  // namespace
 
@@ -135,7 +137,7 @@ void World::barrier(size_t rank) const {
 
 size_t launchedRanks() {
   const auto launch = readLaunch();
-  if (launch.path[0] != '\0') return static_cast<size_t>(launch.size);
+  if (canMeet(launch)) return static_cast<size_t>(launch.size);
   if (launch.size > 1)
     throw std::runtime_error("rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size) +
                              " cannot find the others: " + sparsecollLaunchProblem(&launch));
@@ -144,13 +146,13 @@ size_t launchedRanks() {
 
 size_t numberOnHost(size_t rank) {
   const auto launch = readLaunch();
-  const bool known = launch.path[0] != '\0' && static_cast<size_t>(launch.rank) == rank && launch.localRank >= 0;
+  const bool known = canMeet(launch) && static_cast<size_t>(launch.rank) == rank && launch.localRank >= 0;
   return known ? static_cast<size_t>(launch.localRank) : rank;
 }
 
 std::string launchCommand() {
   const auto launch = readLaunch();
-  if (launch.path[0] == '\0') return "";
+  if (!canMeet(launch)) return "";
   const std::string by = launch.by, size = std::to_string(launch.size);
   if (by == "RANK") return "torchrun --no-python --nproc-per-node RANKS-PER-HOST ";
   if (by == "sparsecoll-run") return "sparsecoll-run -n " + size + " -- ";

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.h - what a program has to know to join its job: how many ranks there are, which one it is, and the id they
-   meet by. Reads what sparsecoll-run, Slurm's srun, Open MPI's mpirun, MPICH's mpiexec or PyTorch's torchrun put into
-   the environment. Header only, C99 with POSIX.
+/* launch.h - how a program that was started in many copies learns which rank it is and where its ranks meet. Reads what
+   sparsecoll-run, Slurm's srun, Open MPI's mpirun, MPICH's mpiexec, PyTorch's torchrun or Kubeflow put into the
+   environment. Header only, C99 with POSIX. sparsecollCommInitEnv reads the same; call these functions to learn the
+   rank before there is a communicator.
 
-   The id goes from rank 0 to the others through a file that only this user can read (mode 0600, made anew, gone once
-   all ranks have met) in a folder that all ranks see: SPARSECOLL_LAUNCH_DIR, which sparsecoll-run sets; else the folder
-   that the Slurm job was submitted from; else /tmp, where all ranks are on one host. MPICH's jobs have no name that all
-   hosts know: on several they need SPARSECOLL_LAUNCH_DIR, a folder of this job alone. Those of torchrun always need it,
-   as do programs that are told RANK and WORLD_SIZE by hand. */
+   Where ranks meet, the first of these that the environment tells:
+     a folder  SPARSECOLL_LAUNCH_DIR, of this job alone, which all ranks see; sparsecoll-run sets it on one host. Rank 0
+               leaves the id there, in a file that only this user can read (mode 0600, gone once all ranks have met)
+     a port    of the host MASTER_ADDR, else of the first node of a Slurm step: SPARSECOLL_PORT, else the first free one
+               of the 16 behind MASTER_PORT, else one of 16 that follow from the Slurm job's number. Ranks of one host
+               take loopback, where the launcher says that all share one
+     a folder  that the launcher's ranks have in common: the one that a Slurm job was submitted from, /tmp where Open
+   MPI or MPICH has started all of them on one host */
 #ifndef SPARSECOLL_LAUNCH_H_
 #define SPARSECOLL_LAUNCH_H_
 
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "sparsecoll/sparsecoll.h"
 
-/* Strict C99 without _POSIX_C_SOURCE hides the names, not the flags. */
+/* Strict C99 without _POSIX_C_SOURCE hides the name, not the flag. */
 #if defined(O_CLOEXEC)
 #define SPARSECOLL_LAUNCH_CLOEXEC O_CLOEXEC
 #elif defined(__O_CLOEXEC)
@@ -30,27 +32,26 @@
 #else
 #error "no O_CLOEXEC: define _POSIX_C_SOURCE as 200809L before the first include"
 #endif
-#if defined(O_NOFOLLOW)
-#define SPARSECOLL_LAUNCH_NOFOLLOW O_NOFOLLOW
-#elif defined(__O_NOFOLLOW)
-#define SPARSECOLL_LAUNCH_NOFOLLOW __O_NOFOLLOW
-#else
-#error "no O_NOFOLLOW: define _POSIX_C_SOURCE as 200809L before the first include"
-#endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+#define SPARSECOLL_LAUNCH_PORTS 16
+
 typedef struct {
   int rank, size;
   int localRank;  /* among the ranks of this host; -1: not known */
-  int oneHost;    /* 1: all ranks are on one host */
-  const char* by; /* "sparsecoll-run", "Slurm", "Open MPI", "MPICH", "PMI" (another one), "RANK" (torchrun, or whoever
-                     set RANK and WORLD_SIZE), or "nobody": one rank */
-  char path[512]; /* of the file that hands the id on; a number is appended to it for each communicator. Empty: nobody
-                     has started ranks, or they have no folder in common until SPARSECOLL_LAUNCH_DIR names one */
-  unsigned made;  /* communicators so far */
+  int oneHost;    /* 1: all ranks are on one host, as far as the launcher says */
+  const char* by; /* "sparsecoll-run", "Slurm", "Open MPI", "MPICH", "PMI" (another one), "RANK" (torchrun, Kubeflow, or
+                     whoever set RANK and WORLD_SIZE), or "nobody": one rank */
+  char host[256]; /* where rank 0 listens; empty: ranks meet by a file */
+  int port;       /* the first one that it may have */
+  int ports;      /* how many it chooses from */
+  char job[256];  /* what tells this job from others, the same on all ranks */
+  int restart;    /* how often the job was started anew */
+  char path[512]; /* of the file that hands the id on; a number is appended for each communicator. Empty: there is none
+                   */
 } sparsecollLaunch_t;
 
 static inline int sparsecollLaunchNumber(const char* name, int otherwise) {
@@ -102,12 +103,49 @@ static inline void sparsecollLaunchReadPlace(sparsecollLaunch_t* launch, const c
   launch->oneHost = sparsecollLaunchNumber(localSize, 0) == launch->size;
 }
 
+/* Name of the first host of a list as Slurm writes it: "node[01-04,7],gpu3" begins with node01. */
+static inline void sparsecollLaunchFirstHost(const char* list, char* host, size_t room) {
+  size_t length = 0;
+  while (*list != '\0' && *list != ',' && length + 1 < room) {
+    if (*list == '[') {
+      for (++list; *list >= '0' && *list <= '9' && length + 1 < room; ++list) host[length++] = *list;
+      while (*list != '\0' && *list != ']') ++list;
+      if (*list == ']') ++list;
+      continue;
+    }
+    host[length++] = *list++;
+  }
+  host[length] = '\0';
+}
+
+/* Where the environment names a host and a port, they go before what the launcher has said. */
+static inline void sparsecollLaunchReadMeeting(sparsecollLaunch_t* launch, const char* folder) {
+  const char* const host = sparsecollLaunchText("MASTER_ADDR", NULL);
+  const int own = sparsecollLaunchNumber("SPARSECOLL_PORT", 0);
+  const int master = sparsecollLaunchNumber("MASTER_PORT", 0);
+  const char* const job = sparsecollLaunchText("SPARSECOLL_JOB", NULL);
+  if (strcmp(launch->by, "nobody") == 0) return;
+  if (host != NULL) snprintf(launch->host, sizeof launch->host, "%s", host);
+  if (job != NULL) snprintf(launch->job, sizeof launch->job, "%s", job);
+  if (own > 0) {
+    launch->port = own;
+    launch->ports = 1;
+  } else if (master > 0) {
+    launch->port = master + 1;
+    launch->ports = SPARSECOLL_LAUNCH_PORTS;
+  }
+  if (launch->port + launch->ports > 65536) launch->ports = 65536 - launch->port;
+  if (folder != NULL || launch->ports < 1) launch->host[0] = '\0';
+  if (launch->host[0] != '\0' && launch->oneHost) snprintf(launch->host, sizeof launch->host, "127.0.0.1");
+}
+
 static inline void sparsecollLaunchReadOpenMpi(sparsecollLaunch_t* launch, const char* folder) {
   launch->by = "Open MPI";
   sparsecollLaunchReadPlace(launch, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                             "OMPI_COMM_WORLD_LOCAL_SIZE");
   snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-%s", folder != NULL ? folder : "/tmp", (long)geteuid(),
            sparsecollLaunchText("PMIX_NAMESPACE", "job"));
+  snprintf(launch->job, sizeof launch->job, "%s", sparsecollLaunchText("PMIX_NAMESPACE", "job"));
 }
 
 static inline void sparsecollLaunchReadPmi(sparsecollLaunch_t* launch, const char* folder) {
@@ -130,33 +168,45 @@ static inline void sparsecollLaunchReadSlurm(sparsecollLaunch_t* launch, const c
            folder != NULL ? folder : sparsecollLaunchText("SLURM_SUBMIT_DIR", "."),
            sparsecollLaunchText("SLURM_JOB_ID", "job"), sparsecollLaunchText("SLURM_STEP_ID", "0"),
            sparsecollLaunchText("SLURM_RESTART_COUNT", "0"));
+  snprintf(launch->job, sizeof launch->job, "slurm %s.%s", sparsecollLaunchText("SLURM_JOB_ID", "job"),
+           sparsecollLaunchText("SLURM_STEP_ID", "0"));
+  launch->restart = sparsecollLaunchNumber("SLURM_RESTART_COUNT", 0);
+  sparsecollLaunchFirstHost(sparsecollLaunchText("SLURM_STEP_NODELIST", sparsecollLaunchText("SLURM_JOB_NODELIST", "")),
+                            launch->host, sizeof launch->host);
+  /* Steps of neighbouring jobs get ports of their own, below those that the kernel hands out. */
+  launch->port =
+      20000 + SPARSECOLL_LAUNCH_PORTS * (int)((7 * strtoul(sparsecollLaunchText("SLURM_JOB_ID", "0"), NULL, 10) +
+                                               strtoul(sparsecollLaunchText("SLURM_STEP_ID", "0"), NULL, 10)) %
+                                              750);
+  launch->ports = SPARSECOLL_LAUNCH_PORTS;
 }
 
 static inline void sparsecollLaunchReadRank(sparsecollLaunch_t* launch, const char* folder) {
+  memset(launch, 0, sizeof *launch);
   launch->by = "RANK";
   sparsecollLaunchReadPlace(launch, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  launch->path[0] = '\0';
+  launch->restart = sparsecollLaunchNumber("TORCHELASTIC_RESTART_COUNT", 0);
+  snprintf(launch->job, sizeof launch->job, "run %s at %s", sparsecollLaunchText("TORCHELASTIC_RUN_ID", "-"),
+           sparsecollLaunchText("MASTER_PORT", "-"));
   if (folder != NULL)
-    snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-rank-%s", folder, (long)geteuid(),
-             sparsecollLaunchText("TORCHELASTIC_RESTART_COUNT", "0"));
+    snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-rank-%d", folder, (long)geteuid(), launch->restart);
 }
 
 /* Reads the environment. Never fails: a program that nobody launched is rank 0 of 1. An mpirun or mpiexec inside of a
    Slurm job goes before Slurm, whose variables the ranks inherit; srun may set PMI's variables, too, but not MPICH's.
    torchrun goes before these, and so do RANK and WORLD_SIZE if they tell of another number of ranks. */
 static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
-  const char* folder = sparsecollLaunchText("SPARSECOLL_LAUNCH_DIR", NULL);
+  const char* const folder = sparsecollLaunchText("SPARSECOLL_LAUNCH_DIR", NULL);
   memset(launch, 0, sizeof *launch);
   launch->size = 1;
   launch->localRank = 0;
   launch->oneHost = 1;
   launch->by = "nobody";
-  if (getenv("SPARSECOLL_RANK") != NULL && folder != NULL) {
+  if (getenv("SPARSECOLL_RANK") != NULL && (folder != NULL || getenv("SPARSECOLL_JOB") != NULL)) {
     launch->by = "sparsecoll-run";
-    launch->rank = sparsecollLaunchNumber("SPARSECOLL_RANK", 0);
-    launch->size = sparsecollLaunchNumber("SPARSECOLL_SIZE", 1);
-    launch->localRank = launch->rank;
-    snprintf(launch->path, sizeof launch->path, "%s/id", folder);
+    sparsecollLaunchReadPlace(launch, "SPARSECOLL_RANK", "SPARSECOLL_SIZE", "SPARSECOLL_LOCAL_RANK",
+                              "SPARSECOLL_LOCAL_SIZE");
+    if (folder != NULL) snprintf(launch->path, sizeof launch->path, "%s/id", folder);
   } else if (getenv("OMPI_COMM_WORLD_RANK") != NULL) {
     sparsecollLaunchReadOpenMpi(launch, folder);
   } else if (getenv("PMI_RANK") != NULL && (getenv("MPI_LOCALNRANKS") != NULL || getenv("SLURM_PROCID") == NULL)) {
@@ -167,90 +217,15 @@ static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
   if (getenv("RANK") != NULL && getenv("WORLD_SIZE") != NULL && strcmp(launch->by, "sparsecoll-run") != 0 &&
       (getenv("TORCHELASTIC_RUN_ID") != NULL || sparsecollLaunchNumber("WORLD_SIZE", 1) != launch->size))
     sparsecollLaunchReadRank(launch, folder);
+  sparsecollLaunchReadMeeting(launch, folder);
 }
 
-/* Why the ranks cannot meet, in words for the user, where sparsecollLaunchComm returns Unsupported for want
-   of a path; else NULL. */
+/* Why the ranks cannot meet, in words for the user, where sparsecollCommInitEnv returns Unsupported for want of a
+   place; else NULL. */
 static inline const char* sparsecollLaunchProblem(const sparsecollLaunch_t* launch) {
-  if (launch->path[0] != '\0' || launch->size <= 1) return NULL;
-  if (strcmp(launch->by, "RANK") == 0)
-    return "RANK and WORLD_SIZE (torchrun) tell of several ranks, which have no file to meet by: set "
-           "SPARSECOLL_LAUNCH_DIR to a folder of this job alone, which all ranks see";
-  return "ranks on several hosts have no file to meet by: set SPARSECOLL_LAUNCH_DIR to a folder of this job alone, "
-         "which all ranks see";
-}
-
-static inline int sparsecollLaunchWrite(const char* path, const sparsecollUniqueId_t* id) {
-  char fresh[600];
-  int fd;
-  ssize_t written;
-  snprintf(fresh, sizeof fresh, "%s.new", path);
-  (void)unlink(fresh);
-  fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | SPARSECOLL_LAUNCH_CLOEXEC, 0600);
-  if (fd < 0) return -1;
-  written = write(fd, id->bytes, sizeof id->bytes);
-  if (close(fd) != 0 || written != (ssize_t)sizeof id->bytes || rename(fresh, path) != 0) {
-    (void)unlink(fresh);
-    return -1;
-  }
-  return 0;
-}
-
-/* A file of somebody else's, or one that others can read, is none of this job's. */
-static inline int sparsecollLaunchFetch(const char* path, sparsecollUniqueId_t* id, uint64_t timeoutMs) {
-  uint64_t waited;
-  for (waited = 0;; waited += 5) {
-    struct stat about;
-    const int fd = open(path, O_RDONLY | SPARSECOLL_LAUNCH_NOFOLLOW | SPARSECOLL_LAUNCH_CLOEXEC);
-    if (fd >= 0) {
-      const int ours =
-          fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() && (about.st_mode & 077) == 0;
-      const int whole = ours && read(fd, id->bytes, sizeof id->bytes) == (ssize_t)sizeof id->bytes;
-      (void)close(fd);
-      if (whole) return 0;
-      if (!ours) return -1;
-    }
-    if (waited >= timeoutMs) return -1;
-    (void)poll(NULL, 0, 5);
-  }
-}
-
-/* A memset of memory that is not read again may be left out by the compiler. */
-static inline void sparsecollLaunchWipe(sparsecollUniqueId_t* id) {
-  volatile unsigned char* at = (volatile unsigned char*)id;
-  size_t left;
-  for (left = sizeof *id; left != 0; --left) *at++ = 0;
-}
-
-/* Makes this rank's communicator. Collective over the job's ranks; may be called again for a further one, on all ranks
-   in the same order. device and config: as CommInitRank; config NULL: defaults, and where the ranks are on several
-   hosts the interface "auto", unless SPARSECOLL_INTERFACE names one. Errors: as GetUniqueId and CommInitRank;
-   SystemError (the id cannot be written or read), Timeout (it has not come), Unsupported (several ranks without a
-   path: sparsecollLaunchProblem says which variable is missing). */
-static inline sparsecollResult_t sparsecollLaunchComm(sparsecollLaunch_t* launch, sparsecollComm_t* comm, int device,
-                                                      const sparsecollConfig_t* config) {
-  sparsecollConfig_t own = SPARSECOLL_INIT(sparsecollConfig_t);
-  sparsecollUniqueId_t id;
-  sparsecollResult_t result = sparsecollSuccess;
-  char path[560];
-  if (config == NULL) {
-    if (!launch->oneHost && getenv("SPARSECOLL_INTERFACE") == NULL) own.interfaceName = "auto";
-    config = &own;
-  }
-  if (launch->path[0] == '\0' && launch->size > 1) return sparsecollUnsupported;
-  snprintf(path, sizeof path, "%s-%u", launch->path, launch->made++);
-  if (launch->rank == 0) {
-    result = sparsecollGetUniqueId(&id, config);
-    if (result == sparsecollSuccess && launch->size > 1 && sparsecollLaunchWrite(path, &id) != 0)
-      result = sparsecollSystemError;
-  } else if (sparsecollLaunchFetch(path, &id, config->initTimeoutMs != 0 ? config->initTimeoutMs : 120000) != 0) {
-    result = sparsecollTimeout;
-  }
-  if (result == sparsecollSuccess)
-    result = sparsecollCommInitRank(comm, launch->size, &id, launch->rank, device, config);
-  if (launch->rank == 0 && launch->size > 1) (void)unlink(path);
-  sparsecollLaunchWipe(&id);
-  return result;
+  if (launch->host[0] != '\0' || launch->path[0] != '\0' || launch->size <= 1) return NULL;
+  return "several ranks have no place to meet: set MASTER_ADDR to rank 0's host and MASTER_PORT to a port of this job "
+         "alone, or SPARSECOLL_LAUNCH_DIR to a folder of this job alone, which all ranks see";
 }
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
    its next step (error feedback). A reducer does this step after step with one pair of selector and collective.
 
    Example. The work of one rank; every rank runs it in a thread of its own, with a communicator of its own. CommInitAll
-   makes the communicators of all threads of a process, CommInitRank one in each process. examples/hello/hello.c is a
+   makes the communicators of all threads of a process, CommInitEnv one in each process. examples/hello/hello.c is a
    whole program.
 
        sparsecollResult_t train(sparsecollComm_t comm, float* gradient, uint64_t n, int steps, void (*backward)(float*)) {
@@ -213,8 +213,8 @@ typedef enum {
 typedef enum {
   sparsecollTransportAuto = 0,
   sparsecollTransportThreads = 1,   /* CommInitAll */
-  sparsecollTransportUcx = 2,       /* CommInitRank, CommInitOob */
-  sparsecollTransportNccl = 3,      /* CommInitRank, CommInitNccl */
+  sparsecollTransportUcx = 2,       /* CommInitRank, CommInitEnv, CommInitOob */
+  sparsecollTransportNccl = 3,      /* CommInitRank, CommInitEnv, CommInitOob, CommInitNccl */
   sparsecollTransportEngine = 4,    /* CommInitEngine */
   sparsecollTransportSimulated = 5, /* Unsupported in this version */
   sparsecollTransportTcp = 6,       /* CommInitRank, CommInitOob */
@@ -563,6 +563,8 @@ typedef struct {
   int32_t device;    /* SPARSECOLL_HOST or the rank's CUDA ordinal */
   int32_t transport; /* sparsecollTransport_t: the engine, the same on all ranks; never Auto */
   char reason[128];  /* why this one, in a sentence */
+  char interfaceName[64]; /* network interface and address where the other ranks reach this one, "eth0 10.0.0.1"; empty:
+                             they share a process, or the engine does not tell */
 } sparsecollCommDetails_t;
 
 /* The latest failure of a communicator; a fatal one stays. result is Success while there was none. */
@@ -640,6 +642,24 @@ SPARSECOLL_API sparsecollResult_t sparsecollGetUniqueId(sparsecollUniqueId_t* id
    OutOfMemory, Timeout, PeerFailed, AuthFailed (another key); then *comm is untouched. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm, int nRanks, const sparsecollUniqueId_t* id,
                                                          int rank, int device, const sparsecollConfig_t* config);
+
+/* The same for the ranks of a job that torchrun, Kubeflow, Slurm's srun, sparsecoll-run, mpirun or mpiexec has started, or
+   whoever set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT: rank, number of ranks and a place to meet come from the
+   environment, as sparsecoll/launch.h reads it, which tells the rank before there is a communicator. Collective over the
+   job's ranks; may be called again for a further one, on all ranks in the same order, one thread at a time. A program that
+   nobody has launched is rank 0 of 1.
+   Where. Rank 0 listens at its host (MASTER_ADDR, or the first node of a Slurm step), at SPARSECOLL_PORT, else at the
+   first free of 16 ports behind MASTER_PORT, which torch's store usually holds, while ranks meet. The others try all of
+   them; whoever listens there for something else is passed over. What they say carries the job (SPARSECOLL_JOB, else
+   TORCHELASTIC_RUN_ID and MASTER_PORT, else the Slurm step) and its restarts. Host names may stand for IPv4 and IPv6; the
+   resolver's own time-outs add to initTimeoutMs. With SPARSECOLL_LAUNCH_DIR ranks meet by a file instead.
+   Who. SPARSECOLL_SECRET_FILE names a file of 16 bytes or more, the same on all ranks, that others cannot read: ranks prove
+   that they have it, and all that follows has keys made with it. Without it rank 0 admits whoever claims a rank first, and
+   warns once: see the threat model in docs/reliability.md.
+   Errors: as CommInitRank; InvalidArgument (also a variable or the secret file), Unsupported (also several ranks without a
+   place to meet), SystemError (also no free port, a file that cannot be written), AuthFailed (another secret), Timeout
+   (names the ranks that have not come, or says what answered in rank 0's place). */
+SPARSECOLL_API sparsecollResult_t sparsecollCommInitEnv(sparsecollComm_t* comm, int device, const sparsecollConfig_t* config);
 
 /* The same without an id: what ranks have to tell each other goes through the caller's all-gather, which is called a few
    times on this thread with up to 64 KiB a rank. The engine is the one that a rank's config.transport names, else the

@@ -55,7 +55,14 @@ class Comm {
     return comms;
   }
 
-  /// Ranks in processes of their own, which meet at a c10d::Store (or anything else with its set and get). Collective.
+  /// Ranks in processes of their own that torchrun, srun or the like has started: as sparsecollCommInitEnv. Collective.
+  static Comm fromEnv(int device, const sparsecollConfig_t* config = nullptr) {
+    sparsecollComm_t handle = nullptr;
+    check(sparsecollCommInitEnv(&handle, device, config), "sparsecollCommInitEnv");
+    return Comm(handle);
+  }
+
+  /// The same, where they meet at a c10d::Store (or anything else with its set and get). Collective.
   /// Every communicator that is made at one store needs a key of its own: under a used one a rank may find the old id.
   /// device and config: as sparsecollGetUniqueId and sparsecollCommInitRank say.
   template <class Store>

@@ -77,7 +77,7 @@ def operations(length):
 
 def steps(preset, how, length="25M"):
     return item(f"steps-{length}-{preset}-{how}",
-                f"sparsecoll-perf --backend cuda --ranks threads:4 -n {LENGTHS[length]} --density 0.01,0.001 "
+                f"sparsecoll-perf --backend cuda --ranks threads:4 --elements {LENGTHS[length]} --density 0.01,0.001 "
                 f"--preset {preset} --against dense --no-check {'--graph ' if how == 'graph' else ''}--json {{json}}",
                 40, 8)
 
@@ -126,7 +126,7 @@ def operation(name, density):
     return f"sparsecoll-device --n 100000000 --density {density} --replays 3 --noises 2 --sets 2 --only {name}"
 
 
-MICRO_STEPS = ("sparsecoll-perf --backend cuda --ranks threads:2 -n 25000000 --density 0.01 --preset micro --no-check "
+MICRO_STEPS = ("sparsecoll-perf --backend cuda --ranks threads:2 --elements 25000000 --density 0.01 --preset micro --no-check "
                "--steps 5 --warmup 2")
 
 PROFILES = (

@@ -340,7 +340,7 @@ FIELD(sparsecollReducerInfo_t, densityIsGlobal, 64, 4);
 FIELD(sparsecollReducerInfo_t, teams, 68, 4);
 FIELD(sparsecollReducerInfo_t, reason, 72, 128);
 
-SIZE(sparsecollCommDetails_t, 160);
+SIZE(sparsecollCommDetails_t, 224);
 FIELD(sparsecollCommDetails_t, structSize, 0, 8);
 FIELD(sparsecollCommDetails_t, magic, 8, 4);
 FIELD(sparsecollCommDetails_t, headerVersion, 12, 4);
@@ -349,6 +349,7 @@ FIELD(sparsecollCommDetails_t, nRanks, 20, 4);
 FIELD(sparsecollCommDetails_t, device, 24, 4);
 FIELD(sparsecollCommDetails_t, transport, 28, 4);
 FIELD(sparsecollCommDetails_t, reason, 32, 128);
+FIELD(sparsecollCommDetails_t, interfaceName, 160, 64);
 
 SIZE(sparsecollFailure_t, 320);
 FIELD(sparsecollFailure_t, structSize, 0, 8);

@@ -18,7 +18,7 @@ NO_NUMBERS = ["nan", "-nan", "inf", "-inf", "", " ", "1e", "0x", "one", "1;2", "
 NO_NAMES = ["", "nope", "threads", "threads:", "threads:0", "threads:-1", "threads:nan", "threads:1e9", "file:", "file:/nowhere/x",
             "powerlaw:", "powerlaw:nan", "powerlaw:-1", "cuda:-1", "cuda:x", "\n", "x" * 5000, "%s%n"]
 # Options that need no value, print and end, or take any text: paths and filters.
-LEFT_OUT = {"--help", "--version", "--list", "--dry-run", "--json", "--svg", "--prefix", "-h"}
+LEFT_OUT = {"--help", "--version", "--list", "--dry-run", "--json", "--csv", "--svg", "--prefix", "-h"}
 USAGE, ENVIRONMENT = 3, 4
 
 
@@ -47,8 +47,7 @@ def check(command, option, folder):
     lines = [line for line in lines if line.strip()]
     if ended.returncode not in (USAGE, ENVIRONMENT):
         return f"{shown} ended with {ended.returncode}: {lines[:3]}"
-    short = {"--elements": ["-n"]}.get(option, [])
-    if not any(name in " ".join(lines) for name in [option, *short, "/nowhere/x"]):
+    if not any(name in " ".join(lines) for name in [option, "/nowhere/x"]):
         return f"{shown} names neither {option} nor the file: {lines[:3]}"
     if len(lines) > 2:
         return f"{shown} takes {len(lines)} lines to say so: {lines[:3]}"

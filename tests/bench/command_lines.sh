@@ -29,15 +29,24 @@ for program in "$@"; do
   expect 3 "no-such-option" "$program" --no-such-option "${operands[@]}"
   case $name in
     sparsecoll-perf)
-      expect 0 "ucx (sparsecoll-run -n P" "$program" --help
-      expect 0 "tcp (sparsecoll-run -n P" "$program" --help
+      expect 0 "ucx: srun, torchrun or sparsecoll-run -n P" "$program" --help
+      expect 0 "tcp: srun, torchrun or sparsecoll-run -n P" "$program" --help
       expect 0 "=20" "$program" --help
       expect 3 "--ranks goes with --transport threads" "$program" --ranks threads:2 --transport ucx
-      ! "$program" --help | grep -q 'mpi (' ||
+      ! "$program" --help | grep -q 'mpi: ' ||
         expect 3 "--ranks goes with --transport threads" "$program" --ranks threads:2 --transport mpi
+      # -n was the length once.
+      expect 3 "--elements sets the length" "$program" -n 14728266
+      expect 3 "say the same thing" "$program" --elements 5 -b 8
+      expect 3 "is less than" "$program" -b 1M -e 1K
+      expect 0 "262144 f32" "$program" -b 1K -e 1M -f 4 -d f32 --preset dense --dry-run
+      [ "$(wc -l < "$dir/out")" = 6 ] || fail "-b 1K -e 1M -f 4 has $(wc -l < "$dir/out") sizes"
+      expect 0 "500 f64" "$program" -b 4000 --ranks threads:2 -d f64 --preset dense --dry-run
+      "$program" --ranks threads:2 -b 8K -n 2 -w 1 -c 0 --preset topka --csv "$dir/perf.csv" > "$dir/out" || fail "--csv"
+      [ "$(grep -c '"topka"' "$dir/perf.csv")" = 1 ] || fail "the CSV lacks its row"
       # Each number stands under the end of its column's title, however long the preset's name is.
       longest=$("$program" --list | awk '{ print length($1), $1 }' | sort -n | tail -n 1 | cut -d' ' -f2)
-      "$program" --ranks threads:2 -n 2000 --preset "dense,$longest" --steps 2 --warmup 1 > "$dir/out" || fail "$longest"
+      "$program" --ranks threads:2 --elements 2000 --preset "dense,$longest" -n 2 --warmup 1 > "$dir/out" || fail "$longest"
       awk '/^ +n / { title = index($0, " total ") } title && !/^#/ && substr($0, title + 6, 1) != " " { exit 1 }
            title && !/^#/ && substr($0, title + 5, 1) == " " { exit 1 }' "$dir/out" || fail "columns are shifted"
       ;;

@@ -79,10 +79,10 @@ there, copy = rows["torch_topk"], rows["copy"]
 assert abs(there["gbps"] - 48) < 1e-6 and abs(there["of_copy"] * copy["gbps"] - 48) < 1e-6, there
 PYTHON
 
-"$perf" --backend cuda --ranks threads:3 -n 20011 --density 0.01 --preset topka,micro,deft,threshold,dense \
+"$perf" --backend cuda --ranks threads:3 --elements 20011 --density 0.01 --preset topka,micro,deft,threshold,dense \
   --steps 3 --warmup 2 --against dense --json cuda.json > out || fail "steps on the device"
 cat out
-"$perf" --ranks threads:3 -n 20011 --density 0.01 --preset topka,micro,deft,threshold,dense \
+"$perf" --ranks threads:3 --elements 20011 --density 0.01 --preset topka,micro,deft,threshold,dense \
   --steps 3 --warmup 2 --against dense --json host.json > out || fail "steps on the host"
 "$python" - <<'PYTHON' || fail "the JSON of steps"
 import json
@@ -102,7 +102,7 @@ for there, here in zip(cuda["rows"], host["rows"]):
 PYTHON
 
 # Replays of captured steps: nothing is wrong, and the sums are those of steps that were run.
-steps=(--ranks threads:2 -n 4001 --preset topka,micro --steps 2 --warmup 1)
+steps=(--ranks threads:2 --elements 4001 --preset topka,micro --steps 2 --warmup 1)
 "$perf" --backend cuda --graph "${steps[@]}" --json graph.json > out || fail "replayed steps"
 cat out
 "$perf" --backend cuda --graph --transactional "${steps[@]}" --json transactional.json > out ||
@@ -144,6 +144,6 @@ refused 3 "no file of rows" "$device" --beside list
 refused 3 "no file of rows" "$device" --beside missing.json
 refused 3 "there are host, cuda" "$perf" --backend rocm
 refused 3 "on --backend cuda only" "$perf" --graph
-refused 4 "no CUDA device 7" "$perf" --backend cuda:7 -n 1000
+refused 4 "no CUDA device 7" "$perf" --backend cuda:7 --elements 1000
 refused 4 "cudaSetDevice" "$device" --device 7
 echo "passed"

@@ -6,7 +6,7 @@ perf=$1 transport=$2
 shift 2
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-what=(-n 20000 --preset dense,topka,threshold,micro,spardl --dtype f32,f64 --steps 2 --warmup 1)
+what=(--elements 20000 --preset dense,topka,threshold,micro,spardl --dtype f32,f64 --steps 2 --warmup 1)
 against=()
 [ "$transport" != mpi ] || against=(--against native)
 "$@" -n 3 "$perf" --transport "$transport" "${what[@]}" "${against[@]}" --json "$dir/processes.json" > "$dir/printed"

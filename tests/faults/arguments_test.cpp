@@ -163,6 +163,8 @@ const Bad kValues[] = {
     BAD("CommInitRank: rank 1 of 1", sparsecollCommInitRank(&w.made, 1, &w.id, 1, 0, nullptr)),
     BAD("CommInitRank: device -3", sparsecollCommInitRank(&w.made, 1, &w.id, 0, -3, nullptr)),
     BAD("CommInitRank: bytes that are no id", sparsecollCommInitRank(&w.made, 1, &w.id, 0, SPARSECOLL_HOST, nullptr)),
+    BAD("CommInitEnv: comm", sparsecollCommInitEnv(nullptr, SPARSECOLL_HOST, nullptr)),
+    BAD("CommInitEnv: device -3", sparsecollCommInitEnv(&w.made, -3, nullptr)),
     BAD("CommInitOob: device -3", sparsecollCommInitOob(&w.made, 1, 0, -3, &w.oob, nullptr)),
     BAD("CommInitOob: an oob without its function", sparsecollCommInitOob(&w.made, 1, 0, 0, &w.oob, nullptr)),
     BAD("CommInitEngine: comm", sparsecollCommInitEngine(nullptr, 1, 0, SPARSECOLL_HOST, &w.engine, nullptr)),

@@ -4,6 +4,7 @@
 #   test-links   the links carry what they should, with rates, delays and losses
 #   test-mpi     the presets over MPI between two hosts, and that what they say they send is what their cards sent
 #   test-tcp     some presets over the library's own TCP engine between two hosts, with the sums of ranks on threads
+#   test-perf    sparsecoll-perf on four hosts that share no folder, as torchrun, srun and sparsecoll-run start it
 #   table        dense against sparse on COUNT (4) hosts with links of RATE (1gbit), DENSITIES (0.1,0.01,0.001), PRESETS
 #                (all), ELEMENTS (14728266), STEPS (5) of each, over MPI; dense and topka over ENGINES (tcp,ucx); and what
 #                the links allow here
@@ -80,11 +81,48 @@ case $what in
     ;;
   test-tcp) between --hosts 2 --rate 1gbit -- inside-tcp ;;
   inside-tcp)
-    options="-n 20000 --preset dense,topka,micro --density 0.01 --steps 2 --warmup 1"
+    options="--elements 20000 --preset dense,topka,micro --density 0.01 -n 2 --warmup 1"
     perf tcp $options --json "$HOSTS_DIR/hosts.json"
     "$bin/sparsecoll-perf" --ranks threads:2 $options --json "$HOSTS_DIR/threads.json" > /dev/null
     hashes() { grep -E '"(preset|sum_hash|wrong)"' "$1"; }
     diff -u <(hashes "$HOSTS_DIR/threads.json") <(hashes "$HOSTS_DIR/hosts.json") || fail "other sums than on threads"
+  test-perf) between --hosts 4 --rate none -- inside-perf ;;
+  inside-perf)
+    mkdir "$HOSTS_DIR/empty"
+    cd "$HOSTS_DIR/empty"
+    perf=("$bin/sparsecoll-perf" --elements 20000 --density 0.01 --preset dense,topka,spardl --against dense -n 3 -w 1
+      --json "$HOSTS_DIR/perf.json" --csv "$HOSTS_DIR/perf.csv")
+    # judge WHO: what rank 0 has printed and written.
+    judge() {
+      grep -q '^# ranks on host1 (1), host2 (1), host3 (1), host4 (1); engine [a-z]* (.*); interface eth0 10.77.0.1; commit ' \
+        "$HOSTS_DIR/out" || fail "$1: no line of hosts: $(cat "$HOSTS_DIR/out")"
+      [ "$(grep -c '"wrong": 0' "$HOSTS_DIR/perf.json")" = 3 ] || fail "$1: $(cat "$HOSTS_DIR/out")"
+      [ "$(wc -l < "$HOSTS_DIR/perf.csv")" = 4 ] || fail "$1: $(cat "$HOSTS_DIR/perf.csv")"
+      rm "$HOSTS_DIR/perf.json" "$HOSTS_DIR/perf.csv"
+      echo "$1: $(grep -c ' spardl ' "$HOSTS_DIR/out") of its rows are right"
+    }
+    # start NAME=VALUE...: a rank on every host; % is its number.
+    start() {
+      local rank=0 host processes=() process status=0
+      for host in $HOSTS; do
+        on "$host" env "${@//%/$rank}" "${perf[@]}" > "$HOSTS_DIR/out$rank" 2>&1 &
+        processes+=($!)
+        rank=$((rank + 1))
+      done
+      for process in "${processes[@]}"; do wait "$process" || status=$?; done
+      cat "$HOSTS_DIR"/out? > "$HOSTS_DIR/out"
+      [ $status = 0 ] || fail "$1 ended with $status: $(cat "$HOSTS_DIR/out")"
+    }
+    start RANK=% WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=host1 MASTER_PORT=29500 \
+      TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0
+    judge torchrun
+    start SLURM_PROCID=% SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NNODES=4 SLURM_JOB_ID=123456789 SLURM_STEP_ID=0 \
+      "SLURM_STEP_NODELIST='host[1-4]'"
+    judge srun
+    "$bin/sparsecoll-run" --hosts "${HOSTS// /,}" --launcher on "${perf[@]}" > "$HOSTS_DIR/out" 2>&1 ||
+      fail "sparsecoll-run: $(cat "$HOSTS_DIR/out")"
+    judge sparsecoll-run
+    [ -z "$(ls -A)" ] || fail "left behind: $(ls -A)"
     ;;
   table)
     export RATE=${RATE:-1gbit}
@@ -109,7 +147,7 @@ case $what in
     engines=${ENGINES:-tcp,ucx}
     for engine in ${engines//,/ }; do
       echo "== over $engine"
-      perf "$engine" -n "$elements" --preset dense,topka --density 0.01 --steps "${STEPS:-5}" --warmup 2
+      perf "$engine" --elements "$elements" --preset dense,topka --density 0.01 -n "${STEPS:-5}" --warmup 2
     done
     ;;
   *) echo "hosts.sh: $what: no such thing" >&2; exit 2 ;;

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Jobs by sparsecoll-run: ranks meet and sum; the first failure decides the status and ends the others; signals are passed
-# on; nothing is left behind. Slurm, Open MPI, MPICH and torchrun are played by their variables; MPICH starts a job, too, if it is here.
+# on; nothing is left behind. The same on hosts, which a script in the place of ssh plays. Slurm, Open MPI, MPICH, torchrun
+# and Kubeflow are played by their variables; MPICH starts a job, too, if it is here.
 # usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM        exit code 77: this build has no libsodium
 set -euo pipefail
 run=$1 program=$2
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+tools=$(mktemp -d)
+trap 'rm -rf "$folder" "$tools"' EXIT
+port=$((20000 + $$ % 8000))
 export TMPDIR=$folder UCX_LOG_LEVEL=fatal
 fail() { echo "FAIL: $*"; cat "$folder/out" 2> /dev/null; exit 1; }
 
@@ -117,11 +120,67 @@ if command -v mpiexec.mpich > /dev/null; then
   expect 0 mpiexec.mpich -n 2 bash -c '"$0"; exit' "$program"  # bash stands between the starter and the rank
   [ "$(grep -c 'of 2 by MPICH: success' "$folder/out")" = 2 ] || fail "ranks of mpiexec did not meet"
 fi
+# Without a folder, at a port; with a secret and without one.
+head -c 32 /dev/urandom > "$tools/secret"
+chmod 600 "$tools/secret"
+for secret in "" "$tools/secret"; do
+  : > "$folder/out"
+  play RANK=% WORLD_SIZE=3 LOCAL_RANK=% LOCAL_WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=$port \
+    TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=1 SPARSECOLL_SECRET_FILE="$secret" SPARSECOLL_LOG=warn
+  [ "$(grep -c 'of 3 by RANK: success' "$folder/out")" = 3 ] || fail "torchrun's ranks did not meet"
+  warnings=$(grep -c 'SPARSECOLL_SECRET_FILE names no file' "$folder/out" || true)
+  [ "$warnings" = $((${#secret} == 0)) ] || fail "$warnings warnings with '$secret'"
+  play RANK=% WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=$port SPARSECOLL_SECRET_FILE="$secret"
+  [ "$(grep -c 'of 3 by RANK: success' "$folder/out")" = 6 ] || fail "Kubeflow's ranks did not meet"
+  play SLURM_PROCID=% SLURM_NTASKS=3 SLURM_LOCALID=0 SLURM_NNODES=3 SLURM_JOB_ID=$$ SLURM_STEP_ID=0 \
+    SLURM_STEP_NODELIST=localhost SPARSECOLL_SECRET_FILE="$secret"
+  [ "$(grep -c 'of 3 by Slurm: success' "$folder/out")" = 3 ] || fail "Slurm's ranks did not meet at a port"
+done
+play RANK=% WORLD_SIZE=3 MASTER_ADDR=localhost SPARSECOLL_PORT=$port SPARSECOLL_JOB=mine
+[ "$(grep -c 'of 3 by RANK: success' "$folder/out")" = 9 ] || fail "ranks did not meet at SPARSECOLL_PORT"
 clean
 expect 1 env PMI_RANK=1 PMI_SIZE=2 "$program"
-grep -q 'unsupported' "$folder/out" || fail "ranks without a folder are not refused"
-expect 1 env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=29500 "$program"
-grep -q 'WORLD_SIZE.*set SPARSECOLL_LAUNCH_DIR' "$folder/out" || fail "the missing variable is not named"
+grep -q 'unsupported' "$folder/out" || fail "ranks without a place to meet are not refused"
+expect 1 env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost "$program"
+grep -q 'set MASTER_ADDR.*MASTER_PORT' "$folder/out" || fail "the missing variables are not named"
+expect 1 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost SPARSECOLL_PORT=70000 "$program"
+grep -q "SPARSECOLL_PORT is '70000'" "$folder/out" || fail "a wrong port is not named"
+expect 1 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port SPARSECOLL_SECRET_FILE="$tools/none" "$program"
+grep -q "secret file $tools/none: No such file" "$folder/out" || fail "a missing secret is not named"
 expect 0 env RANK=0 WORLD_SIZE=1 "$program"
 clean
-echo "ranks of Slurm, Open MPI, MPICH and torchrun meet"
+echo "ranks of Slurm, Open MPI, MPICH, torchrun and Kubeflow meet"
+
+# Ranks on hosts, through a script that does as ssh: HOST LINE.
+printf '#!/bin/sh\nshift\ncd / && exec sh -c "$*"\n' > "$tools/rsh"
+chmod +x "$tools/rsh"
+hosts=(--hosts localhost,127.0.0.1:2 --launcher "$tools/rsh" --port $port)
+expect 0 "$run" "${hosts[@]}" --prefix "$program"
+[ "$(grep -c '^\[[012]\] rank [012] of 3 by sparsecoll-run: success$' "$folder/out")" = 3 ] || fail "hosts did not meet"
+printf '# two hosts\nlocalhost\nuser@127.0.0.1 slots=2\n' > "$tools/hosts"
+export NAMED="two  words" SPARSECOLL_SEEN="it's"
+expect 0 "$run" -n 2 --hostfile "$tools/hosts" --launcher "$tools/rsh" -x NAMED -x GIVEN=1 --port 7 \
+  bash -c '[ "$SPARSECOLL_SEEN" = "it'"'"'s" ] && echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT $NAMED $GIVEN $PWD"'
+unset NAMED SPARSECOLL_SEEN
+diff <(sort "$folder/out") - << END || fail "the variables"
+0 2 0 1 localhost 7 two  words 1 $PWD
+1 2 0 1 localhost 7 two  words 1 $PWD
+END
+expect 9 "$run" "${hosts[@]}" --grace 20 bash -c '[ "$RANK" = 1 ] && exit 9; sleep 1'
+grep -q 'rank 1 ended with status 9' "$folder/out" || fail "the failed rank is not named"
+expect 137 "$run" "${hosts[@]}" --grace 20 bash -c '[ "$RANK" = 1 ] && kill -9 $$; sleep 1'
+expect 1 "$run" "${hosts[@]}" --grace 0 bash -c 'echo $$ >> "$TMPDIR/ranks"; [ "$RANK" = 1 ] && exit 1; sleep 300'
+while read -r rank; do ! kill -0 "$rank" 2> /dev/null || fail "rank $rank outlives its job"; done < "$folder/ranks"
+rm "$folder/ranks"
+timeout 120 "$run" "${hosts[@]}" "$program" wait > "$folder/out" 2>&1 &
+job=$!
+for _ in $(seq 600); do [ "$(grep -c waits "$folder/out")" = 3 ] && break; sleep 0.1; done
+kill -USR1 "$(pgrep -P $job -x sparsecoll-run || echo $job)"
+status=0
+wait $job || status=$?
+[ "$status" = $((40 + 10)) ] || fail "after SIGUSR1: status $status"
+expect 3 "$run" --hosts localhost -n 2 "$program"
+grep -q 'slots' "$folder/out" || fail "too many ranks for the hosts"
+expect 127 "$run" --hosts localhost --launcher "$tools/none" true
+clean
+echo "ranks on hosts meet, fail and end as on one"

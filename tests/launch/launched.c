@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     for (;;) pause();
   }
   if (sparsecollLaunchProblem(&launch) != NULL) fprintf(stderr, "%s\n", sparsecollLaunchProblem(&launch));
-  result = sparsecollLaunchComm(&launch, &comm, SPARSECOLL_HOST, NULL);
+  result = sparsecollCommInitEnv(&comm, SPARSECOLL_HOST, NULL);
   if (result != sparsecollSuccess) {
     fprintf(stderr, "rank %d: %s: %s\n", launch.rank, sparsecollGetErrorString(result), sparsecollGetLastError());
     return 1;

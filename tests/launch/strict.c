@@ -5,5 +5,5 @@ int main(void) {
   sparsecollLaunch_t launch;
   sparsecollComm_t comm = NULL;
   sparsecollLaunchRead(&launch);
-  return sparsecollLaunchComm(&launch, &comm, SPARSECOLL_HOST, NULL) == sparsecollSuccess ? 0 : 1;
+  return sparsecollCommInitEnv(&comm, SPARSECOLL_HOST, NULL) == sparsecollSuccess ? 0 : 1;
 }

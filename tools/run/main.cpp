@@ -1,5 +1,5 @@
-// sparsecoll-run: starts the ranks of a job on this machine, passes signals on to them, and ends the rest when one
-// fails.
+// sparsecoll-run: starts the ranks of a job on this machine or on several hosts, passes signals on to them, and ends
+// the rest when one fails.
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -51,6 +51,7 @@ int openSignals() {
   sigaddset(&signals, SIGCHLD);
   for (const int signal : kForwarded) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // a rank may end while it is told something
   return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "tools/run/hosts.h"
 
 struct Options {
   int ranks = 0;
-  bool prefix = false;       // "[2] " before every line that rank 2 prints
-  int graceSeconds = 5;      // for the other ranks to end on their own once one has failed
-  char** program = nullptr;  // with its arguments, ends with nullptr
+  std::vector<Host> hosts;          // empty: this machine
+  std::string launcher = "ssh";     // starts a command on a host; may have arguments
+  int port = 29500;                 // MASTER_PORT
+  std::vector<std::string> passed;  // further variables for ranks on hosts: NAME or NAME=VALUE
+  bool prefix = false;              // "[2] " before every line that rank 2 prints
+  int graceSeconds = 5;             // for the other ranks to end on their own once one has failed
+  char** program = nullptr;         // with its arguments, ends with nullptr
 };
 
 extern const char kUsage[];

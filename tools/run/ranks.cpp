@@ -39,7 +39,7 @@ std::string endOf(int how) {
 }  // namespace
 
 RankProcesses::RankProcesses(const Options& options, std::string folder)
-    : options_(options), folder_(std::move(folder)), endings_(epoll_create1(EPOLL_CLOEXEC)) {}
+    : options_(options), commands_(options, std::move(folder)), endings_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 RankProcesses::~RankProcesses() {
   signalAll(SIGKILL);
@@ -48,6 +48,7 @@ RankProcesses::~RankProcesses() {
     for (const int fd : rank.output)
       if (fd >= 0) close(fd);
     if (rank.lifeline >= 0) close(rank.lifeline);
+    if (rank.input >= 0) close(rank.input);
   }
   if (endings_ >= 0) close(endings_);
 }
@@ -67,6 +68,10 @@ bool RankProcesses::startRank(int number) {
     if (pipe2(pipes[stream], O_CLOEXEC) != 0) return cannot("pipe for the output of a rank");
     rank.output[stream] = pipes[stream][0];
   }
+  const Command command = commands_.of(number);
+  int input[2] = {-1, -1};
+  if (command.remote && pipe2(input, O_CLOEXEC) != 0) return cannot("pipe to a rank");
+  rank.input = input[1];
   int lifeline[2];
   if (pipe2(lifeline, O_CLOEXEC) != 0) return cannot("pipe to a rank");
   rank.lifeline = lifeline[0];
@@ -80,31 +85,34 @@ bool RankProcesses::startRank(int number) {
     // Ranks must not outlive their launcher, however it ends.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(kNotFound);
-    fcntl(lifeline[1], F_SETFD, 0);  // stays open in the program
-    become(number, pipes);
+    if (!command.remote) fcntl(lifeline[1], F_SETFD, 0);  // stays open in the program
+    become(command, input[0], pipes);
   }
+  if (input[0] >= 0) close(input[0]);
   close(lifeline[1]);
   for (size_t stream = 0; options_.prefix && stream < 2; ++stream) close(pipes[stream][1]);
   return rank.process > 0 || cannot("fork");
 }
 
-void RankProcesses::become(int rank, const int (&pipes)[2][2]) const {
+void RankProcesses::become(const Command& command, int input, const int (&pipes)[2][2]) const {
   setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int null = open("/dev/null", O_RDONLY);
-  dup2(null, STDIN_FILENO);
-  close(null);
+  std::signal(SIGPIPE, SIG_DFL);
+  if (input < 0) input = open("/dev/null", O_RDONLY);
+  dup2(input, STDIN_FILENO);
+  close(input);
   if (options_.prefix) {
     dup2(pipes[0][1], STDOUT_FILENO);
     dup2(pipes[1][1], STDERR_FILENO);
   }
-  setenv("SPARSECOLL_RANK", std::to_string(rank).c_str(), 1);
-  setenv("SPARSECOLL_SIZE", std::to_string(options_.ranks).c_str(), 1);
-  setenv("SPARSECOLL_LAUNCH_DIR", folder_.c_str(), 1);
-  execvp(options_.program[0], options_.program);
-  std::fprintf(stderr, "sparsecoll-run: %s: %s\n", options_.program[0], std::strerror(errno));
+  for (const auto& [name, value] : command.variables) setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> words;
+  for (const std::string& word : command.words) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  std::fprintf(stderr, "sparsecoll-run: %s: %s\n", words[0], std::strerror(errno));
   _exit(kNotFound);
 }
 
@@ -117,9 +125,16 @@ bool RankProcesses::allEnded() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.ended; });
 }
 
+// On another host the rank is told by its name; here only what connects to it could be reached.
+void RankProcesses::signal(const Rank& rank, int number) const {
+  const std::string name = rank.input >= 0 && number != SIGKILL ? std::string(sigabbrev_np(number)) + "\n" : "";
+  if (!name.empty() && write(rank.input, name.data(), name.size()) == static_cast<ssize_t>(name.size())) return;
+  if (kill(-rank.process, number) != 0) kill(rank.process, number);
+}
+
 void RankProcesses::signalAll(int signal) {
   for (const Rank& rank : ranks_)
-    if (rank.process > 0 && !rank.ended && kill(-rank.process, signal) != 0) kill(rank.process, signal);
+    if (rank.process > 0 && !rank.ended) this->signal(rank, signal);
 }
 
 void RankProcesses::forward(int signal) {
@@ -143,6 +158,8 @@ void RankProcesses::noteEnding() {
 void RankProcesses::ended(Rank& rank, int how) {
   rank.ended = true;
   rank.how = how;
+  if (rank.input >= 0) close(rank.input);
+  rank.input = -1;
   rank.afterOurs = signalled_;
   // A helper of the rank may hold the pipe still, and a program that closes all it has inherited has said nothing.
   if (!rank.ending || Clock::now() - rank.began > kEndTakes) {

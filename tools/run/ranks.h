@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/run/options.h"
+#include "tools/run/command.h"
 
 class RankProcesses {
  public:
@@ -42,12 +42,14 @@ class RankProcesses {
     bool ending = false;  // the pipe is closed
     int order = 0;        // among the ranks that began to end
     Clock::time_point began;
+    int input = -1;            // of one on another host: what it is told, see Command::remote
     int output[2] = {-1, -1};  // its standard output and error, where lines get a prefix
     std::string line[2];
   };
 
   bool startRank(int rank);
-  [[noreturn]] void become(int rank, const int (&pipes)[2][2]) const;
+  [[noreturn]] void become(const Command& command, int input, const int (&pipes)[2][2]) const;
+  void signal(const Rank& rank, int number) const;
   void noteEnding();
   void ended(Rank& rank, int how);
   void decide();
@@ -59,7 +61,7 @@ class RankProcesses {
   void signalAll(int signal);
 
   const Options& options_;
-  const std::string folder_;
+  const Commands commands_;
   std::vector<Rank> ranks_;
   int endings_ = -1;  // epoll over the pipes, which tells in which order they were closed
   int begun_ = 0;     // ranks that began to end

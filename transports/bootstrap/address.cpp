@@ -30,6 +30,24 @@ int rankOf(const Address& address) {
   return linkLocal ? 2 : 1;
 }
 
+using Interfaces = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
+
+// nullptr: errno says why.
+Interfaces allInterfaces() {
+  ifaddrs* found = nullptr;
+  return {getifaddrs(&found) == 0 ? found : nullptr, freeifaddrs};
+}
+
+// Nothing: it has none of the Internet's.
+Result<Address> addressOn(const ifaddrs& one) {
+  if (one.ifa_addr == nullptr || (one.ifa_addr->sa_family != AF_INET && one.ifa_addr->sa_family != AF_INET6))
+    return unsupported("{} has no address of the Internet's", one.ifa_name);
+  SocketName name;
+  name.length = one.ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  std::memcpy(&name.storage, one.ifa_addr, name.length);
+  return Address::of(name);
+}
+
 bool matches(const ifaddrs& one, const char* named) {
   if (one.ifa_addr == nullptr || (one.ifa_flags & IFF_UP) == 0) return false;
   if (std::strcmp(named, "auto") == 0) return (one.ifa_flags & IFF_LOOPBACK) == 0 && (one.ifa_flags & IFF_RUNNING) != 0;
@@ -37,21 +55,17 @@ bool matches(const ifaddrs& one, const char* named) {
 }
 
 Result<Address> addressOfInterface(const char* named) {
-  ifaddrs* found = nullptr;
-  if (getifaddrs(&found) != 0) return fail(sparsecollSystemError, "getifaddrs: {}", std::strerror(errno));
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(found, freeifaddrs);
+  const Interfaces all = allInterfaces();
+  if (all == nullptr) return fail(sparsecollSystemError, "getifaddrs: {}", std::strerror(errno));
   Address best;
   const char* bestInterface = nullptr;
-  for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
-    if (!matches(*one, named) || (one->ifa_addr->sa_family != AF_INET && one->ifa_addr->sa_family != AF_INET6))
-      continue;
+  for (const ifaddrs* one = all.get(); one != nullptr; one = one->ifa_next) {
+    if (!matches(*one, named)) continue;
+    auto address = addressOn(*one);
+    if (!address.ok()) continue;
     if (bestInterface != nullptr && std::strcmp(bestInterface, one->ifa_name) != 0) break;
-    SocketName name;
-    name.length = one->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    std::memcpy(&name.storage, one->ifa_addr, name.length);
-    SC_TRY(const Address address, Address::of(name));
-    if (rankOf(address) == 2) continue;
-    if (bestInterface == nullptr || rankOf(address) < rankOf(best)) best = address;
+    if (rankOf(*address) == 2) continue;
+    if (bestInterface == nullptr || rankOf(*address) < rankOf(best)) best = *address;
     bestInterface = one->ifa_name;
   }
   if (bestInterface == nullptr) return invalid("no interface {} that is up and has an address", named);
@@ -96,17 +110,25 @@ SocketName Address::name() const {
   return name;
 }
 
-Text<80> Address::text() const {
-  char host[INET6_ADDRSTRLEN] = "?";
-  inet_ntop(family == kIpv4 ? AF_INET : AF_INET6, bytes.data(), host, sizeof host);
-  return Text<80>::format("{} port {}", host, port);
+Text<46> Address::host() const {
+  char text[INET6_ADDRSTRLEN] = "?";
+  inet_ntop(family == kIpv4 ? AF_INET : AF_INET6, bytes.data(), text, sizeof text);
+  return Text<46>::format("{}", text);
 }
+
+Text<80> Address::text() const { return Text<80>::format("{} port {}", host(), port); }
 
 Address Address::loopback() {
   Address address;
   address.family = kIpv4;
   address.bytes[0] = std::byte{127};
   address.bytes[3] = std::byte{1};
+  return address;
+}
+
+Address Address::any(uint16_t family) {
+  Address address;
+  address.family = family;
   return address;
 }
 
@@ -123,9 +145,10 @@ Result<Address> Address::of(const SocketName& name) {
   if (name.storage.ss_family == AF_INET6 && name.length >= sizeof(sockaddr_in6)) {
     sockaddr_in6 in{};
     std::memcpy(&in, &name.storage, sizeof in);
-    address.family = kIpv6;
     address.port = ntohs(in.sin6_port);
-    std::memcpy(address.bytes.data(), &in.sin6_addr, sizeof in.sin6_addr);
+    const bool mapped = IN6_IS_ADDR_V4MAPPED(&in.sin6_addr);
+    address.family = mapped ? kIpv4 : kIpv6;
+    std::memcpy(address.bytes.data(), in.sin6_addr.s6_addr + (mapped ? 12 : 0), sizeOf(address.family));
     return address;
   }
   return unsupported("a socket of family {}", name.storage.ss_family);
@@ -159,6 +182,14 @@ Result<Address> addressOf(const char* named) {
   literal.family = kIpv6;
   if (inet_pton(AF_INET6, named, literal.bytes.data()) == 1) return literal;
   return addressOfInterface(named);
+}
+
+Text<64> placeOf(const Address& address) {
+  const Interfaces all = allInterfaces();
+  for (const ifaddrs* one = all.get(); one != nullptr; one = one->ifa_next)
+    if (auto here = addressOn(*one); here.ok() && here->bytes == address.bytes && here->family == address.family)
+      return Text<64>::format("{} {}", one->ifa_name, address.host());
+  return Text<64>::format("{}", address.host());
 }
 
 // The kernel's boot, and the network namespace in it: containers on one machine may have a loopback each.

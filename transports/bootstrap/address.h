@@ -36,11 +36,13 @@ struct Address {
   bool isAny() const;  // all addresses of the machine
   Address withPort(uint16_t other) const;
   SocketName name() const;
+  Text<46> host() const;  // without the port
   Text<80> text() const;
   bool operator==(const Address&) const = default;
 
   static Address loopback();
-  // Errors: Unsupported (another family).
+  static Address any(uint16_t family);
+  // An address of IPv4 that came by a socket of IPv6 is one of IPv4. Errors: Unsupported (another family).
   static Result<Address> of(const SocketName& name);
 };
 
@@ -51,6 +53,9 @@ Result<Address> readAddress(Reader& from);
 // An address of this machine to listen at, port 0. named: an interface ("eth0"), an address ("10.0.0.1"), "auto" for
 // the first interface that is up and leads elsewhere, nullptr or "" for loopback. Errors: InvalidArgument, SystemError.
 Result<Address> addressOf(const char* named);
+
+// An address of this machine and its interface: "eth0 10.0.0.1".
+Text<64> placeOf(const Address& address);
 
 // Equal in processes that reach each other by loopback, different in others.
 uint64_t hostId();

@@ -82,7 +82,8 @@ class Stranger {
   pollfd watch() const;
   // Goes on as far as it can. kGone: the deadline has passed, the other side has gone, or what it said was wrong.
   State advance();
-  const Status& why() const { return why_; }  // once it is gone
+  const Status& why() const { return why_; }     // once it is gone
+  bool reached() const { return !connecting_; }  // by its connection
   bool greeted() const { return hello_.greeted(); }
   Claim peer() const { return hello_.peer(); }
   Link intoLink(int peer) { return {std::move(socket_), peer, hello_.frameKeys()}; }

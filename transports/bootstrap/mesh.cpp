@@ -239,7 +239,7 @@ Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline
   return orGiveUp(exchange, make(exchange, setup, deadline));
 }
 
-Result<MeshSecret> drawTogether(Exchange& exchange, const Deadline& deadline) {
+Result<MeshSecret> drawTogether(Exchange& exchange, const Deadline& deadline, const Key& root) {
   SC_TRY(cryptoReady());
   std::array<std::byte, kKeyBytes> drawn;
   const Wiping drawnWiped(drawn);
@@ -256,9 +256,9 @@ Result<MeshSecret> drawTogether(Exchange& exchange, const Deadline& deadline) {
     wipe(all[r]);
   }
   if (wrong != kKeyBytes) return fail(sparsecollCorrupted, "a secret of {} bytes", wrong);
-  const Key root = deriveKey(Key(), "sparsecoll drawn together", together);
-  MeshSecret made{deriveKey(root, "sparsecoll key", {}), {}};
-  const Key job = deriveKey(root, "sparsecoll job", {});
+  const Key drawnKey = deriveKey(root, "sparsecoll drawn together", together);
+  MeshSecret made{deriveKey(drawnKey, "sparsecoll key", {}), {}};
+  const Key job = deriveKey(drawnKey, "sparsecoll job", {});
   std::copy_n(job.bytes().begin(), made.job.size(), made.job.begin());
   return made;
 }

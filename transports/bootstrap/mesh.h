@@ -38,11 +38,12 @@ Result<std::vector<Fd>> makeDataConnections(Exchange& exchange, const Mesh& mesh
 // ranks that were not reached), PeerFailed, AuthFailed, InvalidArgument (interface), SystemError.
 Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline);
 
-// A key and a job of the ranks' own, for exchanges that have none: what all of them drew, together.
+// A key and a job of the ranks' own, for exchanges that have none: what all of them drew, together. root: what they
+// share already; without it whoever hears the exchange knows the key.
 struct MeshSecret {
   Key key;
   JobId job{};
 };
-Result<MeshSecret> drawTogether(Exchange& exchange, const Deadline& deadline);
+Result<MeshSecret> drawTogether(Exchange& exchange, const Deadline& deadline, const Key& root = Key());
 
 }  // namespace sparsecoll::bootstrap

@@ -55,6 +55,17 @@ Status listen(const Fd& bound, int backlog) {
   return fail(sparsecollSystemError, "listen: {}", std::strerror(errno));
 }
 
+Opening openListener(const Address& address, int backlog) {
+  const SocketName name = address.name();
+  Opening made{Fd(::socket(name.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0))};
+  const int yes = 1, no = 0;
+  const int fd = made.listener.get();
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (name.storage.ss_family == AF_INET6) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+  if (::bind(fd, name.get(), name.length) == 0 && ::listen(fd, backlog) == 0) return made;
+  return {{}, errno};
+}
+
 Result<Address> localAddress(const Fd& socket) {
   SocketName name;
   if (getsockname(socket.get(), name.room(), &name.length) != 0)

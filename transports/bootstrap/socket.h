@@ -32,6 +32,13 @@ class Fd {
 Result<Fd> bindTo(const Address& address);
 constexpr int kBacklog = 1024;  // connections that wait to be accepted
 Status listen(const Fd& bound, int backlog);
+// A listener at a port that others may know already: what an earlier one's connections have left behind does not keep
+// it from opening, and at any address of IPv6 it is reached by IPv4, too.
+struct Opening {
+  Fd listener;
+  int error = 0;  // errno's value, where it is not open
+};
+Opening openListener(const Address& address, int backlog);
 Result<Address> localAddress(const Fd& socket);
 
 enum class Arrival { kNone, kCame, kNoRoom };  // kNoRoom: the process or the machine has no descriptors left

@@ -4,6 +4,7 @@
 
 #include "core/bytes.h"
 #include "core/poll.h"
+#include "transports/bootstrap/search.h"
 
 namespace sparsecoll::bootstrap {
 
@@ -11,16 +12,15 @@ namespace {
 
 constexpr size_t kMostPartBytes = kMostPayloadBytes - sizeof(uint32_t);
 
-Identity identityOf(const Invitation& invitation, int rank, int ranks) {
-  return {invitation.key, invitation.job, Purpose::kRendezvous, rank, ranks};
-}
-
 Status tooLong(size_t bytes) { return fail(sparsecollInternalError, "{} bytes to exchange at once", bytes); }
 
 class StarHub final : public Exchange {
  public:
-  StarHub(Lobby lobby, Address at, int ranks)
-      : lobby_(std::move(lobby)), at_(at), links_(static_cast<size_t>(ranks)), offers_(links_.size()) {}
+  // at: where it listens; any address: where somebody has reached it is told by the connections.
+  StarHub(Lobby lobby, const Address& at, int ranks)
+      : lobby_(std::move(lobby)), links_(static_cast<size_t>(ranks)), offers_(links_.size()) {
+    if (!at.isAny()) at_ = at.withPort(0);
+  }
 
   int rank() const override { return 0; }
   int ranks() const override { return static_cast<int>(links_.size()); }
@@ -31,6 +31,8 @@ class StarHub final : public Exchange {
     const Status met = gatherUntil(deadline);
     if (!met.ok()) giveUp(met.failure());
     lobby_.close();
+    for (size_t r = 1; r < links_.size() && !at_; ++r)
+      if (auto here = localAddress(links_[r].socket()); here.ok() && !here->isLoopback()) at_ = here->withPort(0);
     return Status(met.failure());
   }
 
@@ -163,7 +165,7 @@ class StarHub final : public Exchange {
   }
 
   Lobby lobby_;
-  const Address at_;
+  std::optional<Address> at_;
   std::vector<Link> links_;  // by rank; rank 0's is not open
   std::vector<std::deque<std::vector<std::byte>>> offers_;
 };
@@ -176,21 +178,14 @@ class StarSpoke final : public Exchange {
   int ranks() const override { return ranks_; }
   std::optional<Address> reachedAt() const override { return at_; }
 
-  Status join(const Invitation& invitation, const Deadline& deadline) {
-    const Identity self = identityOf(invitation, rank_, ranks_);
-    Text<128> last("it does not listen");
-    for (uint64_t retryMs = kFirstRetryMs;; retryMs = std::min(2 * retryMs, kLastRetryMs)) {
-      Status status = call(self, invitation.address, deadline);
-      if (status.ok()) {
-        status = hearVerdict(deadline);
-        // Without a word of rank 0's the proof may have come too late for it.
-        if (status.ok() || answered_ || !link_.closed()) return status;
-      }
-      if (status.result() == sparsecollAuthFailed || status.result() == sparsecollMismatch) return status;
-      if (deadline.expired())
-        return failBy(0, sparsecollTimeout, "rank 0 was not reached at {}: {}", invitation.address.text(), last);
-      last = Text<128>::format("{}", status.failure().text);
-      (void)awaitAny({}, Deadline::earlier(deadline, Deadline::in(retryMs)));
+  Status join(Search search, const Deadline& deadline) {
+    for (;;) {
+      SC_TRY(link_, search.run(deadline));
+      SC_TRY(const Address here, localAddress(link_.socket()));
+      at_ = here.withPort(0);
+      Status status = hearVerdict(deadline);
+      // Without a word of rank 0's the proof may have come too late for it.
+      if (status.ok() || answered_ || !link_.closed() || deadline.expired()) return status;
     }
   }
 
@@ -216,23 +211,6 @@ class StarSpoke final : public Exchange {
   void giveUp(const Failure& why) override { link_.send(FrameType::kVerdict, writeVerdict(why)); }
 
  private:
-  Status call(const Identity& self, const Address& to, const Deadline& deadline) {
-    SC_TRY(Fd socket, connectTo(to));
-    Stranger stranger(std::move(socket), Hello::asClient(self), Deadline::earlier(deadline, Deadline::in(kHelloMs)),
-                      true);
-    for (;;) {
-      const Stranger::State state = stranger.advance();
-      if (state == Stranger::State::kGone) return Status(stranger.why().failure());
-      if (state == Stranger::State::kProven) break;
-      std::array<pollfd, 1> watched = {stranger.watch()};
-      (void)awaitAny(watched, stranger.deadline());
-    }
-    link_ = stranger.intoLink(0);
-    SC_TRY(const Address here, localAddress(link_.socket()));
-    at_ = here.withPort(0);
-    return {};
-  }
-
   Status hearVerdict(const Deadline& deadline) {
     while (!admitted_) {
       SC_TRY(listen([](FrameType, Bytes) { return failBy(0, sparsecollCorrupted, "rank 0 says what was not asked"); }));
@@ -307,24 +285,50 @@ Result<Failure> readVerdict(Bytes payload) {
   return failure;
 }
 
+namespace {
+
+Result<std::unique_ptr<Exchange>> asHub(Fd listener, const Identity& self, const Address& at,
+                                        const Deadline& deadline) {
+  auto hub = std::make_unique<StarHub>(Lobby(std::move(listener), self), at, self.ranks);
+  SC_TRY(hub->gather(deadline));
+  return std::unique_ptr<Exchange>(std::move(hub));
+}
+
+Result<std::unique_ptr<Exchange>> asSpoke(Search search, const Identity& self, const Deadline& deadline) {
+  auto spoke = std::make_unique<StarSpoke>(self.rank, self.ranks);
+  SC_TRY(spoke->join(std::move(search), deadline));
+  return std::unique_ptr<Exchange>(std::move(spoke));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Exchange>> meet(const Invitation& invitation, int rank, int ranks, const Deadline& deadline) {
   SC_TRY(cryptoReady());
+  const Identity self{invitation.key, invitation.job, Purpose::kRendezvous, rank, ranks};
   if (rank != 0) {
     if (invitation.address.isLoopback() && invitation.host != hostId())
       return fail(sparsecollInvalidUsage,
                   "the unique id is for ranks on one host, and not this one: name an interface where it is made "
                   "(config.interfaceName or SPARSECOLL_INTERFACE)");
     SC_TRY(useOnce(invitation, rank));
-    auto spoke = std::make_unique<StarSpoke>(rank, ranks);
-    SC_TRY(spoke->join(invitation, deadline));
-    return std::unique_ptr<Exchange>(std::move(spoke));
+    const std::vector<Address> only = {invitation.address};
+    Search search(self, invitation.address.text().c_str(), [only] { return Result<std::vector<Address>>(only); });
+    return asSpoke(std::move(search), self, deadline);
   }
   SC_TRY(Claimed claimed, claim(invitation));
   SC_TRY(listen(claimed.port, kBacklog));
-  auto hub = std::make_unique<StarHub>(Lobby(std::move(claimed.port), identityOf(invitation, rank, ranks)),
-                                       invitation.address.withPort(0), ranks);
-  SC_TRY(hub->gather(Deadline::earlier(deadline, claimed.expires)));
-  return std::unique_ptr<Exchange>(std::move(hub));
+  return asHub(std::move(claimed.port), self, invitation.address, Deadline::earlier(deadline, claimed.expires));
+}
+
+Result<std::unique_ptr<Exchange>> meetAt(const Place& place, const Key& key, const JobId& job, int rank, int ranks,
+                                         const Deadline& deadline) {
+  SC_TRY(cryptoReady());
+  const Identity self{key, job, Purpose::kRendezvous, rank, ranks};
+  if (rank != 0)
+    return asSpoke(Search(self, place.text().c_str(), [place] { return addressesOf(place); }), self, deadline);
+  SC_TRY(Fd listener, listenAt(place, kBacklog));
+  SC_TRY(const Address at, localAddress(listener));
+  return asHub(std::move(listener), self, at, deadline);
 }
 
 }  // namespace sparsecoll::bootstrap

@@ -1,10 +1,10 @@
-// Processes that sparsecoll-run, Slurm or mpirun has started, which meet by themselves and talk over an engine of the
-// library's.
+// Processes that sparsecoll-run, Slurm, torchrun or mpirun has started, which meet by themselves.
 #include <sparsecoll/launch.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <string>
+#include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "bench/common/errors.h"
@@ -15,15 +15,18 @@ namespace bench {
 
 namespace {
 
-constexpr uint64_t kPieceBytes = 1u << 20;  // that a rank gives at once: eight times as much is sent
+constexpr uint64_t kPlaceBytes = 6;                                       // that a double holds exactly, as an integer
+constexpr uint64_t kPieceBytes = (1u << 20) / kPlaceBytes * kPlaceBytes;  // that a rank gives at once
 
 class LaunchedWorld final : public World {
  public:
-  explicit LaunchedWorld(sparsecollTransport_t engine) : engine_(engine) {
+  explicit LaunchedWorld(int32_t transport) {
     sparsecollLaunchRead(&launch_);
     if (const char* const problem = sparsecollLaunchProblem(&launch_)) throw UsageError(problem);
-    if (launch_.path[0] == '\0')
-      throw UsageError("--transport " + name() + ": nobody has started ranks: sparsecoll-run -n P sparsecoll-perf ...");
+    if (launch_.size == 1 && std::string_view(launch_.by) == "nobody")
+      throw UsageError(
+          "nobody has started ranks: sparsecoll-run -n P sparsecoll-perf ..., srun, torchrun or mpirun do");
+    config_.transport = transport;
     control_ = connect();
   }
   ~LaunchedWorld() override { sparsecollCommDestroy(control_); }
@@ -42,44 +45,51 @@ class LaunchedWorld final : public World {
   }
   sparsecollComm_t connect() override {
     sparsecollComm_t comm = nullptr;
-    auto config = SPARSECOLL_INIT(sparsecollConfig_t);
-    config.transport = engine_;
-    // As without a configuration.
-    if (launch_.oneHost == 0 && std::getenv("SPARSECOLL_INTERFACE") == nullptr) config.interfaceName = "auto";
-    check(sparsecollLaunchComm(&launch_, &comm, SPARSECOLL_HOST, &config), "joining the job");
+    check(sparsecollCommInitEnv(&comm, SPARSECOLL_HOST, &config_), "sparsecollCommInitEnv");
     return comm;
   }
   void sum(const void*, void*, uint64_t, const ElementType&) override {
-    throw EnvironmentError(name() + " has no sum of its own");
+    throw EnvironmentError("engines of this library have no sum of their own");
   }
   // The others see that this rank is gone.
   [[noreturn]] void fail(int code) override { std::_Exit(code); }
 
  private:
-  std::string name() const { return sparsecollTransportName(engine_); }
-
-  // A sum of vectors in which each rank has its own places, and 0 elsewhere; a byte is exact in a double. In `all` a
-  // rank's piece lies `apart` behind that of the rank before.
+  // A sum of vectors in which each rank has its own places, and 0 elsewhere. In `all` a rank's piece lies `apart`
+  // behind that of the rank before.
   void gatherPiece(const unsigned char* own, uint64_t bytes, unsigned char* all, uint64_t apart) {
-    std::vector<double> places(bytes * static_cast<uint64_t>(ranks()));
-    std::copy_n(own, bytes, places.begin() + static_cast<std::ptrdiff_t>(bytes * static_cast<uint64_t>(rank())));
+    const uint64_t each = (bytes + kPlaceBytes - 1) / kPlaceBytes;
+    std::vector<double> places(each * static_cast<uint64_t>(ranks()));
+    for (uint64_t at = 0; at < bytes; at += kPlaceBytes) {
+      uint64_t together = 0;
+      std::memcpy(&together, own + at, std::min(kPlaceBytes, bytes - at));
+      places[each * static_cast<uint64_t>(rank()) + at / kPlaceBytes] = static_cast<double>(together);
+    }
     auto params = SPARSECOLL_INIT(sparsecollParams_t);
     check(sparsecollPreset("dense", &params), "sparsecollPreset");
     check(
         sparsecollAllReduce(places.data(), places.data(), places.size(), sparsecollFloat64, &params, control_, nullptr),
         "sparsecollAllReduce");
     for (uint64_t r = 0; r < static_cast<uint64_t>(ranks()); ++r)
-      for (uint64_t at = 0; at < bytes; ++at) all[r * apart + at] = static_cast<unsigned char>(places[r * bytes + at]);
+      for (uint64_t at = 0; at < bytes; at += kPlaceBytes) {
+        const auto together = static_cast<uint64_t>(places[r * each + at / kPlaceBytes]);
+        std::memcpy(all + r * apart + at, &together, std::min(kPlaceBytes, bytes - at));
+      }
   }
 
-  const sparsecollTransport_t engine_;
   sparsecollLaunch_t launch_;
+  sparsecollConfig_t config_ = SPARSECOLL_INIT(sparsecollConfig_t);
   sparsecollComm_t control_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<World> joinUcx() { return std::make_unique<LaunchedWorld>(sparsecollTransportUcx); }
-std::unique_ptr<World> joinTcp() { return std::make_unique<LaunchedWorld>(sparsecollTransportTcp); }
+bool wasLaunched() {
+  sparsecollLaunch_t launch;
+  sparsecollLaunchRead(&launch);
+  return launch.size > 1;
+}
+
+std::unique_ptr<World> joinLaunched(int32_t transport) { return std::make_unique<LaunchedWorld>(transport); }
 
 }  // namespace bench

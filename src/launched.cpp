@@ -1,0 +1,104 @@
+#include "src/launched.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+
+#include "sparsecoll/launch.h"
+#include "src/ranks.h"
+#include "transports/bootstrap/id_file.h"
+#include "transports/bootstrap/star.h"
+
+namespace sparsecoll {
+
+namespace {
+
+using namespace bootstrap;
+
+constexpr const char* kSecretFile = "SPARSECOLL_SECRET_FILE";
+
+// Numbers that a launcher's own variables hold are its business; these are the user's.
+Status checkVariables(const sparsecollLaunch_t& launch, int mostRanks) {
+  if (launch.size < 1 || launch.size > mostRanks)
+    return invalid("{} tells of {} ranks, allowed are 1 to {}", launch.by, launch.size, mostRanks);
+  if (launch.rank >= launch.size) return invalid("{} tells of rank {} of {}", launch.by, launch.rank, launch.size);
+  const int port = sparsecollLaunchNumber("SPARSECOLL_PORT", -1);
+  if (sparsecollLaunchText("SPARSECOLL_PORT", nullptr) != nullptr && (port < 1 || port > 65535))
+    return invalid("SPARSECOLL_PORT is '{}', a port is 1 to 65535", std::getenv("SPARSECOLL_PORT"));
+  if (const char* const problem = sparsecollLaunchProblem(&launch)) return unsupported("{}", problem);
+  return {};
+}
+
+void warnOnce(const CommunicatorConfig& config, const Place& place) {
+  static std::atomic_flag warned;
+  if (warned.test_and_set()) return;
+  Logger(config.name, config.logFn, config.logUser)
+      .write(sparsecollLogWarn, "launch",
+             "whoever reaches {} while ranks meet can take the place of one: {} names no file with a secret",
+             place.text(), kSecretFile);
+}
+
+Result<Meeting> meetAtHost(const CommunicatorConfig& config, const sparsecollLaunch_t& launch, uint32_t number,
+                           const Deadline& deadline) {
+  const Place place{launch.host, static_cast<uint16_t>(launch.port), static_cast<uint16_t>(launch.ports)};
+  const JobId job = jobOf(launch.job, static_cast<uint32_t>(launch.restart), number);
+  const char* const file = sparsecollLaunchText(kSecretFile, nullptr);
+  Key key = openKey(job);
+  if (file != nullptr) {
+    SC_TRY(key, keyFromFile(file, job));
+  } else if (launch.rank == 0) {
+    warnOnce(config, place);
+  }
+  auto met = meetAt(place, key, job, launch.rank, launch.size, deadline);
+  if (!met.ok()) {
+    Failure why = met.takeStatus().failure();
+    if (why.result == sparsecollAuthFailed)
+      why.text = Text<256>::format("{}: {} has to name the same secret on all ranks", why.text, kSecretFile);
+    return Status(why);
+  }
+  Exchange* const exchange = met->get();
+  return Meeting{std::move(*met), [exchange, deadline, key] { return drawTogether(*exchange, deadline, key); },
+                 deadline};
+}
+
+Result<Meeting> meetByFile(const CommunicatorConfig& config, const sparsecollLaunch_t& launch, uint32_t number,
+                           const Deadline& deadline) {
+  std::array<uint8_t, SPARSECOLL_UNIQUE_ID_BYTES> id{};
+  const Wiping wiped(id);
+  IdFile file(std::string(launch.path) + "-" + std::to_string(number));
+  if (launch.rank == 0) {
+    std::string interfaceName = interfaceOf(config);
+    if (interfaceName.empty() && launch.size > 1 && launch.oneHost == 0) interfaceName = "auto";
+    SC_TRY(invite(config.transport, interfaceName.c_str(), deadline, id));
+    if (launch.size > 1) SC_TRY(file.write(id));
+  } else {
+    SC_TRY(file.read(id, deadline));
+  }
+  SC_TRY(const Invitation invitation, readInvitation(id));
+  SC_TRY(auto exchange, meet(invitation, launch.rank, launch.size, deadline));
+  const MeshSecret secret{invitation.key, invitation.job};
+  return Meeting{std::move(exchange), [secret] { return Result<MeshSecret>(secret); }, deadline};
+}
+
+}  // namespace
+
+Deadline deadlineToMeet(const CommunicatorConfig& config, int rank) {
+  constexpr uint64_t kLongerMs = 500;
+  const bool waits = rank != 0 && config.initTimeoutMs < SPARSECOLL_NO_TIMEOUT - kLongerMs;
+  return Deadline::in(config.initTimeoutMs + (waits ? kLongerMs : 0));
+}
+
+Result<Meeting> meetLaunched(const CommunicatorConfig& config, int mostRanks) {
+  static std::atomic<uint32_t> communicators{0};
+  sparsecollLaunch_t launch;
+  sparsecollLaunchRead(&launch);
+  SC_TRY(checkVariables(launch, mostRanks));
+  SC_TRY(cryptoReady());
+  const uint32_t number = communicators++;
+  const Deadline deadline = deadlineToMeet(config, launch.rank);
+  const bool byHost = launch.host[0] != '\0' && launch.size > 1;
+  return (byHost ? meetAtHost : meetByFile)(config, launch, number, deadline);
+}
+
+}  // namespace sparsecoll
