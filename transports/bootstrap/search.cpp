@@ -9,8 +9,6 @@ namespace sparsecoll::bootstrap {
 
 namespace {
 
-constexpr uint64_t kFirstRetryMs = 2;
-constexpr uint64_t kLastRetryMs = 100;  // at one address; where there are many, those of a late rank 0 get no flood
 constexpr uint64_t kLookUpMs = 3000;
 constexpr uint64_t kFirstLookUpMs = 300;  // while there is no address
 constexpr uint64_t kDoubtMs = 5000;       // a stranger at one port does not keep ranks from rank 0 at the next

@@ -46,7 +46,7 @@ Arrival accept(const Fd& listener, Fd& into);
 
 // How long to wait before one connects again: at first, and at most, with twice the time in between.
 constexpr uint64_t kFirstRetryMs = 2;
-constexpr uint64_t kLastRetryMs = 100;
+constexpr uint64_t kLastRetryMs = 100;  // at one address; where there are many, those of a late rank 0 get no flood
 
 // Begins to connect. Errors: SystemError (at once, as a refusal on this machine is).
 Result<Fd> connectTo(const Address& address);
