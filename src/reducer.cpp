@@ -41,15 +41,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
   return {};
 }
 
-// What the ranks have to agree on in every step.
-uint64_t Reducer::stepPlan() const {
-  const ScalePair scales = scales_.now();
-  const AgreedField parts[] = {{"plan", plan_},
-                               {"k", selection_ != nullptr ? selection_->k() : spec_.n},
-                               agreedReal("inputScale", scales.in),
-                               agreedReal("outputScale", scales.out)};
-  return hashOf("step", parts);
-}
+uint64_t Reducer::stepPlan() const { return agreedOfStep(plan_, selection_.get(), scales_.now()); }
 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   residual_.beginStep();
