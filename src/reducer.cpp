@@ -57,7 +57,7 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
   stats_->begin(operation, Phase::kSelect, stream);
   Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
   stats_->finish(operation, status, selection_.get());
-  residual_.endStep(status.ok() && operation.sequenceAt != nullptr, stream);
+  residual_.endStep(status.ok() && operation.sequenceAt != nullptr, selection_->control(), stream);
   // Not every rank got equally far, unless all of them met NaN or Inf at the end.
   if (!status.ok() && !captured && status.result() != sparsecollNonFinite) selection_->startAgreedAnew();
   return status;
