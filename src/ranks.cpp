@@ -62,7 +62,7 @@ Result<std::shared_ptr<Communicator>> meetOverUcx(const CommunicatorConfig& conf
                                                   int device) {
   std::unique_ptr<ucx::Messenger> messenger;
   const auto open = [&](bool oneHost) -> Result<std::vector<std::byte>> {
-    SC_TRY(messenger, ucx::makeMessenger(oneHost));
+    SC_TRY(messenger, ucx::makeMessenger(oneHost, deadline));
     return messenger->address();
   };
   SC_TRY(bootstrap::Mesh mesh, bootstrap::makeMesh(exchange, {key, job, interfaceName, open}, deadline));

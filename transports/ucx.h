@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/status.h"
+#include "core/wait.h"
 #include "transports/bootstrap/exchange.h"
 
 namespace sparsecoll::ucx {
@@ -26,7 +27,7 @@ class Messenger {
 };
 
 // oneHost: all ranks are on this one. Then they use its memory and nothing else, unless UCX_TLS says otherwise.
-// Errors: Unsupported (no UCX, or one that is too old), SystemError.
-Result<std::unique_ptr<Messenger>> makeMessenger(bool oneHost);
+// Errors: Unsupported (no UCX, or one that is too old), SystemError, Timeout (a thread stays behind in UCX).
+Result<std::unique_ptr<Messenger>> makeMessenger(bool oneHost, const Deadline& deadline);
 
 }  // namespace sparsecoll::ucx

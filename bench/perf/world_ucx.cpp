@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "bench/common/errors.h"
@@ -40,7 +41,8 @@ class UcxWorld final : public World {
   }
   sparsecollComm_t connect() override {
     sparsecollComm_t comm = nullptr;
-    check(sparsecollLaunchComm(&launch_, &comm, SPARSECOLL_HOST, nullptr), "joining the job");
+    if (sparsecollLaunchComm(&launch_, &comm, SPARSECOLL_HOST, nullptr) != sparsecollSuccess)
+      throw EnvironmentError(std::string("joining the job: ") + sparsecollLaunchError(&launch_));
     return comm;
   }
   void sum(const void*, void*, uint64_t, const ElementType&) override {

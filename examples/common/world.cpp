@@ -81,7 +81,8 @@ class LaunchedWorld : public World {
 
   static OwnedComm join(sparsecollLaunch_t& launch, int device) {
     sparsecollComm_t comm = nullptr;
-    check(sparsecollLaunchComm(&launch, &comm, device, nullptr), "joining the job");
+    if (sparsecollLaunchComm(&launch, &comm, device, nullptr) != sparsecollSuccess)
+      throw std::runtime_error(std::string("joining the job: ") + sparsecollLaunchError(&launch));
     return OwnedComm(comm);
   }
 

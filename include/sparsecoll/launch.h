@@ -51,6 +51,7 @@ typedef struct {
   char path[512]; /* of the file that hands the id on; a number is appended to it for each communicator. Empty: nobody
                      has started ranks, or they have no folder in common until SPARSECOLL_LAUNCH_DIR names one */
   unsigned made;  /* communicators so far */
+  char problem[768]; /* why the latest one got no id to meet by; empty: it got one, or none was asked for */
 } sparsecollLaunch_t;
 
 static inline int sparsecollLaunchNumber(const char* name, int otherwise) {
@@ -169,9 +170,10 @@ static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
     sparsecollLaunchReadRank(launch, folder);
 }
 
-/* Why the ranks cannot meet, in words for the user, where sparsecollLaunchComm returns Unsupported for want
-   of a path; else NULL. */
+/* Why the ranks cannot meet, in words for the user: sparsecollLaunchComm found no id, or would return Unsupported for
+   want of a path. NULL: nothing is known to this header. */
 static inline const char* sparsecollLaunchProblem(const sparsecollLaunch_t* launch) {
+  if (launch->problem[0] != '\0') return launch->problem;
   if (launch->path[0] != '\0' || launch->size <= 1) return NULL;
   if (strcmp(launch->by, "RANK") == 0)
     return "RANK and WORLD_SIZE (torchrun) tell of several ranks, which have no file to meet by: set "
@@ -180,37 +182,83 @@ static inline const char* sparsecollLaunchProblem(const sparsecollLaunch_t* laun
          "which all ranks see";
 }
 
-static inline int sparsecollLaunchWrite(const char* path, const sparsecollUniqueId_t* id) {
+/* What went wrong in the latest sparsecollLaunchComm of this thread, whoever found it; never NULL. */
+static inline const char* sparsecollLaunchError(const sparsecollLaunch_t* launch) {
+  const char* problem = sparsecollLaunchProblem(launch);
+  return problem != NULL ? problem : sparsecollGetLastError();
+}
+
+static inline sparsecollResult_t sparsecollLaunchWrite(sparsecollLaunch_t* launch, const char* path,
+                                                       const sparsecollUniqueId_t* id) {
   char fresh[600];
-  int fd;
-  ssize_t written;
+  const char* step = "made";
+  size_t done = 0;
+  int fd, failure = 0;
   snprintf(fresh, sizeof fresh, "%s.new", path);
   (void)unlink(fresh);
   fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | SPARSECOLL_LAUNCH_CLOEXEC, 0600);
-  if (fd < 0) return -1;
-  written = write(fd, id->bytes, sizeof id->bytes);
-  if (close(fd) != 0 || written != (ssize_t)sizeof id->bytes || rename(fresh, path) != 0) {
-    (void)unlink(fresh);
-    return -1;
+  if (fd < 0) failure = errno;
+  if (failure == 0) step = "written";
+  while (failure == 0 && done < sizeof id->bytes) {
+    const ssize_t some = write(fd, id->bytes + done, sizeof id->bytes - done);
+    if (some > 0)
+      done += (size_t)some;
+    else if (some == 0 || errno != EINTR)
+      failure = some == 0 ? ENOSPC : errno;
   }
-  return 0;
+  if (fd >= 0 && close(fd) != 0 && failure == 0 && errno != EINTR) failure = errno;
+  if (failure == 0 && rename(fresh, path) != 0) failure = errno;
+  if (failure == 0) return sparsecollSuccess;
+  if (fd >= 0) (void)unlink(fresh);
+  snprintf(launch->problem, sizeof launch->problem, "the file by which ranks meet cannot be %s: %s: %s", step, path,
+           strerror(failure));
+  return sparsecollSystemError;
 }
 
-/* A file of somebody else's, or one that others can read, is none of this job's. */
-static inline int sparsecollLaunchFetch(const char* path, sparsecollUniqueId_t* id, uint64_t timeoutMs) {
+/* Reads an id. 1: it is there. 0: not yet; the reason may change, so it is noted only. -1: somebody else's file, or one
+   that others can read, is none of this job's, and stays. */
+static inline int sparsecollLaunchTryFetch(sparsecollLaunch_t* launch, const char* path, sparsecollUniqueId_t* id) {
+  struct stat about;
+  size_t done = 0;
+  ssize_t some = 0;
+  int ours, failure = 0;
+  const int fd = open(path, O_RDONLY | SPARSECOLL_LAUNCH_NOFOLLOW | SPARSECOLL_LAUNCH_CLOEXEC);
+  if (fd < 0) {
+    failure = errno;
+    snprintf(launch->problem, sizeof launch->problem, "rank 0 has left no id to meet by: %s: %s", path,
+             strerror(failure));
+    return failure == ELOOP ? -1 : 0;
+  }
+  ours = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() && (about.st_mode & 077) == 0;
+  while (ours && failure == 0 && done < sizeof id->bytes) {
+    some = read(fd, id->bytes + done, sizeof id->bytes - done);
+    if (some > 0)
+      done += (size_t)some;
+    else if (some == 0 || errno != EINTR)
+      failure = some == 0 ? EIO : errno;
+  }
+  (void)close(fd);
+  if (ours && failure == 0) return 1;
+  if (!ours)
+    snprintf(launch->problem, sizeof launch->problem,
+             "%s is not a file that this user alone can read, as an id has to be: remove it", path);
+  else
+    snprintf(launch->problem, sizeof launch->problem, "%s holds no id: %u bytes of %u (%s)", path, (unsigned)done,
+             (unsigned)sizeof id->bytes, some == 0 ? "it is of another program, or damaged" : strerror(failure));
+  return ours ? 0 : -1;
+}
+
+static inline sparsecollResult_t sparsecollLaunchFetch(sparsecollLaunch_t* launch, const char* path,
+                                                       sparsecollUniqueId_t* id, uint64_t timeoutMs) {
   uint64_t waited;
   for (waited = 0;; waited += 5) {
-    struct stat about;
-    const int fd = open(path, O_RDONLY | SPARSECOLL_LAUNCH_NOFOLLOW | SPARSECOLL_LAUNCH_CLOEXEC);
-    if (fd >= 0) {
-      const int ours =
-          fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() && (about.st_mode & 077) == 0;
-      const int whole = ours && read(fd, id->bytes, sizeof id->bytes) == (ssize_t)sizeof id->bytes;
-      (void)close(fd);
-      if (whole) return 0;
-      if (!ours) return -1;
+    const int found = sparsecollLaunchTryFetch(launch, path, id);
+    if (found > 0) {
+      launch->problem[0] = '\0';
+      return sparsecollSuccess;
     }
-    if (waited >= timeoutMs) return -1;
+    if (found < 0) return sparsecollSystemError;
+    if (waited >= timeoutMs) return sparsecollTimeout;
     (void)poll(NULL, 0, 5);
   }
 }
@@ -224,9 +272,9 @@ static inline void sparsecollLaunchWipe(sparsecollUniqueId_t* id) {
 
 /* Makes this rank's communicator. Collective over the job's ranks; may be called again for a further one, on all ranks
    in the same order. device and config: as CommInitRank; config NULL: defaults, and where the ranks are on several
-   hosts the interface "auto", unless SPARSECOLL_INTERFACE names one. Errors: as GetUniqueId and CommInitRank;
-   SystemError (the id cannot be written or read), Timeout (it has not come), Unsupported (several ranks without a
-   path: sparsecollLaunchProblem says which variable is missing). */
+   hosts the interface "auto", unless SPARSECOLL_INTERFACE names one. Errors, of which sparsecollLaunchError has the
+   text: as GetUniqueId and CommInitRank; SystemError (the id cannot be written, or its file is not this user's alone),
+   Timeout (it has not come), Unsupported (several ranks without a path). */
 static inline sparsecollResult_t sparsecollLaunchComm(sparsecollLaunch_t* launch, sparsecollComm_t* comm, int device,
                                                       const sparsecollConfig_t* config) {
   sparsecollConfig_t own = SPARSECOLL_INIT(sparsecollConfig_t);
@@ -237,14 +285,14 @@ static inline sparsecollResult_t sparsecollLaunchComm(sparsecollLaunch_t* launch
     if (!launch->oneHost && getenv("SPARSECOLL_INTERFACE") == NULL) own.interfaceName = "auto";
     config = &own;
   }
+  launch->problem[0] = '\0';
   if (launch->path[0] == '\0' && launch->size > 1) return sparsecollUnsupported;
   snprintf(path, sizeof path, "%s-%u", launch->path, launch->made++);
   if (launch->rank == 0) {
     result = sparsecollGetUniqueId(&id, config);
-    if (result == sparsecollSuccess && launch->size > 1 && sparsecollLaunchWrite(path, &id) != 0)
-      result = sparsecollSystemError;
-  } else if (sparsecollLaunchFetch(path, &id, config->initTimeoutMs != 0 ? config->initTimeoutMs : 120000) != 0) {
-    result = sparsecollTimeout;
+    if (result == sparsecollSuccess && launch->size > 1) result = sparsecollLaunchWrite(launch, path, &id);
+  } else {
+    result = sparsecollLaunchFetch(launch, path, &id, config->initTimeoutMs != 0 ? config->initTimeoutMs : 120000);
   }
   if (result == sparsecollSuccess)
     result = sparsecollCommInitRank(comm, launch->size, &id, launch->rank, device, config);
