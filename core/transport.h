@@ -121,6 +121,8 @@ class Transport {
   // Whether what streams did can be trusted; inTime: they are done. Errors: Aborted or PeerFailed, where replays of
   // captured operations were let pass because of that, or wait for a rank that has left.
   virtual Status replaysSound(bool) { return {}; }
+  // A caller's engine brings an all-reduce of its own.
+  virtual bool sumsItself() const { return false; }
 };
 
 }  // namespace sparsecoll

@@ -131,6 +131,7 @@ class Selection {
 
   uint64_t capacity() const { return plan_.capacity; }
   uint64_t k() const { return plan_.k; }
+  double density() const { return request_.density; }  // 0 where k was given instead
   uint64_t mostEntries() const { return plan_.mostEntries; }
   Control* control() const { return control_.as<Control>(); }
   const Control& tables() const { return tables_; }  // a copy for where control's tables lie

@@ -1,8 +1,5 @@
 #include "src/agreement.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -97,15 +94,6 @@ Result<AgreementRoom> AgreementRoom::make(Transport& transport, std::shared_ptr<
   SC_TRY(room.round, FullRound::make(transport, *room.kernels, kRecordLayout, FullRound::Sends::kSameToAll, budget));
   room.numbers.resize(static_cast<size_t>(transport.ranks()));
   return room;
-}
-
-uint64_t hashOf(const char* what, std::span<const AgreedField> fields) {
-  uint64_t hash = XXH3_64bits(what, std::strlen(what));
-  for (const AgreedField& field : fields) {
-    hash = XXH3_64bits_withSeed(field.name, std::strlen(field.name), hash);
-    hash = XXH3_64bits_withSeed(&field.bits, sizeof field.bits, hash);
-  }
-  return hash;
 }
 
 Result<Agreement> agree(Communicator& comm, const char* what, std::span<const AgreedField> fields, uint64_t own) {

@@ -9,7 +9,7 @@
 
 #include "collectives/rounds.h"
 #include "core/status.h"
-#include "src/params.h"
+#include "src/agreed_fields.h"
 
 namespace sparsecoll {
 
@@ -53,8 +53,5 @@ Status makeTogether(Communicator& comm, Make make) {
   }
   return agreeMade(comm, made);
 }
-
-// Hash of what a plan consists of; the same on all ranks and machines.
-uint64_t hashOf(const char* what, std::span<const AgreedField> fields);
 
 }  // namespace sparsecoll

@@ -84,9 +84,6 @@ sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params
   return guard("Preset", [&]() -> Status {
     SC_TRY(const PresetRow* const preset, findPreset(name));
     SC_TRY(checkHead(params, "params"));
-    // Without a field that the caller's header did not have yet it would be another method.
-    if (preset->momentum != 0 && params->structSize < offsetof(sparsecollParams_t, clipNorm))
-      return unsupported("preset {} has momentum, which the caller's params have no room for", preset->name);
     sparsecollParams_t filled{};
     filled.selector = preset->selector;
     filled.collective = preset->collective;
@@ -94,6 +91,11 @@ sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params
     filled.teams = preset->teams;
     filled.teamGather = preset->teamGather;
     filled.momentum = preset->momentum;
+    // Without a field that the caller's header did not have yet it would be another method.
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(&filled);
+    const size_t room = std::min(params->structSize, sizeof filled);
+    if (std::any_of(bytes + room, bytes + sizeof filled, [](unsigned char byte) { return byte != 0; }))
+      return unsupported("preset {} sets fields that the caller's params have no room for", preset->name);
     return writeStruct(params, filled, "params");
   });
 }

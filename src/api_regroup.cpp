@@ -5,6 +5,10 @@
 
 using namespace sparsecoll;
 
+namespace {
+using CommunicatorPlace = HandleTable<Communicator, sparsecollComm_t>::Reservation;
+}
+
 sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int color, int key, sparsecollComm_t* newComm,
                                        const sparsecollConfig_t* config) {
   return guard("CommSplit", [&]() -> Status {
@@ -12,11 +16,9 @@ sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int color, int key
     if (newComm == nullptr) return invalid("newComm is NULL");
     if (color < SPARSECOLL_NO_COLOR) return invalid("color is {}", color);
     SC_TRY(const CommunicatorConfig read, configOf(*live, config));
-    SC_TRY(const auto made, splitRanks(live, color, key, read));
-    if (made != nullptr)
-      communicators().addAll({made}, newComm);
-    else
-      *newComm = nullptr;
+    CommunicatorPlace place(communicators());  // once the ranks have met there is no way back
+    SC_TRY(auto made, splitRanks(live, color, key, read));
+    *newComm = made != nullptr ? place.fill(std::move(made)) : nullptr;
     return {};
   });
 }
@@ -27,16 +29,18 @@ sparsecollResult_t sparsecollCommShrink(sparsecollComm_t comm, const int* exclud
     SC_TRY(const auto live, communicators().find(comm));
     if (newComm == nullptr) return invalid("newComm is NULL");
     if (count < 0 || (count > 0 && excludedRanks == nullptr)) return invalid("count is {}", count);
-    std::vector<bool> excluded(static_cast<size_t>(live->ranks()), false);
     for (int i = 0; i < count; ++i) {
       const int rank = excludedRanks[i];
       if (rank < 0 || rank >= live->ranks()) return invalid("excludedRanks[{}] is {} of {}", i, rank, live->ranks());
       if (rank == live->rank()) return invalid("excludedRanks[{}] is this rank", i);
-      excluded[static_cast<size_t>(rank)] = true;
     }
     SC_TRY(const CommunicatorConfig read, configOf(*live, config));
-    SC_TRY(const auto made, shrinkRanks(live, std::move(excluded), read));
-    communicators().addAll({made}, newComm);
+    const uint64_t call = live->nextShrink();  // also of one that then finds no memory
+    CommunicatorPlace place(communicators());
+    std::vector<bool> excluded(static_cast<size_t>(live->ranks()), false);
+    for (int i = 0; i < count; ++i) excluded[static_cast<size_t>(excludedRanks[i])] = true;
+    SC_TRY(auto made, shrinkRanks(live, call, std::move(excluded), read));
+    *newComm = place.fill(std::move(made));
     return {};
   });
 }

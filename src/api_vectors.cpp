@@ -12,10 +12,7 @@ namespace {
 Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, void* out, uint64_t n,
                      sparsecollDataType_t type, const sparsecollParams_t* params, sparsecollStream_t stream) {
   constexpr const char* kCall = "AllReduce";
-  if (n == 0) {
-    const AgreedField fields[] = {{"n", 0}};
-    return agree(*comm, kCall, fields).takeStatusOrOk();
-  }
+  if (n == 0) return agree(*comm, kCall, agreedOfNothing()).takeStatusOrOk();
   SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, nullptr));
   spec.params.flags |= SPARSECOLL_NO_RESIDUAL;
   SC_TRY(checkInputShape(spec));

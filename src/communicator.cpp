@@ -139,8 +139,7 @@ Result<std::shared_ptr<Communicator>> Communicator::meet(const CommunicatorConfi
       std::make_shared<Communicator>(config, std::move(kernels), std::move(budget), std::move(transport), device);
   SC_TRY(made->makeAgreementRoom());
   made->timeoutMs_ = config.initTimeoutMs;
-  const uint64_t backend = device != SPARSECOLL_HOST ? sparsecollBackendCuda : sparsecollBackendHost;
-  const AgreedField fields[] = {{"version", SPARSECOLL_VERSION_CODE}, {"backend", backend, Shown::kName, backendName}};
+  const AgreedFields fields = agreedOfCommunicator(config, !made->onHost(), made->transport().sumsItself());
   SC_TRY(agree(*made, "CommInit", fields).takeStatusOrOk());
   made->timeoutMs_ = config.opTimeoutMs;
   return made;

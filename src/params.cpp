@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -157,10 +156,8 @@ Status checkDensity(const sparsecollParams_t& params) {
 bool shapesResidual(const sparsecollParams_t& params) { return params.momentum != 0 || params.residualDecay != 1; }
 bool shapesInput(const sparsecollParams_t& params) { return params.clipNorm != 0 || shapesResidual(params); }
 
-AgreedField agreedReal(const char* name, double value) { return {name, std::bit_cast<uint64_t>(value), Shown::kReal}; }
-
-std::vector<AgreedField> agreedFields(const sparsecollParams_t& params) {
-  std::vector<AgreedField> fields;
+AgreedFields agreedFields(const sparsecollParams_t& params) {
+  AgreedFields fields;
   for (const Field& field : kFields)
     fields.push_back({field.name, bitsOf(params, field), shownAs(field.kind), field.nameOf});
   return fields;

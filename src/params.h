@@ -4,30 +4,11 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "core/status.h"
+#include "src/agreed_fields.h"
 
 namespace sparsecoll {
-
-// What the bits of a field are, for the text that says in what ranks differ.
-enum class Shown : uint8_t {
-  kNumber,
-  kReal,   // a double
-  kFlags,  // SPARSECOLL_ACCUMULATE and its siblings
-  kName,   // a value of an enumeration
-  kHash,   // of what has no short form
-};
-
-// Fields of an operation that all ranks must give alike.
-struct AgreedField {
-  const char* name;
-  uint64_t bits;
-  Shown as = Shown::kNumber;
-  const char* (*nameOf)(int32_t) = nullptr;  // for kName
-};
-
-AgreedField agreedReal(const char* name, double value);
 
 inline constexpr uint32_t kKnownFlags = SPARSECOLL_ACCUMULATE | SPARSECOLL_OUT_PRESERVED | SPARSECOLL_SELECT_NOTHING |
                                         SPARSECOLL_NO_RESIDUAL | SPARSECOLL_MOMENTUM_KEPT | SPARSECOLL_NESTEROV |
@@ -44,6 +25,7 @@ Status checkDensity(const sparsecollParams_t& params);
 bool shapesInput(const sparsecollParams_t& params);
 bool shapesResidual(const sparsecollParams_t& params);
 
-std::vector<AgreedField> agreedFields(const sparsecollParams_t& params);
+// All of them.
+AgreedFields agreedFields(const sparsecollParams_t& params);
 
 }  // namespace sparsecoll

@@ -64,7 +64,7 @@ Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine,
   std::unique_ptr<engine::Messenger> messenger;
   const auto open = [&](bool oneHost) -> Result<std::vector<std::byte>> {
     if (engine == sparsecollTransportUcx) {
-      SC_TRY(messenger, ucx::makeMessenger(oneHost));
+      SC_TRY(messenger, ucx::makeMessenger(oneHost, deadline));
     } else {
       SC_TRY(messenger, tcp::makeMessenger());
     }

@@ -41,15 +41,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
   return {};
 }
 
-// What the ranks have to agree on in every step.
-uint64_t Reducer::stepPlan() const {
-  const ScalePair scales = scales_.now();
-  const AgreedField parts[] = {{"plan", plan_},
-                               {"k", selection_ != nullptr ? selection_->k() : spec_.n},
-                               agreedReal("inputScale", scales.in),
-                               agreedReal("outputScale", scales.out)};
-  return hashOf("step", parts);
-}
+uint64_t Reducer::stepPlan() const { return agreedOfStep(plan_, selection_.get(), scales_.now()); }
 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   residual_.beginStep();
@@ -65,7 +57,7 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
   stats_->begin(operation, Phase::kSelect, stream);
   Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
   stats_->finish(operation, status, selection_.get());
-  residual_.endStep(status.ok() && operation.sequenceAt != nullptr, stream);
+  residual_.endStep(status.ok() && operation.sequenceAt != nullptr, selection_->control(), stream);
   // Not every rank got equally far, unless all of them met NaN or Inf at the end.
   if (!status.ok() && !captured && status.result() != sparsecollNonFinite) selection_->startAgreedAnew();
   return status;

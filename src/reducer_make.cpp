@@ -11,28 +11,6 @@ namespace sparsecoll {
 
 namespace {
 
-std::vector<AgreedField> agreedFieldsOf(const ReducerSpec& spec) {
-  std::vector<AgreedField> fields = {{"n", spec.n},
-                                     {"type", static_cast<uint64_t>(spec.type), Shown::kName, dataTypeName}};
-  const std::vector<AgreedField> params = agreedFields(spec.params);
-  fields.insert(fields.end(), params.begin(), params.end());
-  uint64_t segments = spec.segments.size();
-  for (const sparsecollSegment_t& segment : spec.segments) {
-    const AgreedField parts[] = {{"length", segment.length},
-                                 agreedReal("density", segment.density),
-                                 {"dense", static_cast<uint64_t>(segment.dense)}};
-    segments = segments * 31 + hashOf("segment", parts);
-  }
-  fields.push_back({"segments", segments, Shown::kHash});
-  std::vector<AgreedField> scheduled;
-  for (const double density : spec.densitySchedule) scheduled.push_back(agreedReal("density", density));
-  fields.push_back({"densitySchedule", hashOf("schedule", scheduled), Shown::kHash});
-  fields.push_back({"scheduleSteps", spec.scheduleSteps});
-  fields.push_back(agreedReal("maxDensity", spec.maxDensity));
-  fields.push_back({"transactional", spec.transactional ? 1u : 0u});
-  return fields;
-}
-
 // Only now is it known how many ranks there are.
 Status chooseTeams(ReducerSpec& spec, int ranks) {
   sparsecollParams_t& params = spec.params;
@@ -57,7 +35,7 @@ Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
 Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec) {
   SC_TRY(chooseTeams(spec, comm->ranks()));
-  std::vector<AgreedField> fields = agreedFieldsOf(spec);
+  AgreedFields fields = agreedOfReducer(spec);
   fields.reserve(fields.size() + 1);
   SC_TRY(const Agreement agreement, agree(*comm, call, fields));
   fields.push_back({"created", agreement.sequence});  // two alike reducers are still two

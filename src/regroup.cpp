@@ -66,10 +66,10 @@ bool lostOne(const bootstrap::MembersExchange& exchange, bootstrap::Control& con
   return control.await(Deadline::in(kNoticeMs), anyGone);
 }
 
-Result<std::shared_ptr<Communicator>> shrinkOverMesh(Communicator& comm, const std::vector<bool>& excluded,
+Result<std::shared_ptr<Communicator>> shrinkOverMesh(Communicator& comm, uint64_t call,
+                                                     const std::vector<bool>& excluded,
                                                      const CommunicatorConfig& config, uint64_t& lowest,
                                                      const Deadline& deadline) {
-  const uint64_t call = comm.nextShrink();
   for (;;) {
     SC_TRY(const bootstrap::Survivors left,
            bootstrap::agreeOnSurvivors(*comm.control(), excluded, call, comm.completed(), deadline));
@@ -116,22 +116,22 @@ Result<std::shared_ptr<Communicator>> splitRanks(const std::shared_ptr<Communica
   return made;
 }
 
-Result<std::shared_ptr<Communicator>> shrinkRanks(const std::shared_ptr<Communicator>& comm, std::vector<bool> excluded,
-                                                  const CommunicatorConfig& config) {
+Result<std::shared_ptr<Communicator>> shrinkRanks(const std::shared_ptr<Communicator>& comm, uint64_t call,
+                                                  std::vector<bool> excluded, const CommunicatorConfig& config) {
   SC_TRY(checkRegroups(*comm));
   const Deadline deadline = Deadline::in(config.initTimeoutMs);
   std::shared_ptr<Communicator> made;
   uint64_t lowest = 0;
   if (comm->control() != nullptr) {
-    SC_TRY(made, shrinkOverMesh(*comm, excluded, config, lowest, deadline));
+    SC_TRY(made, shrinkOverMesh(*comm, call, excluded, config, lowest, deadline));
   } else {
     constexpr uint64_t kAboveOperations = uint64_t{1} << 62;
-    Regrouping call{kAboveOperations + comm->nextShrink(), {}, {}, true, comm->completed()};
+    Regrouping regrouping{kAboveOperations + call, {}, {}, true, comm->completed()};
     for (int rank = 0; rank < comm->ranks(); ++rank) {
-      call.wanted.push_back(!excluded[static_cast<size_t>(rank)]);
-      call.order.push_back(rank);
+      regrouping.wanted.push_back(!excluded[static_cast<size_t>(rank)]);
+      regrouping.order.push_back(rank);
     }
-    SC_TRY(const InProcess result, regroupInProcess(*comm, call, config, deadline));
+    SC_TRY(const InProcess result, regroupInProcess(*comm, regrouping, config, deadline));
     made = result.made;
     lowest = result.lowest;
   }

@@ -15,8 +15,8 @@ Result<CommunicatorConfig> configOf(Communicator& comm, const sparsecollConfig_t
 Result<std::shared_ptr<Communicator>> splitRanks(const std::shared_ptr<Communicator>& comm, int color, int key,
                                                  const CommunicatorConfig& config);
 
-// excluded: by rank.
-Result<std::shared_ptr<Communicator>> shrinkRanks(const std::shared_ptr<Communicator>& comm, std::vector<bool> excluded,
-                                                  const CommunicatorConfig& config);
+// call: this rank's how-manieth; the first calls of all ranks meet, the second ones, and so on. excluded: by rank.
+Result<std::shared_ptr<Communicator>> shrinkRanks(const std::shared_ptr<Communicator>& comm, uint64_t call,
+                                                  std::vector<bool> excluded, const CommunicatorConfig& config);
 
 }  // namespace sparsecoll

@@ -56,10 +56,7 @@ void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, 
   }
   shape_.prepare(input, current_, current_, stream);
   selection.pass(input, stream);
-  // Of NaN and Inf only this rank's own get into its velocity, so nobody else has to be asked.
-  Control* const control = selection.control();
-  kernels_->copy(&control->anyNonFinite, &control->nonFinite.count, sizeof(uint32_t), stream);
-  shape_.clearNonFinite(current_, control, stream);
+  clearOwnNonFinite(selection.control(), stream);
   if (type == type_) {
     kernels_->copy(x, input.out, bytes(), stream);
     return;
@@ -68,9 +65,16 @@ void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, 
   kernels_->flush(input.out, type_, x, type, n_, stream);
 }
 
+// Of NaN and Inf only this rank's own get into what it keeps, so nobody else has to be asked.
+void Residual::clearOwnNonFinite(Control* control, Stream stream) {
+  kernels_->copy(&control->anyNonFinite, &control->nonFinite.count, sizeof(uint32_t), stream);
+  if (kept_) kernels_->clearNonFinite(buffer(current_), type_, n_, control, stream);
+  shape_.clearNonFinite(current_, control, stream);
+}
+
 void Residual::beginStep() {
   outLeft_ = false;
-  snapshotTaken_ = false;
+  snapshotTaken_ = undecided_ = false;
 }
 
 Status Residual::prepare(SelectionInput& input, const Operation& operation, Stream stream) {
@@ -86,6 +90,7 @@ Status Residual::prepare(SelectionInput& input, const Operation& operation, Stre
   if (anyDeferred_) input.deferredZeros = deferredZeros_.as<uint64_t>();
   anyDeferred_ = false;  // the pass reads them
   shape_.prepare(input, current_, next_, stream);
+  undecided_ = !transactional_ && !isCaptured;
   return {};
 }
 
@@ -106,7 +111,7 @@ Status Residual::commit(const Operation& operation, const Delivered& delivered, 
   }
   SC_TRY(kernels_->enqueued());
   current_ = next_;
-  snapshotTaken_ = false;
+  snapshotTaken_ = undecided_ = false;
   committed_ = operation.sequence;
   outLeft_ = true;
   return concluded;
@@ -136,9 +141,10 @@ void Residual::leave(const Delivered& delivered, const Control* decision, uint64
   shape_.returnDense(next_, stream);
 }
 
-void Residual::endStep(bool captured, Stream stream) {
+void Residual::endStep(bool captured, Control* control, Stream stream) {
   if (snapshotTaken_) snapshot(current_, other(), stream);  // it failed before its commit
-  snapshotTaken_ = false;
+  if (undecided_ && kept_) clearOwnNonFinite(control, stream);
+  snapshotTaken_ = undecided_ = false;
   captured_ = captured_ || captured;
 }
 

@@ -49,8 +49,8 @@ class Residual {
   // Decides whether the step takes effect. Only then does anything leave the residual.
   // Errors: NonFinite (host kernels; where that is an error), and what host kernels found before.
   Status commit(const Operation& operation, const Delivered& delivered, Control* control, Stream stream);
-  // captured: a graph has the step, and so the residual's address.
-  void endStep(bool captured, Stream stream);
+  // captured: a graph has the step, and so the residual's address. control: the step's.
+  void endStep(bool captured, Control* control, Stream stream);
   // Whether some step was captured: the host does not know all steps any more.
   bool captured() const { return captured_; }
   // Whether a graph that is captured now may keep the address. Errors: InvalidUsage.
@@ -75,6 +75,7 @@ class Residual {
   void* buffer(int which) const;
   int other() const { return 1 - current_; }
   void snapshot(int to, int from, Stream stream);
+  void clearOwnNonFinite(Control* control, Stream stream);
   void leave(const Delivered& delivered, const Control* decision, uint64_t* lost, Stream stream);
 
   Kernels* kernels_ = nullptr;
@@ -91,6 +92,7 @@ class Residual {
   int current_ = 0;             // the buffer that holds the committed residual
   int next_ = 0;                // and the one that will when the step under way is over
   bool snapshotTaken_ = false;  // the step under way works on the committed residual
+  bool undecided_ = false;      // and has nothing to go back to: what it adds stays, whatever becomes of it
   bool captured_ = false;
   bool outLeft_ = false;    // the last step's sum has left the residual, if it took effect
   uint64_t committed_ = 0;  // the operation of the latest commit

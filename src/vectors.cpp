@@ -59,24 +59,21 @@ struct ExchangeRequest {
   const sparsecollVector_t& out;
   uint64_t count;  // of in
   Joined joined = Joined::kSum;
-  std::vector<AgreedField> further;
+  AgreedFields agreed;
   std::vector<uint64_t> bounds;
   Stream stream;
 };
 
 Result<VectorExchange> prepare(Communicator& comm, ExchangeRequest request) {
   const sparsecollVector_t& in = request.in;
-  std::vector<AgreedField> fields = {{"n", in.length},
-                                     {"type", static_cast<uint64_t>(in.dataType), Shown::kName, dataTypeName}};
-  fields.insert(fields.end(), request.further.begin(), request.further.end());
   const auto ranks = static_cast<size_t>(comm.ranks());
   VectorExchange exchange;
   exchange.bounds = std::move(request.bounds);
   exchange.stream = request.stream;
   exchange.layout.indexBytes = indexBytesFor(in.length);
   exchange.layout.valueBytes = static_cast<uint32_t>(elementBytes(accumulateOf(in)));
-  exchange.plan = hashOf(request.call, fields);
-  SC_TRY(const Agreement agreement, agree(comm, request.call, fields, request.count));
+  exchange.plan = hashOf(request.call, request.agreed);
+  SC_TRY(const Agreement agreement, agree(comm, request.call, request.agreed, request.count));
   exchange.layout.capacity = *std::max_element(agreement.numbers.begin(), agreement.numbers.end());
   SC_TRY(makeTogether(comm, [&]() -> Status {
     const auto sends = exchange.bounds.empty() ? FullRound::Sends::kSameToAll : FullRound::Sends::kOneToEach;
@@ -229,13 +226,11 @@ Status allReduceVector(Communicator& comm, const sparsecollVector_t* in, sparsec
     SC_TRY(params, readParams(userParams));
   }
   SC_TRY(const Source source, readSource(comm, *in, Order::kSummed, stream));
-  const Finish finish{params.op == sparsecollAvg ? static_cast<double>(comm.ranks()) : 1.0,
-                      params.outputScale == 0 ? 1.0 : params.outputScale};
-  const std::vector<AgreedField> further = {{"op", static_cast<uint64_t>(params.op), Shown::kName, opName},
-                                            agreedReal("outputScale", finish.scale.value),
-                                            {"tag", params.tag}};
-  SC_TRY(VectorExchange exchange,
-         prepare(comm, {"AllReduceVector", *in, *out, source.count, Joined::kSum, further, {}, stream}));
+  if (params.outputScale == 0) params.outputScale = 1;
+  const Finish finish{params.op == sparsecollAvg ? static_cast<double>(comm.ranks()) : 1.0, params.outputScale};
+  SC_TRY(
+      VectorExchange exchange,
+      prepare(comm, {"AllReduceVector", *in, *out, source.count, Joined::kSum, agreedOfSum(*in, params), {}, stream}));
   return sumVectors(comm, exchange, source, finish, *out);
 }
 
@@ -244,11 +239,9 @@ Status reduceScatterVector(Communicator& comm, const sparsecollVector_t* in, spa
   SC_TRY(checkInOut(in, out));
   SC_TRY(std::vector<uint64_t> bounds, readBounds(userBounds, in->length, static_cast<size_t>(comm.ranks())));
   SC_TRY(const Source source, readSource(comm, *in, Order::kSummed, stream));
-  std::vector<AgreedField> cuts;
-  for (const uint64_t bound : bounds) cuts.push_back({"bound", bound});
-  const std::vector<AgreedField> further = {{"bounds", hashOf("bounds", cuts), Shown::kHash}};
-  SC_TRY(VectorExchange exchange, prepare(comm, {"ReduceScatterVector", *in, *out, source.count, Joined::kSum, further,
-                                                 std::move(bounds), stream}));
+  AgreedFields agreed = agreedOfParts(*in, bounds);
+  SC_TRY(VectorExchange exchange, prepare(comm, {"ReduceScatterVector", *in, *out, source.count, Joined::kSum,
+                                                 std::move(agreed), std::move(bounds), stream}));
   return sumVectors(comm, exchange, source, {}, *out);
 }
 
@@ -256,7 +249,7 @@ Status allGatherVector(Communicator& comm, const sparsecollVector_t* in, sparsec
   SC_TRY(checkInOut(in, out));
   SC_TRY(const Source source, readSource(comm, *in, Order::kAsGiven, stream));
   SC_TRY(VectorExchange exchange,
-         prepare(comm, {"AllGatherVector", *in, *out, source.count, Joined::kRow, {}, {}, stream}));
+         prepare(comm, {"AllGatherVector", *in, *out, source.count, Joined::kRow, agreedOfVector(*in), {}, stream}));
   const uint32_t indexBytes = exchange.layout.indexBytes;
   bool sorted = false;
   SC_TRY(exchangeEntries(comm, exchange, source, [&](const std::vector<ListView>& lists) -> Status {

@@ -1,5 +1,8 @@
 // Ranks of a group that make a group of their own: the part of Group that works when ranks are down.
 #include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 #include "transports/threads_group.h"
 
@@ -19,8 +22,10 @@ bool Group::settleGathering(Gathering& gathering) {
     if (gathering.wanted[r] && !gathering.here[r] && !dropped) return false;
   }
   const auto takes = [&](int rank) { return gathering.here[static_cast<size_t>(rank)]; };
-  std::ranges::copy_if(gathering.order, std::back_inserter(gathering.members), takes);
-  gathering.group = std::make_shared<Group>(static_cast<int>(gathering.members.size()));
+  std::vector<int> members;
+  std::ranges::copy_if(gathering.order, std::back_inserter(members), takes);
+  gathering.group = std::make_shared<Group>(static_cast<int>(members.size()));
+  gathering.members = std::move(members);  // all of it or, without memory, nothing
   return true;
 }
 
@@ -38,10 +43,11 @@ Result<Gathering> Group::gather(int rank, const Gathering& call, uint64_t own, c
     return one.tag == call.tag && (call.dropsGone || one.order == call.order);
   });
   if (mine == gatherings_.end()) {
-    gatherings_.push_back(call);
+    Gathering fresh = call;
+    fresh.here.assign(members_.size(), false);
+    fresh.own.assign(members_.size(), 0);
+    gatherings_.push_back(std::move(fresh));
     mine = std::prev(gatherings_.end());
-    mine->here.assign(members_.size(), false);
-    mine->own.assign(members_.size(), 0);
   }
   for (size_t r = 0; r < members_.size(); ++r) mine->wanted[r] = mine->wanted[r] && call.wanted[r];
   if (!mine->wanted[self] || mine->group != nullptr) return leftOut(rank);
@@ -53,12 +59,19 @@ Result<Gathering> Group::gather(int rank, const Gathering& call, uint64_t own, c
       if (mine->wanted[r] && !mine->here[r] && members_[r].closed && !mine->dropsGone) return static_cast<int>(r);
     return -1;
   };
-  const bool met =
-      waitForPeers(lock, rank, deadline, [&] { return settleGathering(*mine) || lost() >= 0 || !mine->wanted[self]; });
+  bool met = false;
+  try {
+    met = waitForPeers(lock, rank, deadline,
+                       [&] { return settleGathering(*mine) || lost() >= 0 || !mine->wanted[self]; });
+  } catch (...) {  // without memory it is not here any more
+    mine->here[self] = false;
+    throw;
+  }
   if (mine->group != nullptr) {
     wakeWaiters();
-    const Gathering made = *mine;
-    if (++mine->taken == made.members.size()) gatherings_.erase(mine);
+    if (++mine->taken < mine->members.size()) return Gathering(*mine);
+    Gathering made = std::move(*mine);
+    gatherings_.erase(mine);
     return made;
   }
   mine->here[self] = false;

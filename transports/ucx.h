@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/status.h"
+#include "core/wait.h"
 #include "transports/messenger.h"
 
 namespace sparsecoll::ucx {
@@ -13,7 +14,7 @@ namespace sparsecoll::ucx {
 Result<int> version();
 
 // oneHost: all ranks are on this one. Then they use its memory and nothing else, unless UCX_TLS says otherwise.
-// Errors: Unsupported (no UCX, or one that is too old), SystemError.
-Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost);
+// Errors: Unsupported (no UCX, or one that is too old), SystemError, Timeout (a thread stays behind in UCX).
+Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost, const Deadline& deadline);
 
 }  // namespace sparsecoll::ucx

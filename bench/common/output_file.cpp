@@ -24,13 +24,19 @@ bool writeAll(int file, std::string_view text) {
   return true;
 }
 
+bool sync(int file) {
+  while (fsync(file) != 0)
+    if (errno != EINTR) return false;
+  return true;
+}
+
 // A rename is safe once the folder is. Not every file system can do that for a folder.
 void syncFolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const int handle = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (handle < 0) return;
-  (void)fsync(handle);
+  (void)sync(handle);
   close(handle);
 }
 
@@ -67,7 +73,7 @@ void OutputFile::write(std::string_view text) {
   if (!wanted()) return;
   if (!writeAll(file_, text)) fail("cannot be written");
   if (part_.empty()) return;
-  if (fsync(file_) != 0) fail("cannot be written");
+  if (!sync(file_)) fail("cannot be written");
   if (rename(part_.c_str(), path_.c_str()) != 0) fail("cannot be replaced");
   part_.clear();
   syncFolderOf(path_);

@@ -276,8 +276,8 @@ typedef enum {
 } sparsecollTeamGather_t;
 
 /* What a step does when an entry of some rank is NaN or Inf. Every rank's out gets a quiet NaN at (up to 16 per rank
-   of) those entries, and they are never stored in a residual. Propagate: the call succeeds. Error: it returns
-   sparsecollNonFinite on all ranks. */
+   of) those entries, from the dense collective maybe an Inf; no residual or velocity keeps any, however the step ends.
+   Propagate: the call succeeds. Error: it returns sparsecollNonFinite on all ranks. */
 typedef enum {
   sparsecollNonFiniteDefault = 0, /* Propagate */
   sparsecollNonFinitePropagate = 1,
@@ -884,10 +884,10 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer
 SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
                                                           sparsecollStream_t stream);
 
-/* Restores what Export of a reducer with the same method, n, accumulate type, rank and number of ranks wrote. With
-   another number of ranks see ImportFrom. Errors: InvalidArgument (another reducer's blob), InvalidUsage (in a capture),
-   Unsupported (a blob of another version of the library), Corrupted (a damaged blob; from this call the code leaves the
-   communicator alive); then nothing has changed. */
+/* Restores what Export of a reducer with the same method, n, accumulate type, rank and number of ranks (else: ImportFrom)
+   wrote. Presets that share selector and collective, as sidco-* do and spardl* with equal teams, take each other's state.
+   Errors: InvalidArgument (another reducer's blob), InvalidUsage (in a capture), Unsupported (another version's blob),
+   Corrupted (a damaged blob; from this call the code leaves the communicator alive); then nothing has changed. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                           sparsecollStream_t stream);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Markdown files, read with suspicion: what they include is what the file holds, their links lead somewhere, every
-# preset is described, and no path of one machine is left in them.
+# preset is described, every promise of reliability names tests that exist, and no path of one machine is left in them.
 # usage: check.sh ROOT PRESETS_PROGRAM
 #        check.sh --self-test             (every planted fault must be found)
 set -euo pipefail
@@ -55,6 +55,26 @@ check_links() {
   done < <(prose "$document" | grep -oE '\]\([^) ]+\)' | sed -E 's/^\]\((.*)\)$/\1/')
 }
 
+# Rows "| T01 | promise | tests | missing |", each once and in order: tests that exist, or none and all of it missing.
+check_promises() {
+  local document=docs/reliability-tests.md number promise tests missing name names wanted=0 many=70
+  [ -f $document ] || return 0
+  while IFS='|' read -r _ number promise tests missing _; do
+    wanted=$((wanted + 1))
+    number=${number// /}
+    [ "$number" = "$(printf 'T%02d' $wanted)" ] || fail "$document: row $wanted is $number"
+    for name in "$promise" "$tests" "$missing"; do
+      [ -n "${name// /}" ] || fail "$document: a cell of $number is empty"
+    done
+    names=$(grep -oE '`[a-z]+/[a-z_0-9]+`' <<< "$tests" | tr -d '`' || true)
+    [ -n "$names" ] || [[ $tests == ' none ' && $missing == ' all of it'* ]] || fail "$document: $number names no test"
+    for name in $names; do
+      compgen -G "tests/$name.*" > /dev/null || fail "$document: $number names tests/$name, which is not there"
+    done
+  done < <(grep -E '^\| T[0-9]+ ' $document)
+  [ $wanted = $many ] || fail "$document: $wanted promises, not $many"
+}
+
 check() {
   local document documents=() preset presets=0 text
   cd "$1"
@@ -66,6 +86,8 @@ check() {
     check_includes "$document"
     check_links "$document"
   done
+
+  check_promises
 
   while read -r preset; do
     presets=$((presets + 1))
@@ -87,7 +109,8 @@ check() {
 # tree FILE TEXT: a small correct tree in $dir, then FILE with TEXT in it.
 tree() {
   rm -rf "${dir:?}"/*
-  mkdir -p "$dir"/docs/algorithms "$dir"/examples
+  mkdir -p "$dir"/docs/algorithms "$dir"/examples "$dir"/tests/a
+  touch "$dir/tests/a/b.cpp"
   printf 'int main(void) {\n  return 0;\n}\n' > "$dir/examples/a.c"
   printf '# One\n\n## Two words, and `code`\n' > "$dir/docs/algorithms/one.md"
   printf '#!/usr/bin/env bash\necho one\n' > "$dir/presets"
@@ -133,6 +156,15 @@ self_test() {
   expect ok presets '#!/usr/bin/env bash\necho one\n'
   expect 'preset two has no' presets '#!/usr/bin/env bash\necho one\necho two\n'
   expect 'names no preset' presets '#!/usr/bin/env bash\n'
+
+  promises() { for n in $(seq -w "$1"); do printf '| T%s | it holds | `a/b` | nothing |\n' "$n"; done; }
+  expect ok docs/reliability-tests.md "$(promises 70)"
+  expect '69 promises, not 70' docs/reliability-tests.md "$(promises 69)"
+  expect 'row 2 is T03' docs/reliability-tests.md "$(promises 70 | sed 's/| T02 /| T03 /')"
+  expect 'a cell of T05 is empty' docs/reliability-tests.md "$(promises 70 | sed '/T05/s/nothing//')"
+  expect 'T05 names tests/a/c, which' docs/reliability-tests.md "$(promises 70 | sed '/T05/s/b`/c`/')"
+  expect 'T05 names no test' docs/reliability-tests.md "$(promises 70 | sed '/T05/s/`a.b`/none/')"
+  expect ok docs/reliability-tests.md "$(promises 70 | sed '/T05/s/`a.b`/none/; /T05/s/nothing/all of it/')"
 
   expect 'a path of one machine' a.md 'built in /ho''me/somebody\n'
   expect ok a.md 'see https://example.org/home/page, docs/work/plan\n'

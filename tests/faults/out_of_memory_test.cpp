@@ -222,6 +222,75 @@ TEST_CASE("CommInitAll without memory leaves the handles alone") {
   }
 }
 
+namespace {
+
+// A rank without memory calls again, and waits for the other one, which has to give up its first call before its
+// second.
+sparsecollResult_t untilMade(int rank, uint64_t skip, bool& refused,
+                             const std::function<sparsecollResult_t(bool)>& call) {
+  if (rank == 1) memory::refuseAfter(skip);
+  sparsecollResult_t result = call(false);
+  if (rank == 1) refused = memory::refused();
+  memory::refuseNone();
+  const bool again =
+      rank == 1 ? result == sparsecollOutOfMemory || result == sparsecollTimeout
+                : result == sparsecollTimeout || result == sparsecollMismatch || result == sparsecollPeerFailed;
+  return again ? call(true) : result;
+}
+
+sparsecollConfig_t waiting(uint64_t initTimeoutMs) {
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.initTimeoutMs = initTimeoutMs;
+  return config;
+}
+
+using Regroup = std::function<sparsecollResult_t(int, sparsecollComm_t, bool patient, sparsecollComm_t*)>;
+
+// The new communicators' reducers sum what the old ones' did.
+void checkRegroup(const char* name, const Regroup& regroup) {
+  if (!memory::hooked()) return;
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.opTimeoutMs = 60000;
+  for (uint64_t skip = 0;; ++skip) {
+    REQUIRE(skip < 1000);
+    bool refused = false;
+    bool refusedToMove = false;
+    Group group(2, kLength, sparsecollFloat32, kTopK, nullptr, &config);
+    group.fillRandom(1);
+    REQUIRE(group.step() == all(2, sparsecollSuccess));
+    const Results results = group.each([&](int rank, sparsecollReducer_t reducer) {
+      sparsecollComm_t made = nullptr;
+      sparsecollReducer_t moved = nullptr;
+      sparsecollResult_t result = untilMade(
+          rank, skip, refused, [&](bool patient) { return regroup(rank, group.ranks()[rank], patient, &made); });
+      if (result == sparsecollSuccess)
+        result = untilMade(rank, skip, refusedToMove,
+                           [&](bool) { return sparsecollReducerMove(reducer, made, &moved, nullptr); });
+      std::vector<float> vector(kLength, 1.0f);
+      if (result == sparsecollSuccess) result = sparsecollReducerRun(moved, vector.data(), vector.data(), nullptr);
+      (void)sparsecollReducerDestroy(moved);
+      (void)sparsecollCommDestroy(made);
+      return result;
+    });
+    CAPTURE(name, skip, refused, refusedToMove);
+    CHECK(results == all(2, sparsecollSuccess));
+    if (!refused && !refusedToMove) break;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("memory runs out in CommSplit, CommShrink and ReducerMove") {
+  const sparsecollConfig_t hasty = waiting(500);
+  const sparsecollConfig_t patient = waiting(60000);
+  checkRegroup("CommSplit", [&](int rank, sparsecollComm_t comm, bool waits, sparsecollComm_t* made) {
+    return sparsecollCommSplit(comm, 0, rank, made, waits ? &patient : &hasty);
+  });
+  checkRegroup("CommShrink", [&](int, sparsecollComm_t comm, bool waits, sparsecollComm_t* made) {
+    return sparsecollCommShrink(comm, nullptr, 0, made, waits ? &patient : &hasty);
+  });
+}
+
 #endif
 
 TEST_CASE("the text of the last error belongs to the last error") {

@@ -2,9 +2,9 @@
 # Jobs by sparsecoll-run: ranks meet and sum; the first failure decides the status and ends the others; signals are passed
 # on; nothing is left behind. The same on hosts, which a script in the place of ssh plays. Slurm, Open MPI, MPICH, torchrun
 # and Kubeflow are played by their variables; MPICH starts a job, too, if it is here.
-# usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM        exit code 77: this build has no libsodium
+# usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM STUCK_UCX        exit code 77: this build has no libsodium
 set -euo pipefail
-run=$1 program=$2
+run=$1 program=$2 stuck=$3
 folder=$(mktemp -d)
 tools=$(mktemp -d)
 trap 'rm -rf "$folder" "$tools"' EXIT
@@ -184,3 +184,35 @@ grep -q 'slots' "$folder/out" || fail "too many ranks for the hosts"
 expect 127 "$run" --hosts localhost --launcher "$tools/none" true
 clean
 echo "ranks on hosts meet, fail and end as on one"
+echo "ranks of Slurm, Open MPI, MPICH and torchrun meet"
+
+# Ranks that do not find each other say why. Open MPI's variables, so that nobody ends the others.
+# alone RANK PATTERN: this rank comes alone and ends with the pattern in its words.
+alone() {
+  expect 1 env OMPI_COMM_WORLD_RANK="$1" OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=alone \
+    SPARSECOLL_LAUNCH_DIR="${where:-$folder}" "$program" hasty 200
+  grep -qE "^rank $1: .*$2" "$folder/out" || fail "rank $1 alone does not say '$2'"
+}
+id=$folder/sparsecoll-$(id -u)-alone-0
+alone 0 'timeout: .*1 did not come|timeout: .*missing.*1|timeout: .*rank.* 1'
+alone 1 "timeout: .*rank 0 has left no id to meet by: $id: No such file"
+where=$folder/nowhere alone 0 "system error: .*the file by which ranks meet cannot be made: $folder/nowhere/.*No such file"
+printf 'garbage' > "$id"
+chmod 600 "$id"
+alone 1 "timeout: .*$id holds no id: 7 bytes of 128"
+head -c 128 /dev/zero > "$id"
+alone 1 'invalid argument: .'
+chmod 644 "$id"
+alone 1 "system error: .*$id is not a file that this user alone can read"
+rm "$id"
+ln -s /dev/zero "$id"
+alone 1 "system error: .*rank 0 has left no id to meet by: $id: Too many"
+rm "$id"
+clean
+echo "who finds nobody says why"
+
+# A UCX that never opens a worker, as 1.13 does where no port is left, does not keep a rank past initTimeoutMs.
+expect 1 env SPARSECOLL_UCX_LIBRARY="$stuck" "$run" -n 2 --grace 60 "$program" hasty 300
+grep -q 'timeout: .*UCX has not opened a worker in time' "$folder/out" || fail "nobody names UCX"
+clean
+echo "a UCX that is stuck is left behind"

@@ -417,3 +417,32 @@ TEST_CASE("a blob of another version is refused by name") {
     CHECK(exported(group.reducer(0)) == good);
   }
 }
+
+// A method is selector, collective and faithful: what a preset sets besides does not shape the state.
+TEST_CASE("presets of one method take each other's state, others do not") {
+  const std::vector<std::vector<const char*>> methods = {
+      {"sidco-e", "sidco-gp", "sidco-p"}, {"spardl", "spardl-rsag", "spardl-bsag"}, {"topka"}, {"gtopk"}};
+  for (const auto& own : methods)
+    for (const char* const from : own) {
+      const auto made = [](const char* name) {
+        sparsecollParams_t params = preset(name, 0.05);
+        params.teams = params.collective == sparsecollCollSparDL ? 2 : 0;
+        return std::make_unique<Group>(4, 600, sparsecollFloat32, params);
+      };
+      const auto source = made(from);
+      runSteps(*source, 1, 3);
+      const std::vector<Blob> blobs = exportAll(*source);
+      for (const auto& others : methods)
+        for (const char* const to : others) {
+          CAPTURE(from, to);
+          const auto target = made(to);
+          const Results taken = target->each(
+              [&](int rank, sparsecollReducer_t reducer) { return import(reducer, blobs[static_cast<size_t>(rank)]); });
+          CHECK(taken == all(4, &others == &own ? sparsecollSuccess : sparsecollInvalidArgument));
+          if (&others != &own) continue;
+          for (int rank = 0; rank < 4; ++rank) CHECK(target->residual(rank) == source->residual(rank));
+          runSteps(*target, 4, 2);
+          CHECK(target->outsEqual());
+        }
+    }
+}

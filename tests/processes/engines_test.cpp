@@ -1,6 +1,11 @@
 // Ranks in several processes that agree on an engine: what the unique id names, what a rank lacks, and what they say
 // of it afterwards. (Which engine wins where ranks can use several: tests/unit/engines_test.cpp, tests/nccl.)
+#include <cctype>
 #include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <sstream>
 
 #include "tests/processes/processes.h"
 #include "tests/support/catch.h"
@@ -20,6 +25,31 @@ sparsecollTransport_t engineOf(sparsecollComm_t comm, std::string* reason = null
   if (sparsecollCommGetDetails(comm, &details) != sparsecollSuccess) return sparsecollTransportAuto;
   if (reason != nullptr) *reason = details.reason;
   return static_cast<sparsecollTransport_t>(details.transport);
+}
+
+// Bytes of the id, as they are or in hexadecimal. Runs of few values, such as zeros, are no secret.
+bool shows(const std::string& text, const sparsecollUniqueId_t& id) {
+  constexpr size_t kRun = 8;
+  std::string lower;
+  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (size_t at = 0; at + kRun <= sizeof id.bytes; ++at) {
+    const std::string run(reinterpret_cast<const char*>(id.bytes) + at, kRun);
+    if (std::set<char>(run.begin(), run.end()).size() < kRun / 2) continue;
+    std::string digits;
+    for (const char c : run) {
+      char two[3];
+      std::snprintf(two, sizeof two, "%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      digits += two;
+    }
+    if (text.find(run) != std::string::npos || lower.find(digits) != std::string::npos) return true;
+  }
+  return false;
+}
+
+std::string fileOf(const char* path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
 }
 
 }  // namespace
@@ -134,6 +164,73 @@ TEST_CASE("a word in the environment that is no engine's is refused, with those 
   CHECK(sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportUcx, &available) == sparsecollSuccess);
   CHECK(available == 0);
   unsetenv("SPARSECOLL_DISABLE_ENGINES");
+}
+
+// T57. A log function gets every line there is.
+TEST_CASE("the secret of an id is in no log line, no text and no variable") {
+  if (!ucxHere()) return;
+  int way[2];
+  REQUIRE(pipe(way) == 0);
+  Processes processes(2);
+  processes.start([&](int rank, Finding& finding) {
+    struct Heard {
+      std::mutex mutex;
+      std::string text;
+      void add(const char* line) {
+        const std::lock_guard lock(mutex);
+        text += std::string(line) + "\n";
+      }
+    } heard;
+    sparsecollConfig_t config = naming(sparsecollTransportUcx);
+    config.initTimeoutMs = 5000;
+    config.logUser = &heard;
+    config.logFn = [](void* user, sparsecollLogLevel_t, const char*, const char* text) {
+      static_cast<Heard*>(user)->add(text);
+    };
+    sparsecollUniqueId_t id{};
+    if (rank == 0) {
+      finding.made = sparsecollGetUniqueId(&id, &config);
+      if (write(way[1], &id, sizeof id) != sizeof id) return;
+    } else if (read(way[0], &id, sizeof id) != sizeof id) {
+      return;
+    }
+    sparsecollComm_t comm = nullptr;
+    finding.made = sparsecollCommInitRank(&comm, 2, &id, rank, SPARSECOLL_HOST, &config);
+    std::vector<float> values(100, 1.0f);
+    const sparsecollParams_t params = preset("topka", 0.1);
+    finding.result =
+        sparsecollAllReduce(values.data(), values.data(), values.size(), sparsecollFloat32, &params, comm, nullptr);
+    auto details = SPARSECOLL_INIT(sparsecollCommDetails_t);
+    if (sparsecollCommGetDetails(comm, &details) == sparsecollSuccess) heard.add(details.reason);
+    (void)sparsecollCommAbort(comm);
+    heard.add(failureOf(comm).text);
+    (void)sparsecollCommDestroy(comm);
+    // The id was used; one of it is damaged; another one's secret is.
+    for (size_t flipped = 0; flipped <= sizeof id.bytes; flipped += 8) {
+      sparsecollUniqueId_t bad = id;
+      if (flipped < sizeof bad.bytes) bad.bytes[flipped] ^= 1;
+      config.initTimeoutMs = 1;
+      finding.numbers[0] += sparsecollCommInitRank(&comm, 2, &bad, rank, SPARSECOLL_HOST, &config) != sparsecollSuccess;
+      heard.add(sparsecollGetLastError());
+    }
+    heard.add(sparsecollGetBuildInfo());
+    heard.text += fileOf("/proc/self/environ") + fileOf("/proc/self/cmdline");
+    finding.numbers[1] = static_cast<int64_t>(heard.text.size());
+    finding.numbers[2] = shows(heard.text, id);
+    heard.text.append(reinterpret_cast<const char*>(id.bytes), sizeof id.bytes);
+    finding.numbers[3] = shows(heard.text, id);
+  });
+  REQUIRE(processes.awaitEnd(60000));
+  for (const int end : way) close(end);
+  for (int rank = 0; rank < 2; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    CHECK(processes[rank].made == sparsecollSuccess);
+    CHECK(processes[rank].result == sparsecollSuccess);
+    CHECK(processes[rank].numbers[0] == 17);
+    CHECK(processes[rank].numbers[1] > 500);
+    CHECK(processes[rank].numbers[2] == 0);
+    CHECK(processes[rank].numbers[3] == 1);  // it would have been found
+  }
 }
 
 }  // namespace sparsecoll::test

@@ -27,6 +27,8 @@ class Connecting {
   Result<std::vector<Link>> run(const Deadline& deadline) {
     for (;;) {
       for (Guest& guest : lobby_.serve()) seat(std::move(guest));
+      for (Link& link : links_)
+        if (link.pending()) link.flush();
       for (size_t r = 0; r < calls_.size(); ++r)
         if (!links_[r].open()) SC_TRY(call(r, deadline));
       const std::vector<int> missing = notHere();
@@ -110,14 +112,16 @@ class Connecting {
   std::vector<int> notHere() const {
     std::vector<int> missing;
     for (size_t r = 0; r < links_.size(); ++r)
-      if (static_cast<int>(r) != self_.rank && !links_[r].open()) missing.push_back(static_cast<int>(r));
+      if (static_cast<int>(r) != self_.rank && (!links_[r].open() || links_[r].pending()))
+        missing.push_back(static_cast<int>(r));
     return missing;
   }
 
   Status sleep(const Deadline& deadline) {
     std::vector<pollfd> watched;
     for (const Link& link : links_)  // whoever is here already may go again; what it says can wait
-      if (link.open()) watched.push_back({link.socket().get(), POLLRDHUP, 0});
+      if (link.open())
+        watched.push_back({link.socket().get(), static_cast<short>(POLLRDHUP | (link.pending() ? POLLOUT : 0)), 0});
     const size_t here = watched.size();
     lobby_.watch(watched);
     Deadline until = Deadline::earlier(Deadline::earlier(deadline, lobby_.next()), Deadline::in(kLastRetryMs));
@@ -130,7 +134,7 @@ class Connecting {
     }
     (void)awaitAny(watched, until);
     for (size_t w = 0; w < here; ++w) {
-      if (watched[w].revents == 0) continue;
+      if ((watched[w].revents & ~POLLOUT) == 0) continue;
       for (const Link& link : links_)
         if (link.open() && link.socket().get() == watched[w].fd) return wentAway(link.peer());
     }

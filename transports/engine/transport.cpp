@@ -49,6 +49,7 @@ class EngineTransport final : public Transport {
   int ranks() const override { return state_->setup.ranks; }
   bool sharesMemory() const override { return false; }
   bool checksumsPayload() const override { return true; }
+  bool sumsItself() const override { return state_->port.sums(); }
 
   Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget,
                                                   Kernels* memory) override {

@@ -90,6 +90,7 @@ class StagedTransport final : public Transport {
   int ranks() const override { return engine_->ranks(); }
   bool sharesMemory() const override { return false; }
   bool checksumsPayload() const override { return engine_->checksumsPayload(); }
+  bool sumsItself() const override { return engine_->sumsItself(); }
 
   Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget,
                                                   Kernels* memory) override {

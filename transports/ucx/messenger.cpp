@@ -7,6 +7,9 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
 #include <thread>
 
 #include "core/poll.h"
@@ -265,6 +268,29 @@ class UcxMessenger final : public engine::Messenger {
   bool memoryOnly_ = false;
 };
 
+// To open a worker may take for ever: version 1.13 tries again and again to get a TCP port, and does not look at a
+// clock. So a thread does it that can be left behind; whoever is last, it or the one that waits, clears up.
+struct Opening {
+  void run(bool oneHost) {
+    Status opened;
+    try {
+      opened = made->open(oneHost);
+    } catch (const std::bad_alloc&) {
+      opened = fail(sparsecollOutOfMemory, "out of memory");
+    }
+    const std::lock_guard lock(mutex);
+    status = std::move(opened);
+    done = true;
+    changed.wake();
+  }
+
+  std::mutex mutex;
+  WaitPoint changed;
+  bool done = false;
+  Status status;
+  std::unique_ptr<UcxMessenger> made;
+};
+
 }  // namespace
 
 Result<int> version() {
@@ -272,11 +298,22 @@ Result<int> version() {
   return ucx->version;
 }
 
-Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost) {
+Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost, const Deadline& deadline) {
   SC_TRY(const Library* const ucx, library());
-  auto made = std::make_unique<UcxMessenger>(*ucx);
-  SC_TRY(made->open(oneHost));
-  return std::unique_ptr<engine::Messenger>(std::move(made));
+  const auto opening = std::make_shared<Opening>();
+  opening->made = std::make_unique<UcxMessenger>(*ucx);
+  std::thread opener([opening, oneHost] { opening->run(oneHost); });
+  std::unique_lock lock(opening->mutex);
+  const bool inTime = opening->changed.wait(lock, deadline, [&] { return opening->done; });
+  lock.unlock();
+  if (!inTime) {
+    opener.detach();
+    return fail(sparsecollTimeout,
+                "UCX has not opened a worker in time, and is left behind (are there free TCP ports?)");
+  }
+  opener.join();
+  SC_TRY(std::move(opening->status));
+  return std::unique_ptr<engine::Messenger>(std::move(opening->made));
 }
 
 }  // namespace sparsecoll::ucx
