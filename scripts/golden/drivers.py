@@ -1,13 +1,17 @@
 """How each of the authors' programs is called. A driver names its program and says which runs are recorded; its step
 takes residual + gradient of a rank and returns the sum of all ranks, the residual left, and the threshold that is then in
-the program (nan where it has none)."""
+the program (nan where it has none). Programs over MPI: mpi_drivers.py."""
 import contextlib
 import importlib
 import pathlib
 import sys
+import types
 
 import numpy as np
 import torch
+
+import inputs
+import mpi_drivers
 
 # Input, copies of the list of tensors, ranks, density.
 EVERYWHERE = [("made", 1, 3, 0.01), ("cnn", 1, 2, 0.01), ("lstm", 1, 4, 0.005)]
@@ -111,6 +115,113 @@ class GaussianKOfOkTopk(GaussianK):
     PROGRAM = "compression.py GaussianKCompressor"
 
 
+class OfSidco:
+    """One rank. The residual is put in front of the program, which keeps none; the number of stages is its own."""
+
+    REPOSITORY, COMMIT, LICENCE = "sands-lab/SIDCo", "197f3c3", "MIT"
+    CASES = [("made", 1, 1, 0.01), ("cnn", 1, 1, 0.01), ("lstm", 1, 1, 0.005), ("made", 60, 1, 0.001)]
+
+    def __init__(self, sources, tensors, density):
+        sys.path.insert(0, str(pathlib.Path(sources) / "SIDCo"))
+        self.compressor = getattr(importlib.import_module("compression"), self.PROGRAM.split()[1].rstrip(","))
+        self.density = density
+
+    def step(self, acc):
+        self.compressor.clear()
+        given = torch.from_numpy(acc.copy())
+        _, indices, values = self.compressor.compress(given, name="all", ratio=self.density, stages=-1)
+        out = np.zeros_like(acc)
+        out[indices.numpy()] = values.numpy()
+        return out, self.compressor.residuals["all"].numpy(), float("nan")
+
+
+class SidcoE(OfSidco):
+    PROGRAM = "compression.py ExpCompressorEC, stages = -1"
+
+
+class SidcoGP(OfSidco):
+    PROGRAM = "compression.py GammaGParetoCompressorEC, stages = -1"
+
+
+class SidcoP(OfSidco):
+    PROGRAM = "compression.py GParetoCompressorEC, stages = -1"
+
+
+class RedSync(OfSidco):
+    PROGRAM = "compression.py RedSyncCompressor"
+
+
+class RandomK(OfSidco):
+    PROGRAM = "compression.py RandomKCompressor"
+
+
+class Draws:
+    """Stands in for the module random in a program whose draws the library has to repeat: a number of this step, rank
+    and tensor."""
+
+    def __init__(self):
+        self.step, self.tensor = -1, 0
+
+    def randint(self, low, high):
+        with np.errstate(over="ignore"):
+            bits = inputs.mix_bits(np.array([(self.step << 32) + self.tensor], np.uint64))[0]
+        self.tensor += 1
+        return low + int(bits) % (high - low + 1)
+
+
+class Dgc:
+    """One rank, no momentum. Tensors of one dimension, here those of at most 32 elements, are not given to the
+    compressor: the program sends them dense."""
+
+    REPOSITORY, COMMIT, LICENCE = "synxlin/deep-gradient-compression", "24673d4", "Apache-2.0"
+    PROGRAM = "dgc/compression.py DGCCompressor"
+    CASES = [("made", 1, 1, 0.01), ("cnn", 1, 1, 0.01), ("lstm", 1, 1, 0.005), ("made", 16, 1, 0.002)]
+
+    def __init__(self, sources, tensors, density):
+        sys.path.insert(0, str(pathlib.Path(sources) / "deep-gradient-compression"))
+        horovod = types.ModuleType("horovod.torch")
+        horovod.size, horovod.rank = (lambda: 1), (lambda: 0)
+        operations = types.ModuleType("horovod.torch.mpi_ops")
+        for name in ("Average", "allreduce_async_", "allgather_async", "synchronize"):
+            setattr(operations, name, None)
+        sys.modules.update({"horovod": types.ModuleType("horovod"), "horovod.torch": horovod})
+        sys.modules["horovod.torch.mpi_ops"] = operations
+        sys.modules["dgc"] = types.ModuleType("dgc")  # its __init__ imports parts that need horovod itself
+        sys.modules["dgc"].__path__ = [str(pathlib.Path(sources) / "deep-gradient-compression" / "dgc")]
+        module = importlib.import_module("dgc.compression")
+        self.draws = module.random = Draws()
+        self.tensors = tensors
+        self.compressor = module.DGCCompressor(density)
+        with contextlib.redirect_stdout(None):
+            self.compressor.initialize([(t, torch.zeros(n)) for t, n in enumerate(tensors) if n > 32])
+
+    def step(self, acc):
+        self.draws.step += 1
+        self.draws.tensor = 0
+        outs, residuals = [], []
+        for t, given in enumerate(split(acc, self.tensors)):
+            out, residual = given.clone(), torch.zeros_like(given)
+            if t in self.compressor.attributes:
+                (values, indices), _ = self.compressor.compress(given, t)
+                out = torch.zeros_like(given)
+                out[indices.view(-1)] = values.view(-1)
+                residual = given.clone()
+                residual[indices.view(-1)] = 0
+            outs.append(out)
+            residuals.append(residual)
+        return joined(outs), joined(residuals), float("nan")
+
+
+class SageOfPaper(Reducer):
+    REPOSITORY, COMMIT = "kljp/sage", "6ce7d31"
+    PROGRAM = "cnn-lstm/gradient_reducers.py SageReducer"
+
+
+class SageOfExDyna(Reducer):
+    REPOSITORY, COMMIT = "kljp/exdyna", "3295c70"
+    PROGRAM = "cnn-lstm/gradient_reducers.py SageReducer"
+
+
 DRIVERS = {
     "topk": TopK,
     "cltk": Cltk,
@@ -120,4 +231,13 @@ DRIVERS = {
     "deft": Deft,
     "gaussiank": GaussianKOfShi,
     "gaussiank-oktopk": GaussianKOfOkTopk,
+    "sidco-e": SidcoE,
+    "sidco-gp": SidcoGP,
+    "sidco-p": SidcoP,
+    "redsync": RedSync,
+    "randomk": RandomK,
+    "dgc": Dgc,
+    "sage-exdyna": SageOfExDyna,
+    "sage": SageOfPaper,
+    **mpi_drivers.DRIVERS,
 }

@@ -20,6 +20,7 @@ struct Program {
   sparsecollColl_t collective = sparsecollCollAuto;  // where the program exchanges in another way than the preset
   bool tellsNext = false;                            // lastThreshold is the next step's
   int32_t rule = 1;                                  // params.faithful
+  int32_t teams = 0;                                 // SparDL's
 };
 constexpr Program kExact[] = {
     {.record = "topk", .preset = "topka", .collective = sparsecollCollIndexUnion},
@@ -28,6 +29,8 @@ constexpr Program kExact[] = {
     {.record = "exdyna", .preset = "exdyna", .tellsNext = true},
     {.record = "deft", .preset = "deft"},
     {.record = "threshold", .preset = "threshold"},
+    {.record = "gtopk", .preset = "gtopk"},
+    {.record = "spardl", .preset = "spardl"},
 };
 
 // Programs whose thresholds are fitted to sums in another order, or to a sample: what can be held to is how many
@@ -35,6 +38,9 @@ constexpr Program kExact[] = {
 constexpr Program kCounted[] = {
     {.record = "gaussiank", .preset = "gaussiank"},
     {.record = "gaussiank-oktopk", .preset = "gaussiank", .rule = 2},
+    {.record = "sidco-gp", .preset = "sidco-gp"},
+    {.record = "sidco-p", .preset = "sidco-p"},
+    {.record = "randomk", .preset = "randomk"},
 };
 
 struct Comparison {
@@ -52,6 +58,7 @@ sparsecollParams_t paramsOf(const Program& program, double density) {
   if (program.collective != sparsecollCollAuto) params.collective = program.collective;
   params.faithful = program.rule;
   params.momentum = 0;  // what goes in is the gradient
+  if (program.teams != 0) params.teams = program.teams;
   return params;
 }
 
