@@ -14,6 +14,9 @@ import inputs
 import mpi_drivers
 
 # Input, copies of the list of tensors, ranks, density.
+# Densities of whole numbers of entries: the programs do not round where the library has k.
+ALONE = [("made", 1, 1, 173 / 17306), ("cnn", 1, 1, 173 / 17306), ("lstm", 1, 1, 86 / 17306), ("made", 60, 1, 1038 / 1038360)]
+AT_WHOLE_ENTRIES = [("made", 1, 3, 173 / 17306), ("cnn", 1, 2, 173 / 17306), ("lstm", 1, 4, 86 / 17306)]
 EVERYWHERE = [("made", 1, 3, 0.01), ("cnn", 1, 2, 0.01), ("lstm", 1, 4, 0.005)]
 
 
@@ -89,7 +92,7 @@ class Deft(Reducer):
 class GaussianK:
     """One rank. The program keeps the residual itself; here it is put in front of the program, which starts anew."""
 
-    CASES = [("made", 1, 1, 0.01), ("cnn", 1, 1, 0.01), ("lstm", 1, 1, 0.005), ("made", 60, 1, 0.001)]
+    CASES = ALONE
 
     def __init__(self, sources, tensors, density):
         sys.path.insert(0, str(pathlib.Path(sources) / self.FOLDER))
@@ -119,7 +122,7 @@ class OfSidco:
     """One rank. The residual is put in front of the program, which keeps none; the number of stages is its own."""
 
     REPOSITORY, COMMIT, LICENCE = "sands-lab/SIDCo", "197f3c3", "MIT"
-    CASES = [("made", 1, 1, 0.01), ("cnn", 1, 1, 0.01), ("lstm", 1, 1, 0.005), ("made", 60, 1, 0.001)]
+    CASES = ALONE
 
     def __init__(self, sources, tensors, density):
         sys.path.insert(0, str(pathlib.Path(sources) / "SIDCo"))
@@ -156,17 +159,36 @@ class RandomK(OfSidco):
 
 
 class Draws:
-    """Stands in for the module random in a program whose draws the library has to repeat: a number of this step, rank
-    and tensor."""
+    """Stands in for the module random in a program whose draws the library has to repeat: draws as the library makes
+    them, by step, rank and number."""
 
-    def __init__(self):
-        self.step, self.tensor = -1, 0
+    def __init__(self, rank):
+        self.rank_seed = mixed(mixed(0) + rank)
+        self.start(0)
+
+    def start(self, step):
+        self.seed, self.number = mixed(self.rank_seed + step), 0
+
+    def bits(self, number):
+        return mixed(self.seed + number)
+
+    def randrange(self, end):
+        self.number += 1
+        return (self.bits(self.number - 1) >> 32) * end >> 32
 
     def randint(self, low, high):
-        with np.errstate(over="ignore"):
-            bits = inputs.mix_bits(np.array([(self.step << 32) + self.tensor], np.uint64))[0]
-        self.tensor += 1
-        return low + int(bits) % (high - low + 1)
+        return low + self.randrange(high - low + 1)
+
+
+class DrawOfTensor(Draws):
+    """One draw a tensor, of more than 32 bits."""
+
+    def randint(self, low, high):
+        return low + self.bits(self.number) % (high - low + 1)
+
+
+def mixed(number):
+    return int(inputs.mix_bits(np.array([number % 2**64], np.uint64))[0])
 
 
 class Dgc:
@@ -175,7 +197,7 @@ class Dgc:
 
     REPOSITORY, COMMIT, LICENCE = "synxlin/deep-gradient-compression", "24673d4", "Apache-2.0"
     PROGRAM = "dgc/compression.py DGCCompressor"
-    CASES = [("made", 1, 1, 0.01), ("cnn", 1, 1, 0.01), ("lstm", 1, 1, 0.005), ("made", 16, 1, 0.002)]
+    CASES = [*ALONE[:3], ("made", 16, 1, 553 / 276896)]
 
     def __init__(self, sources, tensors, density):
         sys.path.insert(0, str(pathlib.Path(sources) / "deep-gradient-compression"))
@@ -189,18 +211,20 @@ class Dgc:
         sys.modules["dgc"] = types.ModuleType("dgc")  # its __init__ imports parts that need horovod itself
         sys.modules["dgc"].__path__ = [str(pathlib.Path(sources) / "deep-gradient-compression" / "dgc")]
         module = importlib.import_module("dgc.compression")
-        self.draws = module.random = Draws()
+        self.draws = module.random = DrawOfTensor(0)
+        self.steps = 0
         self.tensors = tensors
         self.compressor = module.DGCCompressor(density)
         with contextlib.redirect_stdout(None):
             self.compressor.initialize([(t, torch.zeros(n)) for t, n in enumerate(tensors) if n > 32])
 
     def step(self, acc):
-        self.draws.step += 1
-        self.draws.tensor = 0
+        self.draws.start(self.steps)
+        self.steps += 1
         outs, residuals = [], []
         for t, given in enumerate(split(acc, self.tensors)):
             out, residual = given.clone(), torch.zeros_like(given)
+            self.draws.number = t
             if t in self.compressor.attributes:
                 (values, indices), _ = self.compressor.compress(given, t)
                 out = torch.zeros_like(given)
@@ -212,14 +236,26 @@ class Dgc:
         return joined(outs), joined(residuals), float("nan")
 
 
-class SageOfPaper(Reducer):
-    REPOSITORY, COMMIT = "kljp/sage", "6ce7d31"
-    PROGRAM = "cnn-lstm/gradient_reducers.py SageReducer"
-
-
 class SageOfExDyna(Reducer):
     REPOSITORY, COMMIT = "kljp/exdyna", "3295c70"
     PROGRAM = "cnn-lstm/gradient_reducers.py SageReducer"
+    CASES = AT_WHOLE_ENTRIES
+
+    def __init__(self, sources, tensors, density):
+        super().__init__(sources, tensors, density)
+        self.draws = sys.modules["gradient_reducers"].random = Draws(torch.distributed.get_rank())
+        self.steps = 0
+
+    def step(self, acc):
+        self.draws.start(self.steps)
+        self.steps += 1
+        return super().step(acc)
+
+
+class SageOfPaper(SageOfExDyna):
+    """Its user's first threshold is the program's own default, 0.5."""
+
+    REPOSITORY, COMMIT = "kljp/sage", "6ce7d31"
 
 
 DRIVERS = {
