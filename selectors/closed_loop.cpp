@@ -14,18 +14,17 @@ constexpr uint64_t kRoom = 2;
 
 }  // namespace
 
-SelectionPlan planSampledThreshold(const SelectionRequest& request, const Rule& published, const Rule& corrected,
-                                   uint64_t roomFaithful) {
+SelectionPlan planSampledThreshold(const SelectionRequest& request, const Rule& corrected) {
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
   plan.k = wanted.now;
   plan.mostEntries = wanted.most;
-  plan.capacity = std::min(request.n, (request.faithful() ? roomFaithful : kRoom) * wanted.most);
+  plan.capacity = std::min(request.n, kRoom * wanted.most);
   plan.samples = true;
   plan.state.keep(&ClosedLoop::correction, Sound::kMagnitude);
   plan.state.keep(&ClosedLoop::foundNone, Sound::kFlag);
-  plan.afterSample = request.faithful() ? &published : &corrected;
-  if (!request.faithful()) plan.afterCut = &kCorrectShare;
+  plan.afterSample = &corrected;
+  plan.afterCut = &kCorrectShare;
   WindowPlan window;
   window.end = request.n;
   window.limit = request.selectNothing ? 0 : plan.capacity;

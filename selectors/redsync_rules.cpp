@@ -2,6 +2,7 @@
 
 #include "selectors/rules.h"
 #include "selectors/sampled_threshold.h"
+#include "selectors/sweeps.h"
 
 namespace sparsecoll {
 
@@ -18,21 +19,28 @@ struct Span {
 
 SC_BOTH Span spanOf(const Magnitudes& sample) { return {sample.excess(0).mean, sample.largest()}; }
 
-SC_BOTH void searchFaithful(Control& control, const Crew& crew) {
-  const Magnitudes sample(control, crew);
-  const Span span = spanOf(sample);
-  const double wanted = shareWanted(control) * sample.total();
+// As published, also that the last threshold tried is taken whatever its count.
+template <class A>
+SC_BOTH void searchFaithful(Control& control, const Sweeps<A>& acc, const Crew& crew) {
+  const Span span = {acc.excess(-1, 0).mean, acc.largest()};
+  const auto k = static_cast<double>(control.k);
   double low = 0;
   double high = 1;
-  double threshold = span.at(0);
+  double threshold = 0;
+  uint64_t count = 0;
   while (high - low > kPublishedWidth) {
-    const double middle = 0.5 * (low + high);
+    const double middle = low + (high - low) / 2;
     threshold = span.at(middle);
-    const double count = sample.above(threshold);
-    if (count > wanted && count < 2 * wanted) break;
-    (count < 0.5 * wanted ? high : low) = middle;
+    count = acc.above(threshold);
+    const auto found = static_cast<double>(count);
+    if (found > k && 2 * k > found) break;
+    (found < k / 2 ? high : low) = middle;
   }
-  crew.alone([&] { setThreshold(control, threshold); });
+  keepCounted(control, crew, threshold, count);
+}
+
+SC_BOTH void sweep(const ListRuleArgs& args, const Crew& crew) {
+  withSweeps(args, crew, [&](const auto& acc) { searchFaithful(*args.control, acc, crew); });
 }
 
 // Where more than k entries exceed the mean the answer lies between it and the largest, else between 0 and it.
@@ -56,7 +64,7 @@ SC_BOTH void searchDefault(Control& control, const Crew& crew) {
 
 }  // namespace
 
-constinit const Rule kRedSyncFaithful = ruleOf<searchFaithful>("redsync-faithful");
+constinit const ListRule kRedSyncFaithful = crewListRuleOf<sweep>("redsync-faithful");
 constinit const Rule kRedSyncDefault = ruleOf<searchDefault>("redsync");
 
 }  // namespace sparsecoll

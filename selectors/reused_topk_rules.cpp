@@ -1,8 +1,10 @@
 #include <algorithm>
 
 #include "core/numeric.h"
+#include "selectors/kth_largest.h"
 #include "selectors/reused_topk.h"
 #include "selectors/rules.h"
+#include "selectors/sweeps.h"
 
 namespace sparsecoll {
 
@@ -13,6 +15,8 @@ constexpr double kKeyShare = 0.9;  // of the threshold, in exact steps
 constexpr double kBelow = 0.985;   // of the k-th magnitude
 constexpr double kGain = 1.0 / 8;  // tails of gradients lose about x^8 of their entries per factor x of the threshold
 constexpr double kFew = 0.9;
+constexpr double kRise = 1.03;  // published
+constexpr int kRises = 5;
 
 SC_BOTH uint64_t& due(Control& control) { return control.selector.as<ReusedTopKState>().due; }
 
@@ -65,19 +69,36 @@ SC_BOTH void afterCutReuse(Control& control) {
   control.threshold *= ((1 + kGain) * x + (1 - kGain)) / ((1 - kGain) * x + (1 + kGain));
 }
 
-SC_BOTH void beforeFaithfulReuse(Control& control) {
-  start(control, control.iteration % kPeriod == 0 || control.threshold == 0);
-  Window& window = control.windows[0];
-  if (window.exact == 0 && control.k != 0) window.limit = window.room;
+// As published, the k-th magnitude itself does not exceed the threshold. In between the threshold rises in a step in
+// which too many exceed it, and stays there.
+template <class A>
+SC_BOTH void selectFaithful(Control& control, const Sweeps<A>& acc, const A* values, const Crew& crew) {
+  const uint64_t k = control.k;
+  double threshold = control.threshold;
+  uint64_t count = 0;
+  if (control.iteration % kPeriod == 0 || threshold == 0) {
+    threshold = k != 0 ? kthLargest(values, 0, control.n, 1, k, crew) : 0;
+    count = acc.above(threshold);
+  } else {
+    count = acc.above(threshold);
+    for (int rise = 0; rise < kRises && count > 4 * k / 3; ++rise) {
+      threshold *= kRise;
+      count = acc.above(threshold);
+    }
+  }
+  keepCounted(control, crew, threshold, count);
+}
+
+SC_BOTH void sweepReuse(const ListRuleArgs& args, const Crew& crew) {
+  Control& control = *args.control;
+  withSweeps(args, crew, [&]<class A>(const Sweeps<A>& acc) {
+    selectFaithful(control, acc, static_cast<const A*>(args.acc), crew);
+  });
 }
 
 SC_BOTH void afterCutFaithfulReuse(Control& control) {
   if (control.k == 0) return;
-  if (control.windows[0].exact != 0) {
-    control.threshold = kthMagnitude(control);
-    return;
-  }
-  const double x = passedOver(control);
+  const double x = static_cast<double>(control.windows[0].kept) / static_cast<double>(control.k);
   if (x < 2.0 / 3) control.threshold /= 1.012;
   if (x > 5.0 / 4) control.threshold *= 1.012;
 }
@@ -87,7 +108,7 @@ SC_BOTH void afterCutFaithfulReuse(Control& control) {
 constinit const Rule kReuseBefore = ruleOf<beforeReuse>("reuse-before");
 constinit const Rule kReuseTakeLargest = ruleOf<takeLargest>("reuse-take");
 constinit const Rule kReuseAfterCut = ruleOf<afterCutReuse>("reuse-after");
-constinit const Rule kReuseBeforeFaithful = ruleOf<beforeFaithfulReuse>("reuse-faithful-before");
+constinit const ListRule kReuseFaithful = crewListRuleOf<sweepReuse>("reuse-faithful");
 constinit const Rule kReuseAfterCutFaithful = ruleOf<afterCutFaithfulReuse>("reuse-faithful-after");
 
 }  // namespace sparsecoll

@@ -1,7 +1,9 @@
 #include <algorithm>
 
+#include "selectors/draws.h"
 #include "selectors/rules.h"
 #include "selectors/sage.h"
+#include "selectors/sweeps.h"
 
 namespace sparsecoll {
 
@@ -26,23 +28,61 @@ SC_BOTH void keep(Control& control, const Crew& crew, double mean, double thresh
   });
 }
 
-SC_BOTH void scaleFaithful(Control& control, const Crew& crew) {
-  const Magnitudes sample(control, crew);
+// The mean of the drawn magnitudes, in the order of the draws.
+template <class A, class Place>
+SC_BOTH double meanDrawn(const Sweeps<A>& acc, const Control& control, const Crew& crew, const Place& place) {
   const auto n = static_cast<double>(control.n);
-  const auto draws = static_cast<uint64_t>(n / (1 + n * kMargin * kMargin));
-  const uint64_t seed = (control.iteration << 20) + (uint64_t{control.rank} << 10);
-  const bool first = control.iteration == 0;
-  const double mean = sample.meanOfDraws(std::max<uint64_t>(draws, 1), seed);
-  const double alpha = alphaOf(control, mean);
+  const auto draws = std::max<uint64_t>(static_cast<uint64_t>(n / (1 + n * kMargin * kMargin)), 1);
+  const double sum = crew.sum<double>(0, draws, [&](uint64_t i) { return largerOf(acc.magnitude(place(i)), 0); });
+  return sum / static_cast<double>(draws);
+}
+
+template <class A>
+SC_BOTH void scaleFaithful(Control& control, const Sweeps<A>& acc, const Crew& crew, double mean) {
   double threshold = control.threshold;
-  if (!first) {
+  if (control.iteration != 0) {
+    const double alpha = alphaOf(control, mean);
     const double wanted = shareWanted(control);
-    const double scanned = sample.total() > 0 ? sample.above(threshold * alpha) / sample.total() : 0;
+    const double scanned = static_cast<double>(acc.reaching(threshold * alpha)) / acc.length();
     const double beta = 2 / (1 + expOf(wanted - scanned));
     const double gamma = scanned < wanted / 10 ? 0.95 : scanned > wanted * 10 ? 1.05 : 1.0;
     threshold *= alpha * beta * gamma;
   }
-  keep(control, crew, mean, threshold);
+  crew.alone([&] {
+    meanBefore(control) = mean;
+    control.threshold = threshold;
+  });
+}
+
+template <class A>
+SC_BOTH void keepReaching(Control& control, const A* acc, const Crew& crew) {
+  for (uint32_t w = 0; w < control.windowCount; ++w) {
+    Window& window = control.windows[w];
+    const uint64_t count = Sweeps<A>(acc, window.begin, window.end, crew).reaching(control.threshold);
+    crew.alone([&] { keepCounted(control, window, count); });
+  }
+}
+
+// kByTensor: a window a tensor, which is drawn first.
+template <bool kByTensor, class A>
+SC_BOTH void scaleWith(Control& control, const A* acc, const Crew& crew) {
+  const Sweeps<A> all(acc, 0, control.n, crew);
+  const uint64_t seed = drawSeed(control);
+  const double mean = meanDrawn(all, control, crew, [&](uint64_t draw) {
+    if constexpr (!kByTensor) return drawBelow(control.n, seed + draw);
+    const Window& tensor = control.windows[drawBelow(control.windowCount, seed + 2 * draw)];
+    return tensor.begin + drawBelow(tensor.end - tensor.begin, seed + 2 * draw + 1);
+  });
+  scaleFaithful(control, all, crew, mean);
+  keepReaching(control, acc, crew);
+}
+
+template <bool kByTensor>
+SC_BOTH void scaleAsPublished(const ListRuleArgs& args, const Crew& crew) {
+  if (args.control->isDouble != 0)
+    scaleWith<kByTensor>(*args.control, static_cast<const double*>(args.acc), crew);
+  else
+    scaleWith<kByTensor>(*args.control, static_cast<const float*>(args.acc), crew);
 }
 
 SC_BOTH void scaleDefault(Control& control, const Crew& crew) {
@@ -63,7 +103,8 @@ SC_BOTH void scaleDefault(Control& control, const Crew& crew) {
 
 }  // namespace
 
-constinit const Rule kSageFaithful = ruleOf<scaleFaithful>("sage-faithful");
+constinit const ListRule kSageFaithful = crewListRuleOf<scaleAsPublished<false>>("sage-faithful");
+constinit const ListRule kSageFaithfulByTensor = crewListRuleOf<scaleAsPublished<true>>("sage-faithful-by-tensor");
 constinit const Rule kSageDefault = ruleOf<scaleDefault>("sage");
 
 }  // namespace sparsecoll

@@ -195,6 +195,12 @@ void Selection::afterSurvey(Stream stream) {
 }
 
 Status Selection::cut(const List& target, Stream stream) {
+  if (plan_.fromAcc != nullptr) {
+    ListRuleArgs args;
+    args.control = control();
+    args.acc = cut_.acc;
+    SC_TRY(kernels_.apply(*plan_.fromAcc, args, 1, stream));
+  }
   if (plan_.picks != nullptr) {
     SC_TRY(pick(target, stream));
   } else {
@@ -267,7 +273,7 @@ void Selection::adopt(const DensityPlan& density) {
   for (size_t w = 0; w < plan.windows.size(); ++w)
     kernels_.copy(&tables_.windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), stream_);
   kernels_.copy(&control()->k, &plan.k, sizeof plan.k, stream_);
-  if (plan.before == nullptr && plan.afterSample == nullptr &&
+  if (plan.before == nullptr && plan.afterSample == nullptr && plan.fromAcc == nullptr &&
       plan.afterCut == nullptr) {  // no rule moves the threshold, so it follows the plan
     for (size_t w = 0; w < plan.windows.size(); ++w)
       kernels_.copy(&tables_.windows[w].key, &plan.windows[w].key, sizeof(uint64_t), stream_);

@@ -88,6 +88,7 @@ struct SelectionPlan {
   const Rule* afterSample = nullptr;    // the histogram is there
   const Rule* afterPass = nullptr;      // the windows' candidates are counted
   const Rule* afterSurvey = nullptr;    // the ranks' rows are there
+  const ListRule* fromAcc = nullptr;    // a crew's: reads acc and sets how much the windows keep
   const Rule* afterCut = nullptr;       // this rank's own counts are known
   const Rule* afterExchange = nullptr;  // the ranks' counts and thresholds are known
 };

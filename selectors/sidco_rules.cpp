@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "selectors/rules.h"
 #include "selectors/sampled_threshold.h"
 #include "selectors/sidco.h"
+#include "selectors/sweeps.h"
 
 namespace sparsecoll {
 
@@ -53,14 +55,59 @@ SC_BOTH void fitDefault(Control& control, const Crew& crew) {
   crew.alone([&] { setThreshold(control, threshold); });
 }
 
+// As published: c as it comes.
+SC_BOTH double paretoAsPublished(double mean, double variance, double delta) {
+  if (variance <= 0) return sidco::exponentialQuantile(mean, delta);
+  const double ratio = mean * mean / variance;
+  const double c = 0.5 * (ratio - 1);
+  const double s = 0.5 * mean * (ratio + 1);
+  return c != 0 ? s * (1 - powOf(delta, c)) / c : -s * lnOf(delta);
+}
+
+// Logarithms are of shares of the norm, and a little is added so that zeros have one.
+template <class A>
+SC_BOTH double gammaAsPublished(const Sweeps<A>& acc, double mean, double meanSquare, double delta) {
+  if (mean <= 0) return 0;
+  const double norm = std::sqrt(meanSquare * acc.length());
+  const double meanLn = acc.sum([&](uint64_t i) {
+    return lnOf(acc.magnitude(i) / norm + std::numeric_limits<double>::epsilon());
+  }) / acc.length();
+  const double shape = sidco::gammaShape(largerOf(lnOf(mean / norm) - meanLn, 1e-9));
+  return mean / shape * gammaQuantile(shape, delta);
+}
+
+// A stage measures from the smallest entry above the last threshold.
+template <sparsecollDistribution_t kDistribution, class A>
+SC_BOTH double thresholdAsPublished(const Sweeps<A>& acc, double delta, double stages) {
+  constexpr bool kExponential = kDistribution == sparsecollDistributionExponential;
+  const bool staged = stages > 1 && delta < kFirstShare;
+  const double first = staged ? kFirstShare : delta;
+  const auto all = acc.excess(-1, 0);
+  double threshold = kExponential ? sidco::exponentialQuantile(all.mean, first)
+                     : kDistribution == sparsecollDistributionGammaPareto
+                         ? gammaAsPublished(acc, all.mean, all.meanSquare, first)
+                         : paretoAsPublished(all.mean, all.variance, first);
+  if (!staged) return threshold;
+  const double further = sidco::stageShare(delta, stages);
+  for (double stage = 1; stage < stages; ++stage) {
+    const double from = acc.smallestAbove(threshold);
+    const auto tail = acc.excess(threshold, from);
+    if (tail.count < 2) break;
+    threshold = from + (kExponential ? sidco::exponentialQuantile(tail.mean, further)
+                                     : paretoAsPublished(tail.mean, tail.variance, further));
+  }
+  return threshold;
+}
+
 template <sparsecollDistribution_t kDistribution>
-SC_BOTH void fitFaithful(Control& control, const Crew& crew) {
-  const Magnitudes sample(control, crew);
+SC_BOTH void fitFaithful(const ListRuleArgs& args, const Crew& crew) {
+  Control& control = *args.control;
   const double staged = clamped(sidcoState(control).stages, 1.0, mostStages(shareWanted(control)));
-  const double threshold = thresholdFor(sample, kDistribution, shareWanted(control), staged);
-  crew.alone([&] {
-    sidcoState(control).stages = staged;
-    setThreshold(control, threshold);
+  withSweeps(args, crew, [&](const auto& acc) {
+    const double threshold = thresholdAsPublished<kDistribution>(acc, shareWanted(control), staged);
+    const uint64_t count = acc.above(threshold);
+    crew.alone([&] { sidcoState(control).stages = staged; });
+    keepCounted(control, crew, threshold, count);
   });
 }
 
@@ -68,7 +115,7 @@ SC_BOTH void adaptStages(Control& control) {
   if (control.k == 0) return;
   SidcoState& state = sidcoState(control);
   state.steps += 1;
-  state.quality += static_cast<double>(control.windows[0].found) / static_cast<double>(control.k);
+  state.quality += static_cast<double>(control.windows[0].kept) / static_cast<double>(control.k);
   if (state.steps < kWindowSteps) return;
   const double quality = state.quality / kWindowSteps;
   state.steps = state.quality = 0;
@@ -79,7 +126,7 @@ SC_BOTH void adaptStages(Control& control) {
 
 template <sparsecollDistribution_t kDistribution>
 constexpr SidcoRules kRules = {ruleOf<fitDefault<kDistribution>>("sidco-fit"),
-                               ruleOf<fitFaithful<kDistribution>>("sidco-faithful-fit")};
+                               crewListRuleOf<fitFaithful<kDistribution>>("sidco-faithful-fit")};
 
 }  // namespace
 

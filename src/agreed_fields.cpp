@@ -24,7 +24,7 @@ AgreedField named(const char* name, int32_t value, const char* (*nameOf)(int32_t
 
 AgreedField hashed(const char* name, uint64_t hash) { return {name, hash, Shown::kHash}; }
 
-uint64_t hashOf(std::span<const sparsecollSegment_t> segments) {
+uint64_t hashOfSegments(std::span<const sparsecollSegment_t> segments) {
   uint64_t hash = segments.size();
   for (const sparsecollSegment_t& segment : segments) {
     const AgreedField parts[] = {
@@ -34,7 +34,7 @@ uint64_t hashOf(std::span<const sparsecollSegment_t> segments) {
   return hash;
 }
 
-uint64_t hashOf(std::span<const double> schedule) {
+uint64_t hashOfSchedule(std::span<const double> schedule) {
   AgreedFields densities;
   for (const double density : schedule) densities.push_back(real("density", density));
   return hashOf("schedule", densities);
@@ -62,8 +62,8 @@ AgreedFields agreedOfReducer(const ReducerSpec& spec) {
   AgreedFields fields = {{"n", spec.n}, named("type", spec.type, dataTypeName)};
   const AgreedFields params = agreedFields(spec.params);
   fields.insert(fields.end(), params.begin(), params.end());
-  const AgreedField config[] = {hashed("segments", hashOf(spec.segments)),
-                                hashed("densitySchedule", hashOf(spec.densitySchedule)),
+  const AgreedField config[] = {hashed("segments", hashOfSegments(spec.segments)),
+                                hashed("densitySchedule", hashOfSchedule(spec.densitySchedule)),
                                 {"scheduleSteps", spec.scheduleSteps},
                                 real("maxDensity", spec.maxDensity),
                                 {"transactional", spec.transactional ? 1u : 0u}};

@@ -14,8 +14,6 @@ namespace sparsecoll {
 
 namespace {
 
-using namespace bootstrap;
-
 constexpr const char* kSecretFile = "SPARSECOLL_SECRET_FILE";
 
 // Numbers that a launcher's own variables hold are its business; these are the user's.
@@ -30,7 +28,7 @@ Status checkVariables(const sparsecollLaunch_t& launch, int mostRanks) {
   return {};
 }
 
-void warnOnce(const CommunicatorConfig& config, const Place& place) {
+void warnOnce(const CommunicatorConfig& config, const bootstrap::Place& place) {
   static std::atomic_flag warned;
   if (warned.test_and_set()) return;
   Logger(config.name, config.logFn, config.logUser)
@@ -41,23 +39,23 @@ void warnOnce(const CommunicatorConfig& config, const Place& place) {
 
 Result<Meeting> meetAtHost(const CommunicatorConfig& config, const sparsecollLaunch_t& launch, uint32_t number,
                            const Deadline& deadline) {
-  const Place place{launch.host, static_cast<uint16_t>(launch.port), static_cast<uint16_t>(launch.ports)};
-  const JobId job = jobOf(launch.job, static_cast<uint32_t>(launch.restart), number);
+  const bootstrap::Place place{launch.host, static_cast<uint16_t>(launch.port), static_cast<uint16_t>(launch.ports)};
+  const bootstrap::JobId job = bootstrap::jobOf(launch.job, static_cast<uint32_t>(launch.restart), number);
   const char* const file = sparsecollLaunchText(kSecretFile, nullptr);
-  Key key = openKey(job);
+  bootstrap::Key key = bootstrap::openKey(job);
   if (file != nullptr) {
-    SC_TRY(key, keyFromFile(file, job));
+    SC_TRY(key, bootstrap::keyFromFile(file, job));
   } else if (launch.rank == 0) {
     warnOnce(config, place);
   }
-  auto met = meetAt(place, key, job, launch.rank, launch.size, deadline);
+  auto met = bootstrap::meetAt(place, key, job, launch.rank, launch.size, deadline);
   if (!met.ok()) {
     Failure why = met.takeStatus().failure();
     if (why.result == sparsecollAuthFailed)
       why.text = Text<256>::format("{}: {} has to name the same secret on all ranks", why.text, kSecretFile);
     return Status(why);
   }
-  Exchange* const exchange = met->get();
+  bootstrap::Exchange* const exchange = met->get();
   return Meeting{std::move(*met), [exchange, deadline, key] { return drawTogether(*exchange, deadline, key); },
                  deadline};
 }
@@ -65,20 +63,20 @@ Result<Meeting> meetAtHost(const CommunicatorConfig& config, const sparsecollLau
 Result<Meeting> meetByFile(const CommunicatorConfig& config, const sparsecollLaunch_t& launch, uint32_t number,
                            const Deadline& deadline) {
   std::array<uint8_t, SPARSECOLL_UNIQUE_ID_BYTES> id{};
-  const Wiping wiped(id);
-  IdFile file(std::string(launch.path) + "-" + std::to_string(number));
+  const bootstrap::Wiping wiped(id);
+  bootstrap::IdFile file(std::string(launch.path) + "-" + std::to_string(number));
   if (launch.rank == 0) {
     std::string interfaceName = interfaceOf(config);
     if (interfaceName.empty() && launch.size > 1 && launch.oneHost == 0) interfaceName = "auto";
-    SC_TRY(invite(config.transport, interfaceName.c_str(), deadline, id));
+    SC_TRY(bootstrap::invite(config.transport, interfaceName.c_str(), deadline, id));
     if (launch.size > 1) SC_TRY(file.write(id));
   } else {
     SC_TRY(file.read(id, deadline));
   }
-  SC_TRY(const Invitation invitation, readInvitation(id));
+  SC_TRY(const bootstrap::Invitation invitation, bootstrap::readInvitation(id));
   SC_TRY(auto exchange, meet(invitation, launch.rank, launch.size, deadline));
-  const MeshSecret secret{invitation.key, invitation.job};
-  return Meeting{std::move(exchange), [secret] { return Result<MeshSecret>(secret); }, deadline};
+  const bootstrap::MeshSecret secret{invitation.key, invitation.job};
+  return Meeting{std::move(exchange), [secret] { return Result<bootstrap::MeshSecret>(secret); }, deadline};
 }
 
 }  // namespace
@@ -94,7 +92,7 @@ Result<Meeting> meetLaunched(const CommunicatorConfig& config, int mostRanks) {
   sparsecollLaunch_t launch;
   sparsecollLaunchRead(&launch);
   SC_TRY(checkVariables(launch, mostRanks));
-  SC_TRY(cryptoReady());
+  SC_TRY(bootstrap::cryptoReady());
   const uint32_t number = communicators++;
   const Deadline deadline = deadlineToMeet(config, launch.rank);
   const bool byHost = launch.host[0] != '\0' && launch.size > 1;

@@ -39,8 +39,9 @@ Status readSegments(const sparsecollReducerConfig_t& config, ReducerSpec& spec) 
     rules = rules || segment.dense != 0 || segment.density != 0;
   }
   if (total != spec.n) return invalid("the segments have {} elements, the gradient {}", total, spec.n);
-  if (rules && !spec.selector->segmentRules)
-    return unsupported("selector {} has no per-tensor rules", spec.selector->name);
+  const bool honoured =
+      spec.selector->segmentRules || (spec.selector->segmentRulesFaithful && spec.params.faithful != 0);
+  if (rules && !honoured) return unsupported("selector {} has no per-tensor rules", spec.selector->name);
   if (rules && spec.collective->blocks)
     return unsupported("collective {} has no per-tensor rules", spec.collective->name);
   return {};

@@ -443,7 +443,8 @@ typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   int32_t selector;   /* sparsecollSelect_t */
   int32_t collective; /* sparsecollColl_t */
-  int32_t faithful;   /* 1: the published rule, where the default is better (docs/algorithms); 2: Gaussian as in Ok-Topk */
+  int32_t faithful;   /* 1: the published rule, where the default is better (docs/algorithms); 2: Gaussian as in Ok-Topk, Sage
+                         as in its authors' first program */
   int32_t op;         /* sparsecollRedOp_t */
   int32_t wire;       /* sparsecollWire_t */
   uint32_t flags;     /* SPARSECOLL_* above */

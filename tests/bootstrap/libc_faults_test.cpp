@@ -197,7 +197,7 @@ TEST_CASE("the file of an id is whole or not there, and a failure names it and t
   checkWriting("IdFile", content, [&](const std::string& path) -> std::string {
     written.push_back(std::make_unique<bootstrap::IdFile>(path));
     const Status status = written.back()->write(id.bytes);
-    return status.ok() ? "" : status.failure().message.data();
+    return status.ok() ? "" : status.failure().text.c_str();
   });
 }
 

@@ -3,6 +3,7 @@
 #include "core/crew.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
@@ -10,7 +11,7 @@
 #include "selectors/deft.h"
 #include "selectors/exdyna.h"
 #include "selectors/rules.h"
-#include "selectors/sampled_threshold.h"
+#include "selectors/sidco.h"
 #include "tests/device/checks.h"
 #include "tests/simt/simt.h"
 
@@ -180,19 +181,12 @@ TEST_CASE("histograms of every kind") {
        }},
   };
   const Rule* const rules[] = {&kSageDefault,
-                               &kSageFaithful,
                                &kSampledDefault,
-                               &kSampledFaithful,
                                &kGaussianDefault,
-                               &kGaussianOfShi,
-                               &kGaussianOfOkTopk,
                                &kRedSyncDefault,
-                               &kRedSyncFaithful,
                                &sidcoRulesOf(sparsecollDistributionExponential).fitDefault,
                                &sidcoRulesOf(sparsecollDistributionGammaPareto).fitDefault,
-                               &sidcoRulesOf(sparsecollDistributionGammaPareto).fitFaithful,
-                               &sidcoRulesOf(sparsecollDistributionPareto).fitDefault,
-                               &sidcoRulesOf(sparsecollDistributionPareto).fitFaithful};
+                               &sidcoRulesOf(sparsecollDistributionPareto).fitDefault};
   for (const Kind& kind : kinds)
     for (const uint64_t k : {1, 300, 40000})
       for (const Rule* const rule : rules) {
@@ -206,6 +200,74 @@ TEST_CASE("histograms of every kind") {
         block.control.selector.as<ClosedLoop>().correction = 2;
         block.windows[0].end = block.control.n;
         checkRule(*rule, block);
+      }
+}
+
+template <class A>
+void checkSweep(const ListRule& rule, const Block& before, const std::vector<A>& acc) {
+  CAPTURE(rule.name);
+  Block expected = before;
+  Finding finding{};
+  ListRuleArgs args;
+  args.acc = acc.data();
+  args.control = &expected.use();
+  rule.onHost(args, finding);
+  for (const uint64_t seed : {1, 2}) {
+    simt::schedule(seed);
+    Block got = before;
+    args.control = &got.use();
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(1);
+    config.blockDim = dim3(kCrew);
+    CHECK(cudaLaunchKernelEx(&config, rule.onDevice, args, &finding) == cudaSuccess);
+    CHECK((got.bytes() == expected.bytes()));
+    checkEmulation();
+  }
+  simt::schedule(0);
+}
+
+TEMPLATE_TEST_CASE("sweeps of a vector", "", float, double) {
+  const ListRule* const rules[] = {&kSageFaithful,
+                                   &kSageFaithfulByTensor,
+                                   &kSampledFaithful,
+                                   &kGaussianOfShi,
+                                   &kGaussianOfOkTopk,
+                                   &kRedSyncFaithful,
+                                   &kReuseFaithful,
+                                   &sidcoRulesOf(sparsecollDistributionExponential).fitFaithful,
+                                   &sidcoRulesOf(sparsecollDistributionGammaPareto).fitFaithful,
+                                   &sidcoRulesOf(sparsecollDistributionPareto).fitFaithful};
+  std::mt19937_64 random(3);
+  std::vector<TestType> noise(2500);
+  for (TestType& x : noise) {
+    const auto uniform = static_cast<double>(random() >> 11) * 0x1p-53;
+    x = static_cast<TestType>((random() & 1) != 0 ? std::pow(uniform, 8) : -std::pow(uniform, 8));
+  }
+  std::vector<TestType> odd = noise;
+  odd[7] = std::numeric_limits<TestType>::quiet_NaN();
+  odd[2400] = std::numeric_limits<TestType>::infinity();
+  const std::vector<TestType> zeros(noise.size());
+  for (const std::vector<TestType>* const acc : {&noise, &odd, &zeros})
+    for (const uint64_t k : {0, 1, 25, 700})
+      for (const ListRule* const rule : rules) {
+        CAPTURE(k, acc == &odd, acc == &zeros);
+        const bool manyWindows = rule == &kSampledFaithful || rule == &kSageFaithfulByTensor;
+        Block block(manyWindows ? 3 : 1, 4);
+        block.control.n = noise.size();
+        block.control.k = k;
+        block.control.iteration = 3;
+        block.control.threshold = 0.7;
+        block.control.isDouble = sizeof(TestType) == 8 ? 1 : 0;
+        block.control.selector.as<SidcoState>().stages = 3;
+        const uint64_t ends[] = {600, 660, noise.size()};
+        for (size_t w = 0; w < block.windows.size(); ++w) {
+          Window& window = block.windows[w];
+          window.begin = w != 0 ? ends[w - 1] : 0;
+          window.end = manyWindows ? ends[w] : noise.size();
+          window.room = window.end - window.begin;
+          window.key = w != 1 ? 1 : 0;
+        }
+        checkSweep(*rule, block, *acc);
       }
 }
 

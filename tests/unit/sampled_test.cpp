@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "tests/unit/cut_step.h"
 #include "tests/unit/selection_run.h"
@@ -23,12 +24,10 @@ SelectionRequest requestOf(uint64_t n, double density, bool faithful) {
 
 // What the rule sends of acc with a threshold; again: it was taken from too many.
 template <class A>
-std::vector<uint32_t> expected(const std::vector<A>& acc, double threshold, bool above, uint64_t k, bool& again) {
+std::vector<uint32_t> expected(const std::vector<A>& acc, double threshold, uint64_t k, bool& again) {
   std::vector<uint32_t> found;
-  for (uint32_t i = 0; i < acc.size(); ++i) {
-    const auto magnitude = std::abs(static_cast<double>(acc[i]));
-    if (above ? magnitude > threshold : magnitude >= threshold) found.push_back(i);
-  }
+  for (uint32_t i = 0; i < acc.size(); ++i)
+    if (std::abs(static_cast<double>(acc[i])) >= threshold) found.push_back(i);
   again = found.size() > k + k / 3;
   if (!again) return found;
   return test::expectedSelection(acc, {{0, acc.size(), k}}).indices;
@@ -41,16 +40,16 @@ struct Counts {
 };
 
 template <class A>
-Counts checkSteps(uint64_t n, double density, bool faithful, uint64_t steps) {
-  CAPTURE(n, density, faithful);
-  SelectionRun<A> run(selectorRow(sparsecollSelectSampled)->plan, requestOf(n, density, faithful), false);
+Counts checkSteps(uint64_t n, double density, uint64_t steps) {
+  CAPTURE(n, density);
+  SelectionRun<A> run(selectorRow(sparsecollSelectSampled)->plan, requestOf(n, density, false), false);
   const uint64_t k = run[0].k();
   CHECK(run[0].capacity() == std::min(n, k + k / 3));
   Counts counts;
   for (uint64_t step = 0; step < steps; ++step) {
     run.step(gradientsOf<A>(1, n, step, 1 + 0.2 * std::sin(static_cast<double>(step))));
     bool again = false;
-    const auto wanted = expected(run.accumulated[0], run.control().threshold, faithful, k, again);
+    const auto wanted = expected(run.accumulated[0], run.control().threshold, k, again);
     if (run.lists[0] != wanted) FAIL("step " << step << ": " << run.lists[0].size() << " not " << wanted.size());
     counts.again += again ? 1 : 0;
     counts.fallbacks += run.control().fallbacks;
@@ -62,18 +61,51 @@ Counts checkSteps(uint64_t n, double density, bool faithful, uint64_t steps) {
 
 TEMPLATE_TEST_CASE("entries over the sample's quantile, or the top k of them", "", float, double) {
   for (const uint64_t n : {1u, 3u, 100u, 30000u})
-    for (const double density : {0.002, 0.05, 1.0}) checkSteps<TestType>(n, density, false, 12);
-  const Counts settled = checkSteps<TestType>(100000, 0.01, false, 40);
+    for (const double density : {0.002, 0.05, 1.0}) checkSteps<TestType>(n, density, 12);
+  const Counts settled = checkSteps<TestType>(100000, 0.01, 40);
   CHECK(static_cast<double>(settled.sent) / 40 / 1000 == Approx(1).margin(0.05));
   CHECK(settled.fallbacks == 0);
 }
 
-TEST_CASE("the published sample of one in a hundred misses k, up to a third above it") {
-  for (const uint64_t n : {1u, 3u, 100u, 30000u})
-    for (const double density : {0.002, 0.05, 1.0}) checkSteps<float>(n, density, true, 12);
-  const Counts counts = checkSteps<float>(100000, 0.01, true, 40);  // the 10th largest of 1000
-  CHECK(counts.again > 0);
-  CHECK(counts.again < 40);
+// Whether these are the k largest of a tensor, the first k by index that reach a magnitude, or all that do.
+template <class A>
+bool asPublished(const std::vector<A>& acc, std::span<const uint32_t> sent, uint64_t begin, uint64_t end, uint64_t k) {
+  if (sent.empty() || sent.size() > k) return false;
+  std::vector<A> magnitudes;
+  for (uint64_t i = begin; i < end; ++i) magnitudes.push_back(std::abs(acc[i]));
+  A least = std::abs(acc[sent[0]]);
+  for (const uint32_t i : sent) least = std::min(least, std::abs(acc[i]));
+  const auto reach = [&](uint64_t until) {
+    return std::count_if(magnitudes.begin(), magnitudes.begin() + static_cast<std::ptrdiff_t>(until - begin),
+                         [&](A magnitude) { return magnitude >= least; });
+  };
+  const auto count = static_cast<std::ptrdiff_t>(sent.size());
+  return reach(end) == count || (sent.size() == k && reach(sent.back() + 1) == count);
+}
+
+TEMPLATE_TEST_CASE("faithful: tensor by tensor, at most k of each, and dense ones whole", "", float, double) {
+  const std::vector<sparsecollSegment_t> tensors = {{20000, 0, 0, 0}, {30, 0, 1, 0}, {150, 0, 0, 0}, {9820, 0, 0, 0}};
+  SelectionRequest request = requestOf(30000, 0.01, true);
+  request.segments = tensors;
+  SelectionRun<TestType> run(selectorRow(sparsecollSelectSampled)->plan, request, false);
+  for (uint64_t step = 0; step < 12; ++step) {
+    run.step(gradientsOf<TestType>(1, request.n, step));
+    const std::vector<uint32_t>& sent = run.lists[0];
+    auto at = sent.begin();
+    uint64_t begin = 0;
+    for (const sparsecollSegment_t& tensor : tensors) {
+      CAPTURE(step, begin);
+      const uint64_t end = begin + tensor.length;
+      const auto next = std::lower_bound(at, sent.end(), end);
+      const std::span<const uint32_t> here(at, next);
+      if (tensor.dense != 0)
+        CHECK(here.size() == tensor.length);
+      else
+        CHECK(asPublished(run.accumulated[0], here, begin, end, (tensor.length + 99) / 100));
+      at = next;
+      begin = end;
+    }
+  }
 }
 
 TEST_CASE("all that differs from zero is sent where that is less than k") {

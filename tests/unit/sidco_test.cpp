@@ -43,8 +43,8 @@ TEST_CASE("faithful: five steps decide on one stage more or less") {
   control.n = request.n;
   control.k = plan.k;
   control.selector.as<SidcoState>().stages = 1;
-  const auto fiveSteps = [&](uint64_t found) {
-    window.found = found;
+  const auto fiveSteps = [&](uint64_t kept) {
+    window.kept = kept;
     for (int step = 0; step < 5; ++step) plan.afterCut->onHost(control);
     return control.selector.as<SidcoState>().stages;
   };
