@@ -43,16 +43,25 @@ CLI::Validator iterations() {
       fmt::format("[1 to {}]", kMostSteps));
 }
 
+CLI::Validator bytes() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return bytesIn(text) ? std::string() : text + " is no number of bytes, as 1048576, 1024K, 1M and 1G are";
+      },
+      "BYTES");
+}
+
 void addShapes(CLI::App& app, Options& options) {
   app.add_option("--elements", options.n,
                  "elements of the gradient, a list; with --dist file:PATH as many as the first recorded one has")
       ->default_str("1000000")
       ->delimiter(',')
       ->check(within<uint64_t>(1, kMostElements));
-  app.add_option("-b,--minbytes", options.bytes.least, "instead: its bytes, from this many, 4M for example");
-  app.add_option("-e,--maxbytes", options.bytes.most, "to this many");
+  app.add_option("-b,--minbytes", options.bytes.least, "instead: its bytes, from this many, 4M for example")
+      ->check(bytes());
+  app.add_option("-e,--maxbytes", options.bytes.most, "to this many")->check(bytes());
   app.add_option("-f,--stepfactor", options.bytes.factor, "each time by this factor")->check(within(1.1, 1e6));
-  app.add_option("-i,--stepbytes", options.bytes.increment, "or by so many more");
+  app.add_option("-i,--stepbytes", options.bytes.increment, "or by so many more")->check(bytes());
   app.add_option("--density", options.densities, "entries to send / n, a list")->delimiter(',')->check(densities());
   app.add_option("--preset", options.presets, "methods, a list, or all (see --list)")->delimiter(',');
   app.add_option("-d,--dtype", options.types, elementTypeNames() + ", a list")->delimiter(',');

@@ -15,13 +15,6 @@ namespace {
 constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 constexpr size_t kMostSizes = 1000;
 
-uint64_t bytesOf(const char* option, const std::string& text) {
-  const std::optional<uint64_t> bytes = bytesIn(text);
-  if (bytes && *bytes >= 1 && *bytes <= kMostBytes) return *bytes;
-  throw UsageError(
-      fmt::format("{} {}: a number of bytes is wanted, for example 1048576, 1024K, 1M or 1G", option, text));
-}
-
 }  // namespace
 
 std::optional<uint64_t> bytesIn(const std::string& text) {
@@ -31,15 +24,15 @@ std::optional<uint64_t> bytesIn(const std::string& text) {
   const std::optional<uint64_t> number =
       numberIn<uint64_t>(std::string_view(text).substr(0, text.size() - (scaled ? 1 : 0)));
   const uint64_t scale = scaled ? uint64_t{1} << (10 * (unit % 3 + 1)) : 1;
-  if (!number || *number > kMostBytes / scale) return std::nullopt;
+  if (!number || *number < 1 || *number > kMostBytes / scale) return std::nullopt;
   return *number * scale;
 }
 
 std::vector<uint64_t> Sweep::elements(uint64_t bytesPerElement) const {
   if (least.empty() && most.empty()) throw UsageError("--stepbytes goes with --minbytes and --maxbytes");
-  const uint64_t first = bytesOf("--minbytes", least.empty() ? most : least);
-  const uint64_t last = bytesOf("--maxbytes", most.empty() ? least : most);
-  const uint64_t step = increment.empty() ? 0 : bytesOf("--stepbytes", increment);
+  const uint64_t first = bytesIn(least.empty() ? most : least).value_or(0);
+  const uint64_t last = bytesIn(most.empty() ? least : most).value_or(0);
+  const uint64_t step = bytesIn(increment).value_or(0);
   if (last < first) throw UsageError(fmt::format("--maxbytes {} is less than --minbytes {}", most, least));
   std::vector<uint64_t> all;
   for (uint64_t bytes = first; bytes <= last;) {

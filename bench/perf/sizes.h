@@ -8,11 +8,11 @@
 
 namespace bench {
 
-// "1048576", "1024K", "1M", "4G": powers of 1024.
+// "1048576", "1024K", "1M", "4G": powers of 1024, 1 to 2^40 bytes.
 std::optional<uint64_t> bytesIn(const std::string& text);
 
 struct Sweep {
-  std::string least, most, increment;
+  std::string least, most, increment;  // as bytesIn reads them; empty: not given
   double factor = 2;
 
   bool asked() const { return !least.empty() || !most.empty() || !increment.empty(); }

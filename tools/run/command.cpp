@@ -32,9 +32,10 @@ std::string drawName() {
 
 // As one word of a shell's line.
 std::string shellWord(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
+  std::string text(1, '\'');
+  for (const char c : word) c == '\'' ? text.append("'\\''") : text.append(1, c);
+  text.push_back('\'');
+  return text;
 }
 
 std::string withoutUser(const std::string& host) { return host.substr(host.find('@') + 1); }
@@ -97,15 +98,16 @@ Command Commands::elsewhere(int rank) const {
   variables.push_back("SPARSECOLL_JOB=" + job_);
   variables.push_back("MASTER_ADDR=" + withoutUser(options_.hosts[static_cast<size_t>(hosts_[0])].name));
   variables.push_back("MASTER_PORT=" + std::to_string(options_.port));
-  std::string script = "cd " + shellWord(std::filesystem::current_path().string()) + " || exit 126; " + kWatcher;
-  for (const std::string& variable : variables) script += " " + shellWord(variable);
-  for (char** word = options_.program; *word != nullptr; ++word) script += " " + shellWord(*word);
+  std::string script = "cd ";
+  script.append(shellWord(std::filesystem::current_path().string())).append(" || exit 126; ").append(kWatcher);
+  for (const std::string& variable : variables) script.append(" ").append(shellWord(variable));
+  for (char** word = options_.program; *word != nullptr; ++word) script.append(" ").append(shellWord(*word));
   script += " 3<&- </dev/null";
   Command command;
   command.remote = true;
   std::istringstream launcher(options_.launcher);
   for (std::string word; launcher >> word;) command.words.push_back(word);
   command.words.push_back(options_.hosts[static_cast<size_t>(own)].name);
-  command.words.push_back("exec sh -c " + shellWord(script));
+  command.words.push_back(std::string("exec sh -c ").append(shellWord(script)));
   return command;
 }

@@ -13,15 +13,20 @@ bool readSlots(std::string_view text, int& slots) {
   return error == std::errc() && end == text.data() + text.size() && slots >= 1 && slots <= kMostSlots;
 }
 
+std::string refused(std::string_view text, const char* why) {
+  std::string line(1, '\'');
+  return line.append(text).append("' ").append(why);
+}
+
 // "name" or "name:slots". An address of IPv6 has more than one colon and no slots.
 std::string readHost(std::string_view text, std::vector<Host>& hosts) {
   Host host;
   const size_t colon = text.find(':');
   const bool hasSlots = colon != std::string_view::npos && text.find(':', colon + 1) == std::string_view::npos;
   host.name = text.substr(0, hasSlots ? colon : text.size());
-  if (host.name.empty() || host.name[0] == '-') return "'" + std::string(text) + "' is no host";
+  if (host.name.empty() || host.name[0] == '-') return refused(text, "is no host");
   if (hasSlots && !readSlots(text.substr(colon + 1), host.slots))
-    return "'" + std::string(text) + "': slots are a number from 1 to 256";
+    return refused(text, "has slots that are no number from 1 to 256");
   hosts.push_back(std::move(host));
   return "";
 }
@@ -34,7 +39,7 @@ std::string readLine(const std::string& line, std::vector<Host>& hosts) {
   constexpr std::string_view kSlots = "slots=";
   while (words >> word)
     if (!word.starts_with(kSlots) || !readSlots(std::string_view(word).substr(kSlots.size()), hosts.back().slots))
-      return "'" + word + "' behind " + hosts.back().name + ": only slots=NUMBER may follow";
+      return refused(word, "is not slots=NUMBER, 1 to 256, and nothing else may follow a host");
   return "";
 }
 
