@@ -656,7 +656,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm,
    resolver's own time-outs add to initTimeoutMs. With SPARSECOLL_LAUNCH_DIR ranks meet by a file instead.
    Who. SPARSECOLL_SECRET_FILE names a file of 16 bytes or more, the same on all ranks, that others cannot read: ranks prove
    that they have it, and all that follows has keys made with it. Without it rank 0 admits whoever claims a rank first, and
-   warns once: see the threat model in docs/reliability.md.
+   warns once: see docs/security.md.
    Errors: as CommInitRank; InvalidArgument (also a variable or the secret file), Unsupported (also several ranks without a
    place to meet), SystemError (also no free port, a file that cannot be written), AuthFailed (another secret), Timeout
    (names the ranks that have not come, or says what answered in rank 0's place). */
