@@ -287,7 +287,7 @@ std::string Report::csv() const {
     for (const auto& [name, value] : row.items()) {
       const char* const comma = names.empty() ? "" : ",";
       names += comma + name;
-      cells += comma + cellOf(value);
+      cells.append(comma).append(cellOf(value));
     }
     if (text.empty()) text = names + "\n";
     text += cells + "\n";
