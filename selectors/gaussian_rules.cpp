@@ -30,7 +30,7 @@ SC_BOTH void fitDefault(Control& control, const Crew& crew) {
   bool rising = false;
   for (int trial = 0; trial < kTrials; ++trial) {
     const double kept = sample.above(threshold);
-    if (kept >= (1 - kTrialBand) * wanted && kept <= (1 + kBand) * wanted) break;
+    if (kept >= (1 - kTrialBand) * wanted && kept <= (1 + kTrialBand) * wanted) break;
     const bool rises = kept > wanted;
     if (trial > 0 && rises != rising) step *= kTurning;
     rising = rises;
