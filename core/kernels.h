@@ -444,7 +444,7 @@ class Kernels {
   virtual void deferZeros(uint64_t*, uint64_t, const ListView&, const Control*, Stream) {}
   // acc gets its zeros, and no bit is set any more.
   virtual void writeDeferredZeros(void*, sparsecollDataType_t, uint64_t, uint64_t*, Stream) {}
-  // acc[i] = 0 where it is NaN or Inf, if the control block says that some rank met one
+  // acc[i] = 0 where it is NaN or Inf, if the control block says that some rank met one, or something was found wrong
   virtual void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control,
                               Stream stream) = 0;
   // acc += factor / divisor * finite entries of x. decision: as in SettleArgs

@@ -67,8 +67,8 @@ Outcome deftShare(const Vectors& vectors, double density) {
 
 constexpr CaseKind kRules[] = {
     {"rule_sidco", "SIDCo's gamma and Pareto fits to a histogram", true, onHistogram<kSidcoFit>},
-    {"rule_sage", "SAGE's threshold as published, from draws", true, onHistogram<sparsecoll::kSageFaithful>},
-    {"rule_dgc", "DGC's threshold as published: n / 100 draws", true, onHistogram<sparsecoll::kSampledFaithful>},
+    {"rule_sage", "SAGE's threshold from a histogram", true, onHistogram<sparsecoll::kSageDefault>},
+    {"rule_dgc", "DGC's threshold from a histogram", true, onHistogram<sparsecoll::kSampledDefault>},
     {"rule_gaussiank", "Gaussian-k's search in a histogram", true, onHistogram<sparsecoll::kGaussianDefault>},
     {"rule_deft", "DEFT's shares of 300 fragments and their bins", true, deftShare},
 };
