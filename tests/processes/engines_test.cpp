@@ -168,9 +168,10 @@ TEST_CASE("a word in the environment that is no engine's is refused, with those 
 
 // T57. A log function gets every line there is.
 TEST_CASE("the secret of an id is in no log line, no text and no variable") {
-  if (!ucxHere()) return;
-  int way[2];
-  REQUIRE(pipe(way) == 0);
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  int pipes[2];
+  REQUIRE(pipe(pipes) == 0);
   Processes processes(2);
   processes.start([&](int rank, Finding& finding) {
     struct Heard {
@@ -181,7 +182,7 @@ TEST_CASE("the secret of an id is in no log line, no text and no variable") {
         text += std::string(line) + "\n";
       }
     } heard;
-    sparsecollConfig_t config = naming(sparsecollTransportUcx);
+    sparsecollConfig_t config = naming(way.engine);
     config.initTimeoutMs = 5000;
     config.logUser = &heard;
     config.logFn = [](void* user, sparsecollLogLevel_t, const char*, const char* text) {
@@ -190,8 +191,8 @@ TEST_CASE("the secret of an id is in no log line, no text and no variable") {
     sparsecollUniqueId_t id{};
     if (rank == 0) {
       finding.made = sparsecollGetUniqueId(&id, &config);
-      if (write(way[1], &id, sizeof id) != sizeof id) return;
-    } else if (read(way[0], &id, sizeof id) != sizeof id) {
+      if (write(pipes[1], &id, sizeof id) != sizeof id) return;
+    } else if (read(pipes[0], &id, sizeof id) != sizeof id) {
       return;
     }
     sparsecollComm_t comm = nullptr;
