@@ -222,7 +222,7 @@ TEST_CASE("the secret of an id is in no log line, no text and no variable") {
     finding.numbers[3] = shows(heard.text, id);
   });
   REQUIRE(processes.awaitEnd(60000));
-  for (const int end : way) close(end);
+  for (const int end : pipes) close(end);
   for (int rank = 0; rank < 2; ++rank) {
     CAPTURE(rank, processes[rank].text);
     CHECK(processes[rank].made == sparsecollSuccess);
