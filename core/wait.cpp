@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "core/events.h"
 #include "core/patience.h"
 #include "core/poll.h"
 
@@ -43,6 +44,13 @@ bool awaitAny(std::span<pollfd> watched, const Deadline& deadline) {
     for (pollfd& one : watched) one.revents = 0;
     if (ready == 0 || errno != EINTR || deadline.expired()) return false;
   }
+}
+
+size_t awaitEvents(int epoll, std::span<epoll_event> events, const Deadline& deadline) {
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(1);
+  const auto left = std::min(std::chrono::ceil<std::chrono::milliseconds>(deadline.left()), kLongest);
+  const int count = epoll_wait(epoll, events.data(), static_cast<int>(events.size()), static_cast<int>(left.count()));
+  return count > 0 ? static_cast<size_t>(count) : 0;
 }
 
 bool Patience::rest() {

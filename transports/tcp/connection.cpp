@@ -1,7 +1,6 @@
 #include "transports/tcp/connection.h"
 
 #include <linux/sockios.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "core/bytes.h"
+#include "core/poll.h"
 
 namespace sparsecoll::tcp {
 
@@ -294,8 +294,8 @@ void Connection::end() {
 bool Connection::delivered() const {
   int unsent = 0;
   if (!open() || ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0) return true;
-  pollfd peer{fd(), POLLRDHUP, 0};
-  return ::poll(&peer, 1, 0) > 0;  // it has closed its end
+  std::array<pollfd, 1> peer = {{{fd(), POLLRDHUP, 0}}};
+  return awaitAny(peer, Deadline::in(0));  // it has closed its end
 }
 
 }  // namespace sparsecoll::tcp

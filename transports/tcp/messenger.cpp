@@ -1,13 +1,12 @@
 // Messages over sockets. Nothing moves but inside progress, and where a message is posted that can leave at once: on
 // the thread of whoever calls, which never waits there longer than a moment.
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 
-#include "core/wait.h"
+#include "core/events.h"
 #include "transports/tcp.h"
 #include "transports/tcp/connection.h"
 
@@ -21,9 +20,9 @@ constexpr uint64_t kCloseMs = 1000;  // for the last messages to reach their hos
 
 // Looks in vain come at once, for a while; then this thread sleeps until something comes.
 constexpr uint32_t kSleepAfter = 32;
-constexpr int kSleepMs = 1;
+constexpr uint64_t kSleepMs = 1;
 constexpr int kMostTurns = 64;  // in one call, while a long message is coming
-constexpr int kMostEvents = 64;
+constexpr size_t kMostEvents = 64;
 
 class TcpMessenger final : public engine::Messenger {
  public:
@@ -172,12 +171,11 @@ class TcpMessenger final : public engine::Messenger {
   }
 
   // Whether anything came or left.
-  bool serve(int waitMs) {
+  bool serve(uint64_t waitMs) {
     std::array<epoll_event, kMostEvents> events;
-    const int count = epoll_wait(poll_.get(), events.data(), kMostEvents, waitMs);
+    const size_t count = awaitEvents(poll_.get(), events, Deadline::in(waitMs));
     bool moved = false;
-    for (int e = 0; e < count; ++e) {
-      const epoll_event& event = events[static_cast<size_t>(e)];
+    for (const epoll_event& event : std::span(events).first(count)) {
       const auto rank = static_cast<int>(event.data.u64);
       Connection& connection = *peers_[event.data.u64].connection;
       moved = connection.read() || moved;
