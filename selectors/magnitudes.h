@@ -9,7 +9,6 @@
 #include "core/control.h"
 #include "core/crew.h"
 #include "core/math.h"
-#include "core/random.h"
 
 namespace sparsecoll {
 
@@ -41,10 +40,6 @@ class Magnitudes {
   SC_BOTH Moments excess(double magnitude) const;
   // Of entries other than 0.
   SC_BOTH double meanLn() const;
-  // Mean of so many entries drawn at random, with replacement.
-  SC_BOTH double meanOfDraws(uint64_t draws, uint64_t seed) const;
-  // The magnitude that this many of so many drawn entries reach.
-  SC_BOTH double quantileOfDraws(uint64_t draws, double entries, uint64_t seed) const;
 
  private:
   // Bins by the group, so that an entry is found in two short walks.
@@ -59,16 +54,12 @@ class Magnitudes {
   SC_BOTH static double shareAbove(uint32_t bin, double magnitude);
   SC_BOTH static double reachedIn(uint32_t bin, double share);
 
-  // Of the crew's memory: entries in each group and those below it; by group or by bin, what was drawn.
+  // Of the crew's memory: entries in each group and those below it; entries in each group.
   SC_BOTH const uint64_t* upTo() const { return crew_.memory().tables[0]; }
-  SC_BOTH std::span<uint64_t> drawnByGroup() const { return {crew_.memory().tables[1], kGroups}; }
-  SC_BOTH std::span<uint64_t> drawnByBin() const { return {crew_.memory().tables[2], kGroup}; }
+  SC_BOTH std::span<uint64_t> byGroup() const { return {crew_.memory().tables[1], kGroups}; }
 
   SC_BOTH uint64_t below(uint32_t group) const { return group != 0 ? upTo()[group - 1] : 0; }
   SC_BOTH uint32_t highestBins() const;  // the end of the highest group with entries
-  SC_BOTH uint64_t drawn(uint64_t draw, uint64_t seed) const;
-  SC_BOTH uint32_t groupOf(uint64_t at) const;
-  SC_BOTH uint32_t binAt(uint32_t group, uint64_t at) const;
 
   const uint32_t* counts_;
   Crew crew_;
@@ -77,7 +68,7 @@ class Magnitudes {
 
 inline SC_BOTH Magnitudes::Magnitudes(const Control& control, const Crew& crew)
     : counts_(control.histogram), crew_(crew) {
-  const std::span<uint64_t> ofGroup = drawnByGroup();
+  const std::span<uint64_t> ofGroup = byGroup();
   crew_.each(kGroups, [&](uint64_t group) {
     uint64_t count = 0;
     for (uint32_t i = 0; i < kGroup; ++i) count += counts_[group * kGroup + i];
@@ -179,60 +170,6 @@ inline SC_BOTH double Magnitudes::meanLn() const {
     return counts_[bin] != 0 ? counts_[bin] * lnOf(0.5 * (lowerEnd(bin) + lowerEnd(bin + 1))) : 0;
   });
   return nonZeros() > 0 ? sum / nonZeros() : 0;
-}
-
-// Which of all entries this draw takes, counted from the smallest: the upper half of a product, which costs a device a
-// fraction of a remainder.
-inline SC_BOTH uint64_t Magnitudes::drawn(uint64_t draw, uint64_t seed) const {
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(mixBits(seed + draw)) * all_ >> 64);
-}
-
-inline SC_BOTH uint32_t Magnitudes::groupOf(uint64_t at) const {
-  return static_cast<uint32_t>(std::upper_bound(upTo(), upTo() + kGroups, at) - upTo());
-}
-
-inline SC_BOTH uint32_t Magnitudes::binAt(uint32_t group, uint64_t at) const {
-  uint32_t bin = group * kGroup;
-  uint64_t upToHere = below(group) + counts_[bin];
-  while (upToHere <= at) upToHere += counts_[++bin];
-  return bin;
-}
-
-inline SC_BOTH double Magnitudes::meanOfDraws(uint64_t draws, uint64_t seed) const {
-  if (all_ == 0) return 0;
-  const auto sum = crew_.sum<double>(0, draws, [&](uint64_t i) {
-    const uint64_t at = drawn(i, seed);
-    const uint32_t bin = binAt(groupOf(at), at);
-    return bin != 0 ? 0.5 * (lowerEnd(bin) + lowerEnd(bin + 1)) : 0;
-  });
-  return sum / static_cast<double>(draws);
-}
-
-// Draws are counted by the group, and those of the group in which the entry lies once more by the bin.
-inline SC_BOTH double Magnitudes::quantileOfDraws(uint64_t draws, double entries, uint64_t seed) const {
-  if (all_ == 0) return 0;
-  const std::span<uint64_t> inGroup = drawnByGroup();
-  crew_.count(inGroup, draws, [&](uint64_t i) { return groupOf(drawn(i, seed)); });
-  double count = 0;
-  uint32_t group = kGroups;
-  while (group-- > 0) {
-    if (inGroup[group] == 0) continue;
-    if (count + static_cast<double>(inGroup[group]) >= entries) break;
-    count += static_cast<double>(inGroup[group]);
-  }
-  if (group >= kGroups) return 0;
-  const std::span<uint64_t> inBin = drawnByBin();
-  crew_.count(inBin, draws, [&](uint64_t i) {
-    const uint64_t at = drawn(i, seed);
-    return groupOf(at) == group ? binAt(group, at) - group * kGroup : kGroup;
-  });
-  for (uint32_t bin = kGroup; bin-- > 0;) {
-    if (inBin[bin] == 0 || group + bin == 0) continue;
-    const auto here = static_cast<double>(inBin[bin]);
-    if (count + here >= entries) return reachedIn(group * kGroup + bin, (entries - count) / here);
-    count += here;
-  }
-  return 0;
 }
 
 }  // namespace sparsecoll
