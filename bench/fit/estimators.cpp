@@ -31,7 +31,17 @@ double thresholdOf(PlanFunction plan, const sparsecoll::SelectionRequest& reques
   control.windowCount = 1;
   control.k = planned->k;
   control.selector.as<sparsecoll::SidcoState>().stages = stages;
-  planned->afterSample->onHost(control);
+  if (planned->fromAcc != nullptr) {
+    window.end = control.n;
+    window.room = planned->windows[0].room;
+    sparsecoll::ListRuleArgs args;
+    args.control = &control;
+    args.acc = sample.gradient().data();
+    sparsecoll::Finding finding{};
+    planned->fromAcc->onHost(args, finding);
+  } else {
+    planned->afterSample->onHost(control);
+  }
   return control.threshold;
 }
 

@@ -1,4 +1,5 @@
-// The thresholds that the library's selectors derive from a sample, by the rules that run in a reducer's first step.
+// The thresholds that the library's selectors derive from a sample, or as published from the whole vector, by the rules
+// that run in a reducer's first step.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,8 @@ ExactMoments ExactMagnitudes::moments() const {
   return moments;
 }
 
-Sample::Sample(std::span<const float> gradient) : counts_(sparsecoll::kHistogramBins) {
+Sample::Sample(std::span<const float> gradient)
+    : gradient_(gradient.begin(), gradient.end()), counts_(sparsecoll::kHistogramBins) {
   sparsecoll::Window all{};
   all.end = gradient.size();
   control_.n = gradient.size();

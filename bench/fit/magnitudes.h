@@ -40,7 +40,7 @@ class ExactMagnitudes {
   uint64_t nonZeros_ = 0;
 };
 
-// The histogram of a sample, taken as in the first step of a reducer.
+// A gradient, and the histogram of a sample of it, taken as in the first step of a reducer.
 class Sample {
  public:
   explicit Sample(std::span<const float> gradient);
@@ -49,8 +49,10 @@ class Sample {
   // Until the next one.
   sparsecoll::Magnitudes magnitudes() const { return {control_, sparsecoll::Crew(memory_)}; }
   const sparsecoll::Control& control() const { return control_; }  // without windows
+  std::span<const float> gradient() const { return gradient_; }
 
  private:
+  std::vector<float> gradient_;
   std::vector<uint32_t> counts_;
   sparsecoll::Control control_{};
   mutable sparsecoll::CrewMemory memory_;

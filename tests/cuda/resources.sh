@@ -13,7 +13,7 @@ ofDevice() { sed -nE "/Compiling entry function .* for 'sm_90'/,/Used [0-9]+ reg
 # kernels: of an account the lines "kernel registers". A rule's kernel has the rule's name.
 kernels() {
   ofDevice | sed -nE "s/.*Compiling entry function '([^']*)'.*/\1/p; s/.*Used ([0-9]+) registers.*/\1/p" | c++filt |
-    sed -E 's/\(anonymous namespace\):://g; s/^void //; s/^.*(run(Rule|Crew)|workTogether)<&(\(void )?//; s/[<>(].*//; s/.*:://' |
+    sed -E 's/\(anonymous namespace\):://g; s/^void //; s/^.*(run(Rule|Crew)|workTogether|workAsCrew)<&(\(void )?//; s/[<>(].*//; s/.*:://' |
     paste -d' ' - - | sort | awk '$2 > most[$1] {most[$1] = $2} END {for (name in most) print name, most[name]}' | sort
 }
 declare -A budget
