@@ -1,19 +1,16 @@
 # The CUDA language, where there is a toolkit: which devices, and how device code is compiled.
 
 # sparsecoll_rules(floor files...): the sources of a floor that define rules (core/rule.h), as the library floor_rules;
-# with a toolkit they are compiled for devices, too, all at once: their headers take longer than they. The list of all
-# rules' sources is SPARSECOLL_RULES.
+# with a toolkit they are compiled for devices, too. The list of all rules' sources is SPARSECOLL_RULES.
 function(sparsecoll_rules floor)
+  add_library(${floor}_rules OBJECT ${ARGN})
+  target_link_libraries(${floor}_rules PUBLIC sparsecoll_core)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
   set_property(GLOBAL APPEND PROPERTY SPARSECOLL_RULES ${sources})
   if(SPARSECOLL_CUDA_FOUND)
-    sparsecoll_joined(joined ${floor}_rules.cu ${sources})
-    add_library(${floor}_rules OBJECT ${joined})
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
     target_link_libraries(${floor}_rules PRIVATE sparsecoll_cuda_flags)
-  else()
-    add_library(${floor}_rules OBJECT ${sources})
   endif()
-  target_link_libraries(${floor}_rules PUBLIC sparsecoll_core)
 endfunction()
 
 # sparsecoll_devices_here(result): what to compile for this machine's GPUs: nothing where there are none, or none that

@@ -34,8 +34,8 @@ function(sparsecoll_take_precompiled owner)
   endforeach()
 endfunction()
 
-# sparsecoll_joined(result name files...): one source that includes these, for code that is compiled file by file
-# elsewhere.
+# sparsecoll_joined(result name files...): one source that includes these: for programs, and for tests of code that is
+# compiled file by file elsewhere.
 function(sparsecoll_joined result name)
   set(lines)
   foreach(file ${ARGN})
@@ -47,10 +47,11 @@ function(sparsecoll_joined result name)
   set(${result} ${joined} PARENT_SCOPE)
 endfunction()
 
-# sparsecoll_unite(targets...): where the library is precompiled, these are compiled several files at a time. What takes
-# most of a file's time is headers of the library, and nobody reads what such a build tells of single files.
+# sparsecoll_unite(targets...): for sanitizers these are compiled several files at a time: what takes most of a file's time
+# is headers of the library. Nobody installs such a build, in which a file's own name may hide a header's from the next
+# file.
 function(sparsecoll_unite)
-  if(SPARSECOLL_PRECOMPILED STREQUAL "ALL")
+  if(SPARSECOLL_PRECOMPILED STREQUAL "ALL" AND SPARSECOLL_SANITIZE)
     set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 9)
   endif()
 endfunction()

@@ -9,7 +9,7 @@ namespace sparsecoll {
 
 namespace {
 
-constexpr int kTrials = 400;
+constexpr int kSearchTrials = 400;
 constexpr double kTrialBand = 0.01;    // of the wanted count, within which a threshold is taken
 constexpr double kTurning = 0.5;  // factor of the step at every turn
 constexpr double kStep = 0.02;
@@ -28,7 +28,7 @@ SC_BOTH void fitDefault(Control& control, const Crew& crew) {
   double threshold = normalThreshold(sample, share);
   double step = kStep;
   bool rising = false;
-  for (int trial = 0; trial < kTrials; ++trial) {
+  for (int trial = 0; trial < kSearchTrials; ++trial) {
     const double kept = sample.above(threshold);
     if (kept >= (1 - kTrialBand) * wanted && kept <= (1 + kTrialBand) * wanted) break;
     const bool rises = kept > wanted;
