@@ -36,6 +36,7 @@ Distribution::Distribution(const std::string& text) {
   const size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
   if (kind == "file" && colon != std::string::npos) {
+    if (colon + 1 == text.size()) throw UsageError("--dist " + text + ": a path follows the colon");
     recording_ = readRecording(text.substr(colon + 1));
     return;
   }

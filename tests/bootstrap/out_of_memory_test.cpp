@@ -38,6 +38,15 @@ TEST_CASE("a rank whose watching thread finds no memory loses the others, and th
     return {};
   });
   for (const Status& status : results) REQUIRE(status.ok());
+  // A thread that has two letters, one after the other, has been through its loop: it is not at its start any more.
+  for (size_t letters = 1; letters <= 2; ++letters)
+    for (const auto& from : controls)
+      for (const auto& to : controls) {
+        if (from == to) continue;
+        from->write(to->rank(), FrameType::kView, {});
+        const auto came = [&] { return to->mail(from->rank()).size() == letters; };
+        REQUIRE(to->await(Deadline::in(kLong), came));
+      }
   const std::vector<std::byte> letter(2000);
   memory::refuseOthers(true);
   controls[2]->write(0, FrameType::kView, letter);  // rank 0 has to keep it
