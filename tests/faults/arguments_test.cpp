@@ -187,7 +187,7 @@ const Bad kValues[] = {
         sparsecollCommInitAll(reinterpret_cast<sparsecollComm_t*>(&w.data), 1025, nullptr, nullptr)),
     BAD("BackendAvailable: backend -1", sparsecollBackendAvailable(-1, 0, &w.number)),
     BAD("BackendAvailable: backend 3", sparsecollBackendAvailable(3, 0, &w.number)),
-    BAD("BackendAvailable: transport 6", sparsecollBackendAvailable(0, 6, &w.number)),
+    BAD("BackendAvailable: transport 7", sparsecollBackendAvailable(0, 7, &w.number)),
     BAD("BackendAvailable: transport max", sparsecollBackendAvailable(0, 0x7fffffff, &w.number)),
     BAD("Preset: no such name", sparsecollPreset("no such method", &w.params)),
     BAD("Preset: empty name", sparsecollPreset("", &w.params)),

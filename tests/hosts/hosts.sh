@@ -86,6 +86,7 @@ case $what in
     "$bin/sparsecoll-perf" --ranks threads:2 $options --json "$HOSTS_DIR/threads.json" > /dev/null
     hashes() { grep -E '"(preset|sum_hash|wrong)"' "$1"; }
     diff -u <(hashes "$HOSTS_DIR/threads.json") <(hashes "$HOSTS_DIR/hosts.json") || fail "other sums than on threads"
+    ;;
   test-perf) between --hosts 4 --rate none -- inside-perf ;;
   inside-perf)
     mkdir "$HOSTS_DIR/empty"
