@@ -84,6 +84,8 @@ const std::map<std::string, const char*> kEnvironment = {
     {"SPARSECOLL_UCX_LIBRARY", "a path"},
     {"UCX_HANDLE_ERRORS", "a process's own signals"},
     {"UCX_TLS", "UCX finds what both ends have"},
+    {"SPARSECOLL_PORT", "where ranks look for rank 0: those that look elsewhere do not meet"},
+    {"SPARSECOLL_SECRET_FILE", "another secret is AuthFailed"},
     {"CUDA_DEVICE_MAX_CONNECTIONS", "a device's own queues"},
 };
 
