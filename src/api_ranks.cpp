@@ -89,7 +89,7 @@ sparsecollResult_t sparsecollCommInitEnv(sparsecollComm_t* comm, int device, con
     if (comm == nullptr) return invalid("comm is NULL");
     SC_TRY(const int place, readDevice(device));
     SC_TRY(const CommunicatorConfig read, readMeetingConfig(config, place != SPARSECOLL_HOST));
-    SC_TRY(const Meeting meeting, meetLaunched(read, kMostMeshRanks));
+    SC_TRY(const Meeting meeting, meetLaunched(read));
     return join(comm, read, place, *meeting.exchange, meeting.deadline, meeting.secret);
   });
 }

@@ -17,9 +17,9 @@ namespace {
 constexpr const char* kSecretFile = "SPARSECOLL_SECRET_FILE";
 
 // Numbers that a launcher's own variables hold are its business; these are the user's.
-Status checkVariables(const sparsecollLaunch_t& launch, int mostRanks) {
-  if (launch.size < 1 || launch.size > mostRanks)
-    return invalid("{} tells of {} ranks, allowed are 1 to {}", launch.by, launch.size, mostRanks);
+Status checkVariables(const sparsecollLaunch_t& launch) {
+  if (launch.size < 1 || launch.size > kMostMeshRanks)
+    return invalid("{} tells of {} ranks, allowed are 1 to {}", launch.by, launch.size, kMostMeshRanks);
   if (launch.rank >= launch.size) return invalid("{} tells of rank {} of {}", launch.by, launch.rank, launch.size);
   const int port = sparsecollLaunchNumber("SPARSECOLL_PORT", -1);
   if (sparsecollLaunchText("SPARSECOLL_PORT", nullptr) != nullptr && (port < 1 || port > 65535))
@@ -87,11 +87,11 @@ Deadline deadlineToMeet(const CommunicatorConfig& config, int rank) {
   return Deadline::in(config.initTimeoutMs + (waits ? kLongerMs : 0));
 }
 
-Result<Meeting> meetLaunched(const CommunicatorConfig& config, int mostRanks) {
+Result<Meeting> meetLaunched(const CommunicatorConfig& config) {
   static std::atomic<uint32_t> communicators{0};
   sparsecollLaunch_t launch;
   sparsecollLaunchRead(&launch);
-  SC_TRY(checkVariables(launch, mostRanks));
+  SC_TRY(checkVariables(launch));
   SC_TRY(bootstrap::cryptoReady());
   const uint32_t number = communicators++;
   const Deadline deadline = deadlineToMeet(config, launch.rank);

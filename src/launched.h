@@ -20,6 +20,6 @@ Deadline deadlineToMeet(const CommunicatorConfig& config, int rank);
 
 // Collective over the job's ranks, which call it equally often. Errors: Unsupported (no place to meet), InvalidArgument
 // (a variable, the secret file, an interface), SystemError, and those of bootstrap::meet and meetAt.
-Result<Meeting> meetLaunched(const CommunicatorConfig& config, int mostRanks);
+Result<Meeting> meetLaunched(const CommunicatorConfig& config);
 
 }  // namespace sparsecoll
