@@ -94,7 +94,7 @@ class TileWalker {
 
   std::span<const ListView> lists_;
   bool add_;
-  std::array<uint32_t, kMaxRanks> cursors_;
+  std::array<uint32_t, kMaxRanks + 1> cursors_;  // a list of every rank, and one of what all of them send dense
 };
 
 }  // namespace sparsecoll::host

@@ -1,8 +1,7 @@
 // DGC's selection (Lin, Han, Mao, Wang and Dally, ICLR 2018, "Deep Gradient Compression"): the threshold is the
 // quantile of a sample; where far more than k entries exceed it, the exact top k among them is taken.
 //
-// Faithful: as the authors' program has it, for every tensor by itself; tensors that the configuration calls dense
-// travel so. The sample has every so many entries, max(1 %, 2 / density) of them. While fewer than 0.8 k entries reach
+// Faithful: as the authors' program has it, for every tensor by itself. The sample has every so many entries, max(1 %, 2 / density) of them. While fewer than 0.8 k entries reach
 // the threshold it is multiplied by 0.8, up to ten times. At most k travel: the largest where more than 1.3 k reach it,
 // else the first by index. Default: the quantile of a sample of the whole vector and a closed loop on what was found;
 // far more is 4 k / 3.
@@ -19,20 +18,21 @@ namespace {
 constexpr uint64_t kSpare = 16384;  // slots for the sample that a cut without candidates takes (host/cut.cpp)
 constexpr uint64_t kSpareOfTensor = 256;
 
-// What is dense has all its entries as candidates, other tensors none: their cut reads acc.
-WindowPlan tensorWindow(const SelectionRequest& request, uint64_t begin, uint64_t length, uint64_t room, bool dense) {
+// No candidates but NaN and Inf: the cut reads acc.
+WindowPlan tensorWindow(const SelectionRequest& request, uint64_t begin, uint64_t length, uint64_t room) {
   WindowPlan window;
   window.begin = begin;
   window.end = begin + length;
-  window.limit = dense && !request.selectNothing ? length : 0;
   window.room = room;
   window.slots = std::min(length, room + (request.segments.empty() ? kSpare : kSpareOfTensor));
-  window.key = dense ? 0 : infinityKey(request.accumulateType == sparsecollFloat64);
+  window.key = infinityKey(request.accumulateType == sparsecollFloat64);
   return window;
 }
 
+// The program takes one density of every tensor, so k is that of the whole vector, whatever of it is sent dense. A tensor
+// that is sent dense has a window, too, which keeps nothing: the others draw by their numbers.
 Result<SelectionPlan> planAsPublished(const SelectionRequest& request) {
-  const Wanted wanted = wantedOf(request);
+  const Wanted wanted = wantedOf(request, request.n);
   const double share = static_cast<double>(wanted.most) / static_cast<double>(request.n);
   SelectionPlan plan;
   plan.k = wanted.now;
@@ -41,17 +41,14 @@ Result<SelectionPlan> planAsPublished(const SelectionRequest& request) {
   plan.picks = &kSampledFirst;
   uint64_t begin = 0;
   const auto add = [&](uint64_t length, bool dense) {
-    const uint64_t sent = dense ? length : tensorShare(length, share);
-    const uint64_t room = dense ? length : std::min(length, mostBeforeTop(sent));
-    plan.windows.push_back(tensorWindow(request, begin, length, room, dense));
+    const uint64_t sent = dense ? 0 : tensorShare(length, share);
+    const uint64_t room = std::min(length, mostBeforeTop(sent));
+    plan.windows.push_back(tensorWindow(request, begin, length, room));
     plan.capacity += sent;
     plan.kept += room;
     begin += length;
   };
-  for (const sparsecollSegment_t& segment : request.segments) {
-    if (segment.density != 0) return unsupported("dgc, faithful: a tensor has a density of its own");
-    add(segment.length, segment.dense != 0);
-  }
+  for (const sparsecollSegment_t& segment : request.segments) add(segment.length, segment.dense != 0);
   if (request.segments.empty()) add(request.n, false);
   return plan;
 }
@@ -87,7 +84,6 @@ constinit extern const SelectorRow kSampledRow = {
     .paper = kPaper,
     .plan = planSampled,
     .collective = sparsecollCollAllGather,
-    .segmentRulesFaithful = true,
     .bound = {1, 16},
     .faithfulBound = {5, 24},
     .presets = kPresets,

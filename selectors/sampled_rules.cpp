@@ -60,7 +60,7 @@ SC_BOTH void countTensors(Control& control, const A* acc, const Crew& crew) {
   const double share = shareWanted(control);
   for (uint32_t w = 0; w < control.windowCount; ++w) {
     Window& window = control.windows[w];
-    if (window.key == 0) continue;  // dense
+    if (window.room == 0) continue;  // sent dense
     const uint64_t start = control.k != 0 ? mixBits(drawSeed(control) + w) : 0;
     const uint64_t count = control.k != 0 ? countAsPublished(acc, window, start, share, crew) : 0;
     crew.alone([&] { window.limit = std::min(count, window.room); });
@@ -80,8 +80,7 @@ SC_BOTH void takeFirst(const ListRuleArgs& args, const Share& share) {
   Control& control = *args.control;
   const double part = shareWanted(control);
   const auto quota = [&](const Window& window) {
-    const uint64_t most = window.key != 0 ? tensorShare(window.end - window.begin, part) : window.kept;
-    return std::min(window.kept, most);
+    return std::min(window.kept, tensorShare(window.end - window.begin, part));
   };
   uint64_t total = 0;
   for (uint32_t w = 0; w < control.windowCount; ++w) total += quota(control.windows[w]);

@@ -20,10 +20,19 @@ double firstThreshold(double given, uint64_t k) {
   return given > 0 ? given : 1 / (2 * std::sqrt(static_cast<double>(std::max<uint64_t>(k, 1))));
 }
 
-Wanted wantedOf(const SelectionRequest& request) {
-  if (request.selectNothing) return {0, entriesOf(request.maxDensity, request.n)};
-  const uint64_t now = request.k != 0 ? std::min(request.k, request.n) : entriesOf(request.density, request.n);
-  return {now, std::max(now, entriesOf(request.maxDensity, request.n))};
+uint64_t SelectionRequest::selectable() const {
+  uint64_t left = n;
+  for (const sparsecollSegment_t& segment : segments) left -= segment.dense != 0 ? segment.length : 0;
+  return left;
+}
+
+Wanted wantedOf(const SelectionRequest& request) { return wantedOf(request, request.selectable()); }
+
+Wanted wantedOf(const SelectionRequest& request, uint64_t elements) {
+  const uint64_t most = entriesOf(request.maxDensity, elements);
+  if (request.selectNothing) return {0, most};
+  const uint64_t now = request.k != 0 ? std::min(request.k, elements) : entriesOf(request.density, elements);
+  return {now, std::max(now, most)};
 }
 
 Result<std::unique_ptr<Selection>> Selection::make(PlanFunction plan, const SelectionRequest& request, Kernels& kernels,

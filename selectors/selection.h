@@ -33,6 +33,8 @@ struct SelectionRequest {
   std::span<const sparsecollSegment_t> segments;  // lengths add up to n; empty: one unit
 
   bool faithful() const { return params.faithful != 0; }
+  // Elements to select from: those of tensors that are sent dense are 0 in every step.
+  uint64_t selectable() const;
 };
 
 struct WindowPlan {
@@ -107,6 +109,8 @@ struct Wanted {
   uint64_t most = 0;
 };
 Wanted wantedOf(const SelectionRequest& request);
+// The same, where a density is of so many elements.
+Wanted wantedOf(const SelectionRequest& request, uint64_t elements);
 
 struct SelectionInput {
   const void* gradient = nullptr;

@@ -21,11 +21,10 @@ struct SelectorRow {
   const char* name;
   const char* paper;
   PlanFunction plan;
-  sparsecollColl_t collective;        // what Auto means where dense is not better
-  bool densityIsGlobal = false;       // k counts the union over ranks
-  bool segmentRules = false;          // honours per-tensor densities
-  bool blocks = false;                // selects from the blocks of a collective
-  bool segmentRulesFaithful = false;  // only then
+  sparsecollColl_t collective;    // what Auto means where dense is not better
+  bool densityIsGlobal = false;   // k counts the union over ranks
+  bool segmentDensities = false;  // of single tensors
+  bool blocks = false;            // selects from the blocks of a collective
   MemoryBound bound;
   MemoryBound faithfulBound;
   std::span<const PresetRow> presets = {};

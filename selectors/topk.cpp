@@ -38,19 +38,20 @@ struct Unit {
   double most;
 };
 
-// Every segment is a unit of its own as soon as one of them has a rule.
-bool hasRules(std::span<const sparsecollSegment_t> segments) {
+// Every segment that is selected from is a unit of its own as soon as one of them has a density.
+bool hasDensities(std::span<const sparsecollSegment_t> segments) {
   return std::any_of(segments.begin(), segments.end(),
-                     [](const sparsecollSegment_t& s) { return s.dense != 0 || s.density != 0; });
+                     [](const sparsecollSegment_t& s) { return s.dense == 0 && s.density != 0; });
 }
 
-double densityOf(const SelectionRequest& request) {
+// of: elements that k is spread over.
+double densityOf(const SelectionRequest& request, uint64_t of) {
   if (request.k == 0) return request.density;
-  return static_cast<double>(std::min(request.k, request.n)) / static_cast<double>(request.n);
+  return static_cast<double>(std::min(request.k, of)) / static_cast<double>(of);
 }
 
 std::vector<Unit> blockUnits(const SelectionRequest& request) {
-  const double density = densityOf(request);
+  const double density = densityOf(request, request.n);
   std::vector<Unit> units;
   for (uint32_t b = 0; b < request.blocks; ++b)
     units.push_back({blockOf(request.n, request.blocks, b), density, std::max(density, request.maxDensity)});
@@ -63,7 +64,7 @@ uint64_t chunkOf(const SelectionRequest& request) {
 
 std::vector<Unit> chunkUnits(const SelectionRequest& request) {
   const uint64_t chunk = chunkOf(request);
-  const double density = densityOf(request);
+  const double density = densityOf(request, request.n);
   std::vector<Unit> units;
   for (uint64_t begin = 0; begin < request.n; begin += chunk)
     units.push_back({{begin, std::min(begin + chunk, request.n)}, density, std::max(density, request.maxDensity)});
@@ -71,13 +72,13 @@ std::vector<Unit> chunkUnits(const SelectionRequest& request) {
 }
 
 std::vector<Unit> segmentUnits(const SelectionRequest& request) {
-  const double density = densityOf(request);
+  const double density = densityOf(request, request.selectable());
   std::vector<Unit> units;
   uint64_t begin = 0;
   for (const sparsecollSegment_t& segment : request.segments) {
-    const double now = segment.dense != 0 ? 1 : segment.density != 0 ? segment.density : density;
-    const double most = segment.dense != 0 || segment.density != 0 ? now : std::max(now, request.maxDensity);
-    units.push_back({{begin, begin + segment.length}, now, most});
+    const double now = segment.density != 0 ? segment.density : density;
+    const double most = segment.density != 0 ? now : std::max(now, request.maxDensity);
+    if (segment.dense == 0) units.push_back({{begin, begin + segment.length}, now, most});
     begin += segment.length;
   }
   return units;
@@ -104,7 +105,7 @@ SelectionPlan planUnits(const SelectionRequest& request, const std::vector<Unit>
 
 Result<SelectionPlan> planTopK(const SelectionRequest& request) {
   if (request.blocks != 0) return planUnits(request, blockUnits(request), kSpare, request.arrivals);
-  if (hasRules(request.segments)) return planUnits(request, segmentUnits(request), kSpare);
+  if (hasDensities(request.segments)) return planUnits(request, segmentUnits(request), kSpare);
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
   plan.afterCut = &kTopKAfterCut;
@@ -140,7 +141,7 @@ constinit extern const SelectorRow kTopKRow = {
     .paper = "Shi et al. 2019, arXiv:1911.08772",
     .plan = planTopK,
     .collective = sparsecollCollAllGather,
-    .segmentRules = true,
+    .segmentDensities = true,
     .blocks = true,
     .bound = {1, 16},
     .faithfulBound = {1, 16},

@@ -4,24 +4,6 @@
 
 namespace sparsecoll {
 
-namespace {
-
-std::vector<Range> denseRanges(std::span<const sparsecollSegment_t> segments) {
-  std::vector<Range> ranges;
-  uint64_t begin = 0;
-  for (const sparsecollSegment_t& segment : segments) {
-    const uint64_t end = begin + segment.length;
-    if (segment.dense != 0 && !ranges.empty() && ranges.back().end == begin)
-      ranges.back().end = end;
-    else if (segment.dense != 0)
-      ranges.push_back({begin, end});
-    begin = end;
-  }
-  return ranges;
-}
-
-}  // namespace
-
 Result<InputShape> InputShape::make(const InputShapeSetup& setup, Kernels& kernels,
                                     const std::shared_ptr<MemoryBudget>& budget) {
   const sparsecollParams_t& params = setup.params;
@@ -38,8 +20,6 @@ Result<InputShape> InputShape::make(const InputShapeSetup& setup, Kernels& kerne
   shape.transactional_ = setup.transactional;
   if (shape.keepsVelocity()) {
     SC_TRY(shape.velocity_, kernels.allocate(shape.velocityElements() * elementBytes(shape.type_), budget));
-    if (shape.masks_) shape.dense_ = denseRanges(setup.segments);
-    SC_TRY(shape.denseVelocity_, kernels.allocate(shape.denseElements() * elementBytes(shape.type_), budget));
   }
   if (shape.mostNorm_ > 0) {
     SC_TRY(shape.scale_, kernels.allocate(sizeof(double), budget));
@@ -63,32 +43,6 @@ void InputShape::prepare(SelectionInput& input, int from, int to, Stream stream)
   input.momentum.factor = momentum_;
   input.momentum.nesterov = nesterov_;
   input.momentum.decay = decay_;
-}
-
-uint64_t InputShape::denseElements() const {
-  uint64_t elements = 0;
-  for (const Range& range : dense_) elements += range.length();
-  return elements;
-}
-
-void InputShape::keepDense(int which, Stream stream) const {
-  const uint64_t element = elementBytes(type_);
-  std::byte* to = denseVelocity_.as<>();
-  for (const Range& range : dense_) {
-    kernels_->copy(to, static_cast<std::byte*>(velocity(which)) + range.begin * element, range.length() * element,
-                   stream);
-    to += range.length() * element;
-  }
-}
-
-void InputShape::returnDense(int which, Stream stream) const {
-  const uint64_t element = elementBytes(type_);
-  const std::byte* from = denseVelocity_.as<>();
-  for (const Range& range : dense_) {
-    kernels_->copy(static_cast<std::byte*>(velocity(which)) + range.begin * element, from, range.length() * element,
-                   stream);
-    from += range.length() * element;
-  }
 }
 
 void InputShape::mask(int which, const ListView& list, const Control* decision, Stream stream) const {

@@ -5,10 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "core/kernels.h"
-#include "core/partition.h"
 #include "core/status.h"
 #include "selectors/selection.h"
 
@@ -20,7 +18,6 @@ struct InputShapeSetup {
   sparsecollDataType_t accumulateType;
   int ranks;
   bool transactional;
-  std::span<const sparsecollSegment_t> segments;
 };
 
 // Like the residual, velocity lies in one buffer, or in two in turn when transactional; `which` is the residual's.
@@ -30,7 +27,7 @@ class InputShape {
                                  const std::shared_ptr<MemoryBudget>& budget);
 
   // Elements of the accumulate type that it holds.
-  uint64_t elements() const { return keepsVelocity() ? velocityElements() + denseElements() : 0; }
+  uint64_t elements() const { return keepsVelocity() ? velocityElements() : 0; }
   bool keepsVelocity() const { return momentum_ != 0; }
   // More happens on the way from one residual to the next than that the gradient is added.
   bool changesResidual() const { return keepsVelocity() || decay_ != 1; }
@@ -38,10 +35,6 @@ class InputShape {
 
   // Completes the input of a step that leads from one residual to the next.
   void prepare(SelectionInput& input, int from, int to, Stream stream) const;
-  // Tensors that are sent dense leave nothing behind that their velocity would push a second time, so it is not masked:
-  // between these two calls anything may happen to it. Not where the sum was cut: there entries of them wait, too.
-  void keepDense(int which, Stream stream) const;
-  void returnDense(int which, Stream stream) const;
   // These entries have left the residual, if the step takes effect.
   void mask(int which, const ListView& list, const Control* decision, Stream stream) const;
   // Those of them that are in the sum have.
@@ -55,7 +48,6 @@ class InputShape {
 
  private:
   uint64_t velocityElements() const { return n_ * (transactional_ ? 2 : 1); }
-  uint64_t denseElements() const;
 
   Kernels* kernels_ = nullptr;
   uint64_t n_ = 0;
@@ -66,8 +58,6 @@ class InputShape {
   bool nesterov_ = false;
   bool masks_ = true;
   bool transactional_ = false;
-  std::vector<Range> dense_;  // neighbours joined
-  Buffer denseVelocity_;
   Buffer velocity_;
   Buffer scale_;  // of the clipped gradient
 };

@@ -95,7 +95,7 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
 
 Status Reducer::finishDense(const Delivered& delivered, const Finish& finish, void* out, Stream stream) {
   CombineArgs args;
-  args.lists = delivered.lists;
+  args.lists = delivered.summed();
   args.mode = delivered.mode;
   args.accumulateType = spec_.accumulateType;
   args.out = out;
@@ -112,7 +112,7 @@ Status Reducer::finishDense(const Delivered& delivered, const Finish& finish, vo
 Status Reducer::finishSparse(const Delivered& delivered, const Finish& finish, void* out, Stream stream) {
   auto& vector = *static_cast<sparsecollVector_t*>(out);
   MergeArgs args;
-  args.lists = delivered.lists;
+  args.lists = delivered.summed();
   args.mode = delivered.mode;
   args.accumulateType = spec_.accumulateType;
   args.n = spec_.n;
@@ -249,8 +249,9 @@ Status Reducer::checkSparseOut(const void* gradient, const sparsecollVector_t& o
 
 // The most entries a sum can have: every rank's selection, and every rank's named non-finite entries.
 uint64_t Reducer::sparseNeed() const {
-  if (selection_->capacity() == 0) return 0;
-  return std::min(spec_.n, (selection_->capacity() + kMaxNonFiniteIndices) * static_cast<uint64_t>(comm_->ranks()));
+  const uint64_t own = selection_->capacity() + spec_.sentDense;
+  if (own == 0) return 0;
+  return std::min(spec_.n, (own + kMaxNonFiniteIndices) * static_cast<uint64_t>(comm_->ranks()));
 }
 
 // What a replay could not do right. All ranks find the same, and after they have met, so nobody waits for another one.

@@ -74,14 +74,7 @@ SelectionRequest Reducer::selectionRequest() const {
 // The pass that forms acc also forms a dense step. It has no windows to select from, and there is no residual in acc.
 Status Reducer::allocateDenseShape() {
   Kernels& kernels = comm_->kernels();
-  const auto noWindows = [](const SelectionRequest&) -> Result<SelectionPlan> { return SelectionPlan(); };
-  SelectionRequest request;
-  request.n = spec_.n;
-  request.accumulateType = spec_.accumulateType;
-  request.rank = comm_->rank();
-  request.ranks = comm_->ranks();
-  request.selectNothing = true;
-  SC_TRY(selection_, Selection::make(noWindows, request, kernels, budget_));
+  SC_TRY(selection_, makeForming(spec_, *comm_, budget_));
   WorkspaceNeed need;
   need.n = spec_.n;
   need.windows = selection_->windows();
@@ -117,8 +110,8 @@ Status Reducer::allocate() {
   WorkspaceNeed need;
   need.n = spec_.n;
   need.windows = selection_->windows();
-  need.lists = 2 * ranks;  // a ring joins two lists of a rank at most
-  need.entries = ranks * std::max(selection_->capacity(), selection_->mostEntries());
+  need.lists = 2 * ranks + 1;  // a ring joins two lists of a rank at most; and the tensors sent dense
+  need.entries = ranks * std::max(selection_->capacity(), selection_->mostEntries()) + spec_.sentDense;
   SC_TRY(workspace_, kernels.makeWorkspace(need, budget_));
   CollectiveSetup setup;
   setup.n = spec_.n;
@@ -139,6 +132,7 @@ Status Reducer::allocate() {
     SC_TRY(survey_, Survey::make(setup, selection_->surveyLength(), selection_->surveyRows()));
   }
   SC_TRY(residual_, Residual::make(spec_, *comm_, budget_));
+  SC_TRY(collective_, residual_.denseTensors().join(std::move(collective_), *comm_));
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
     SC_TRY(preservedOut_, PreservedOut::make(spec_.n, elementBytes(spec_.type), kernels, budget_));
   }
@@ -175,8 +169,8 @@ sparsecollReducerInfo_t Reducer::info() const {
   info.selector = spec_.dense() ? sparsecollSelectDefault : spec_.selector->id;
   info.collective = spec_.collective->id;
   info.n = spec_.n;
-  info.k = spec_.dense() ? spec_.n : selection_->k();
-  info.capacity = spec_.dense() ? spec_.n : selection_->capacity();
+  info.k = spec_.dense() ? spec_.n : selection_->k() + spec_.sentDense;
+  info.capacity = spec_.dense() ? spec_.n : selection_->capacity() + spec_.sentDense;
   info.workspaceBytes = budget_->inUse();
   info.teams = spec_.params.teams;
   info.densityIsGlobal = spec_.selector->densityIsGlobal && !spec_.dense() ? 1 : 0;

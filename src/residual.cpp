@@ -18,9 +18,9 @@ Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm,
   if (spec.buffer == nullptr) {
     SC_TRY(residual.own_, kernels.allocate(residual.bytes() * (spec.transactional ? 2 : 1), budget));
   }
-  SC_TRY(residual.shape_,
-         InputShape::make({spec.params, spec.n, spec.accumulateType, comm.ranks(), spec.transactional, spec.segments},
-                          kernels, budget));
+  SC_TRY(residual.shape_, InputShape::make({spec.params, spec.n, spec.accumulateType, comm.ranks(), spec.transactional},
+                                           kernels, budget));
+  SC_TRY(residual.denseTensors_, DenseTensors::make(spec, comm, budget));
   // Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
   if (spec.keepsResidual() && kernels.defersZeros() && spec.buffer == nullptr && !spec.transactional &&
       !residual.shape_.changesResidual()) {
@@ -91,6 +91,7 @@ Status Residual::prepare(SelectionInput& input, const Operation& operation, Stre
   anyDeferred_ = false;  // the pass reads them
   shape_.prepare(input, current_, next_, stream);
   undecided_ = !transactional_ && !isCaptured;
+  denseTensors_.cutOut(input, stream);
   return {};
 }
 
@@ -102,7 +103,10 @@ Status Residual::commit(const Operation& operation, const Delivered& delivered, 
   Status concluded = kernels_->conclude({control, operation.identity(), nonFiniteUndoes, nonFiniteFails_}, stream);
   if (!kept_) return concluded;
   if (!concluded.ok() && concluded.result() != sparsecollNonFinite) return concluded;  // nothing was decided
+  denseTensors_.keepVelocity(shape_.velocity(next_), stream);
   leave(delivered, control, &control->lost, stream);
+  denseTensors_.returnVelocity(shape_.velocity(next_), stream);
+  denseTensors_.restore(control, stream);
   kernels_->clearNonFinite(buffer(next_), type_, n_, control, stream);
   shape_.clearNonFinite(next_, control, stream);
   if (transactional_) {
@@ -130,7 +134,6 @@ void Residual::leave(const Delivered& delivered, const Control* decision, uint64
     shape_.mask(next_, delivered.sent, delivered.lists[0], decision, stream);
     return;
   }
-  shape_.keepDense(next_, stream);
   for (const ListView& list : delivered.sent) {
     if (deferred != nullptr)
       kernels_->deferZeros(deferred, n_, list, decision, stream);
@@ -138,10 +141,10 @@ void Residual::leave(const Delivered& delivered, const Control* decision, uint64
       kernels_->zeroAt(acc, type_, n_, list, decision, stream);
     shape_.mask(next_, list, decision, stream);
   }
-  shape_.returnDense(next_, stream);
 }
 
 void Residual::endStep(bool captured, Control* control, Stream stream) {
+  denseTensors_.putBack(stream);
   if (snapshotTaken_) snapshot(current_, other(), stream);  // it failed before its commit
   if (undecided_ && kept_) clearOwnNonFinite(control, stream);
   snapshotTaken_ = undecided_ = false;

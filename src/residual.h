@@ -14,6 +14,7 @@
 #include "core/transport.h"
 #include "selectors/selection.h"
 #include "src/communicator.h"
+#include "src/dense_tensors.h"
 #include "src/input_shape.h"
 #include "src/reducer_spec.h"
 
@@ -33,13 +34,14 @@ class Residual {
   // data() and velocity, nullptr where there is none: what Export saves whole.
   std::array<void*, 2> vectors() { return {data(), shape_.velocity(current_)}; }
   uint64_t bytes() const { return n_ * elementBytes(type_); }  // of each
-  // Elements held besides the residual's n: a second buffer, velocity.
-  uint64_t furtherElements() const { return (transactional_ ? n_ : 0) + shape_.elements(); }
+  // Elements held besides the residual's n: a second buffer, velocity, tensors that are sent dense.
+  uint64_t furtherElements() const { return (transactional_ ? n_ : 0) + shape_.elements() + denseTensors_.held(); }
   uint64_t deferredZerosBytes() const { return deferredZeros_.bytes(); }
   // Whether the caller's vector reaches into it.
   // Errors: InvalidArgument (a byte of the vector is the residual's).
   Status checkApart(const char* name, const void* vector, uint64_t bytes) const;
 
+  DenseTensors& denseTensors() { return denseTensors_; }
   // The dense collective's step: x = what the input comes to with clipping and momentum, rounded to the type.
   void shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type, Stream stream);
 
@@ -86,7 +88,8 @@ class Residual {
   bool nonFiniteFails_ = false;
   void* callers_ = nullptr;  // buffers in the caller's memory
   Buffer own_;
-  InputShape shape_;      // velocity, clipping, a fading residual
+  InputShape shape_;  // velocity, clipping, a fading residual
+  DenseTensors denseTensors_;
   Buffer deferredZeros_;  // see Kernels::defersZeros; empty: zeros are written at once
   bool anyDeferred_ = false;
   int current_ = 0;             // the buffer that holds the committed residual

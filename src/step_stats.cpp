@@ -79,13 +79,14 @@ void StepStats::tellControl(const Control& control, const Selection& selection, 
   stats.opsOverflow = control.overflows != 0 ? 1 : 0;
   stats.opsFallback = control.fallbacks != 0 ? 1 : 0;
   stats.entriesLost = control.lost;
-  stats.lastRequested = selection.k();
-  stats.lastSelected = control.selected;
+  stats.lastRequested = selection.k() + spec_.sentDense;
+  stats.lastSelected = control.selected + spec_.sentDense;
   stats.lastCandidates = control.candidates;
   stats.lastThreshold = control.threshold;
-  if (stats.lastUnion == 0) stats.lastUnion = std::min(control.delivered, spec_.n);
-  const double mean = static_cast<double>(control.delivered) / comm_.ranks();
-  stats.lastImbalance = mean > 0 ? control.largest / mean : 1;
+  if (stats.lastUnion == 0) stats.lastUnion = std::min(control.delivered + spec_.sentDense, spec_.n);
+  const auto dense = static_cast<double>(spec_.sentDense);  // by every rank
+  const double mean = static_cast<double>(control.delivered) / comm_.ranks() + dense;
+  stats.lastImbalance = mean > 0 ? (control.largest + dense) / mean : 1;
 }
 
 void StepStats::tellTimes(sparsecollStats_t& stats) const {

@@ -64,9 +64,9 @@
        dgc            sampled       allgather     Lin et al. 2018 (DGC), arXiv:1712.01887
        rtopk          random_of_top allgather     Barnes et al. 2020 (rTop-k), arXiv:2005.10761
 
-   Selectors and collectives. Any selector goes with any collective, with these exceptions, which are Unsupported: spardl
-   cuts the blocks that it selects from, which topk alone can do; and selectors that share one density among all ranks
-   need a collective in which every rank sees the list of every other one.
+   Selectors and collectives. Tensors can be sent dense beside any of these pairs (sparsecollSegment_t). Any selector goes
+   with any collective, with these exceptions, which are Unsupported: spardl cuts blocks to select from, as topk alone
+   can; and selectors that share one density need a collective in which every rank sees the list of every other one.
        topk
            with dense allgather index_union spardl ok_topk gtopk sparcml split_gather topkdsa
        threshold sampled sidco sage gaussian random chunk_topk redsync reused_topk random_of_top
@@ -435,7 +435,7 @@ typedef struct {
 #define SPARSECOLL_NESTEROV 128u      /* with momentum: the residual gets input + momentum * velocity */
 /* With sparsecollAvg: every entry of out is divided by the number of ranks whose values are in it instead of by nRanks,
    which is another number with AllGather only; that rules out GiveBack. Unsupported with collectives that cannot know
-   it. */
+   it, and with AllGather beside tensors that are sent dense. */
 #define SPARSECOLL_AVERAGE_CONTRIBUTORS 256u
 
 /* A method: everything a preset fills. Extended at its tail only. */
@@ -471,11 +471,14 @@ typedef struct {
   uint64_t candidates;  /* RandomOfTop: r, of which k are sent; at least k, more than n means n; 0: 2 k */
 } sparsecollParams_t;
 
-/* One tensor of the flat gradient, for per-tensor rules. */
+/* One tensor of the flat gradient, for per-tensor rules.
+   A tensor with dense = 1 is not selected from. The engine's dense all-reduce sums it in the same step, in the accumulate
+   type; the selection finds zeros there. k and density count the elements of all other tensors. It leaves nothing in the
+   residual, and its velocity is kept. This goes with every selector and every collective. */
 typedef struct {
   uint64_t length;  /* elements, > 0 */
-  double density;   /* (0, 1]; 0: the method's */
-  int32_t dense;    /* 1: send every entry of it */
+  double density;   /* (0, 1]; 0: the method's. For the selector TopK, and not with SparDL; else Unsupported */
+  int32_t dense;    /* 1: send every entry of it; then density has no effect */
   int32_t reserved0;
 } sparsecollSegment_t;
 
@@ -497,8 +500,8 @@ typedef struct {
 
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
-  const sparsecollSegment_t* segments; /* tensors in order, lengths add up to n; NULL: one segment. If any has a rule
-                                          (density or dense), every segment is selected from on its own */
+  const sparsecollSegment_t* segments; /* tensors in order, lengths add up to n; NULL: one segment. If any has a density,
+                                          every segment is selected from on its own, unless it is sent dense */
   uint64_t segmentCount;
   double maxDensity;      /* capacity to plan for (SetDensity); default: the largest of the method's and the schedule's */
   void* buffer;           /* residual in the caller's memory: n elements of accumulateType (2n when transactional), read at
@@ -548,7 +551,8 @@ typedef struct {
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   int32_t selector, collective; /* after Auto was resolved */
-  uint64_t n, k;                /* k: entries requested, see densityIsGlobal; with a schedule those of the latest step */
+  uint64_t n, k;                /* k: entries requested, see densityIsGlobal, and all of what is sent dense; with a
+                                   schedule those of the latest step */
   uint64_t capacity;            /* most entries this rank sends in a step */
   uint64_t workspaceBytes;      /* all memory the reducer holds, residual included unless caller-owned */
   uint64_t memoryBoundBytes;    /* the method's declared bound, see docs/algorithms */

@@ -6,6 +6,7 @@
 #include "tests/device/checks.h"
 #include "tests/support/group.h"
 #include "tests/support/presets.h"
+#include "tests/support/sent_dense.h"
 
 using namespace sparsecoll::test;
 
@@ -109,16 +110,18 @@ TEST_CASE("an infinity does not stay in the velocity of a dense sum") {
   CHECK(steps.finite());
 }
 
-TEST_CASE("tensors sent dense keep their velocity") {
-  const sparsecollSegment_t segments[] = {{100, 0, 1, 0}, {kLength - 600, 0, 0, 0}, {200, 0, 1, 0}, {300, 0, 1, 0}};
-  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
-  config.segments = segments;
-  config.segmentCount = std::size(segments);
-  sparsecollParams_t params = preset("topka", 0.02);
-  params.momentum = 0.9;
-  Steps steps(params, &config);
-  REQUIRE(steps.usable());
-  steps.check(false);
+TEST_CASE("tensors sent dense beside every selection, with momentum") {
+  for (const std::string& name : sparsePresets()) {
+    const bool transactional = name.size() % 2 == 0;
+    CAPTURE(name, transactional);
+    const SentDense tensors(kLength, transactional);
+    sparsecollParams_t params = preset(name.c_str(), 0.02);
+    params.momentum = 0.9;
+    params.clipNorm = 20;
+    Steps steps(params, tensors.config());
+    REQUIRE(steps.usable());
+    steps.check(false, true);
+  }
 }
 
 TEST_CASE("clipping, momentum and decay on the way into the residual") {

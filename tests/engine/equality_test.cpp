@@ -6,6 +6,7 @@
 #include "tests/support/group.h"
 #include "tests/support/pair_engine.h"
 #include "tests/support/presets.h"
+#include "tests/support/sent_dense.h"
 
 using namespace sparsecoll::test;
 
@@ -26,8 +27,9 @@ struct Outcome {
   std::vector<uint64_t> sentBytes, messages;
 };
 
-Outcome runSteps(const Ranks& ranks, const sparsecollParams_t& params, sparsecollDataType_t type) {
-  const Reducers reducers(ranks, kLength, type, params);
+Outcome runSteps(const Ranks& ranks, const sparsecollParams_t& params, sparsecollDataType_t type,
+                 const sparsecollReducerConfig_t* config) {
+  const Reducers reducers(ranks, kLength, type, params, config);
   const auto count = static_cast<size_t>(ranks.count());
   Outcome outcome{
       all(ranks.count(), sparsecollSuccess), std::vector<Elements>(count, Elements(type, kLength)), {}, {}, {}};
@@ -57,15 +59,16 @@ Ranks overMessages(int ranks) {
   return Ranks(std::move(comms));
 }
 
-void checkEqual(int ranks, const std::string& name, sparsecollDataType_t type, bool accumulate) {
+void checkEqual(int ranks, const std::string& name, sparsecollDataType_t type, bool accumulate,
+                const sparsecollReducerConfig_t* config = nullptr) {
   sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : 0.02);
   params.op = sparsecollAvg;
   if (accumulate) params.flags = SPARSECOLL_ACCUMULATE;
   CAPTURE(ranks, name, nameOf(type), accumulate);
   std::vector<sparsecollComm_t> comms(static_cast<size_t>(ranks));
   REQUIRE(sparsecollCommInitAll(comms.data(), ranks, nullptr, nullptr) == sparsecollSuccess);
-  const Outcome threads = runSteps(Ranks(std::move(comms)), params, type);
-  const Outcome messages = runSteps(overMessages(ranks), params, type);
+  const Outcome threads = runSteps(Ranks(std::move(comms)), params, type, config);
+  const Outcome messages = runSteps(overMessages(ranks), params, type, config);
   CHECK(threads.results == all(ranks, sparsecollSuccess));
   REQUIRE(messages.results == all(ranks, sparsecollSuccess));
   for (size_t r = 0; r < threads.outs.size(); ++r) {
@@ -89,6 +92,13 @@ TEST_CASE("so have other types and sums that are added") {
     for (const sparsecollDataType_t type : kAllTypes) checkEqual(3, name, type, false);
   for (const char* const name : {"dense", "micro"})
     for (const sparsecollDataType_t type : {sparsecollFloat32, sparsecollFloat64}) checkEqual(4, name, type, true);
+}
+
+TEST_CASE("so have tensors that are sent dense") {
+  const SentDense tensors(kLength);
+  for (const int ranks : kRankCounts)
+    for (const char* const name : {"topka", "micro", "gtopk", "spardl"})
+      checkEqual(ranks, name, sparsecollFloat32, false, tensors.config());
 }
 
 TEST_CASE("the engine was used as its rules say") { CHECK(pairEngineMisuse() == ""); }

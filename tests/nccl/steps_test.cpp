@@ -9,6 +9,7 @@
 #include "tests/support/presets.h"
 #include "tests/support/replays.h"
 #include "tests/support/same_steps.h"
+#include "tests/support/sent_dense.h"
 
 using namespace sparsecoll::test;
 
@@ -27,12 +28,12 @@ void checkNoMisuse() {
 }
 
 void checkSteps(const NcclRanks& ranks, const std::string& name, uint64_t n, sparsecollDataType_t type,
-                const sparsecollParams_t& params, int steps) {
+                const sparsecollParams_t& params, int steps, const sparsecollReducerConfig_t* config = nullptr) {
   const int count = ranks.count();
   CAPTURE(name, count, n, nameOf(type));
-  Group host(count, n, type, params);
+  Group host(count, n, type, params, config);
   if (host.created()[0] == sparsecollUnsupported) return;
-  NcclGroup nccl(ranks, n, type, params);
+  NcclGroup nccl(ranks, n, type, params, config);
   checkSameSteps(host, nccl, steps);
   checkNoMisuse();
 }
@@ -115,6 +116,15 @@ TEST_CASE("every element type") {
     for (const char* const name : {"topka", "micro", "spardl"})
       checkSteps(ranks, name, 3001, type, preset(name, 0.05), 2);
   checkSteps(ranks, "dense", 3001, sparsecollFloat64, preset("dense", 0), 2);
+}
+
+TEST_CASE("tensors that are sent dense") {
+  const SentDense tensors(3001);
+  for (const int count : {1, 3}) {
+    const NcclRanks ranks(count);
+    for (const char* const name : {"topka", "micro", "gtopk", "spardl"})
+      checkSteps(ranks, name, 3001, sparsecollFloat32, preset(name, 0.05), 2, tensors.config());
+  }
 }
 
 TEST_CASE("dense sums with factors, and added to what is there") {

@@ -1,9 +1,10 @@
-// Momentum and clipping in front of sums that leave nothing behind: the dense collective, and tensors sent dense.
+// Momentum and clipping in front of the dense collective, which leaves nothing behind.
 #include "tests/support/catch.h"
 
 #include <cmath>
 #include <string>
 
+#include "tests/oracle/optimiser.h"
 #include "tests/support/group.h"
 
 using namespace sparsecoll::test;
@@ -19,34 +20,6 @@ sparsecollParams_t dense(double momentum, uint32_t flags = 0) {
   return params;
 }
 
-// SGD's momentum of what a dense sum brings.
-class Optimiser {
- public:
-  Optimiser(double momentum, bool nesterov) : momentum_(momentum), nesterov_(nesterov), velocity_(kLength) {}
-
-  std::vector<double> step(const std::vector<Elements>& gradients) {
-    std::vector<double> update(kLength);
-    for (uint64_t i = 0; i < kLength; ++i) {
-      double sum = 0;
-      for (const Elements& gradient : gradients) sum += gradient[i];
-      velocity_[i] = momentum_ * velocity_[i] + sum;
-      update[i] = nesterov_ ? momentum_ * velocity_[i] + sum : velocity_[i];
-    }
-    return update;
-  }
-
- private:
-  double momentum_;
-  bool nesterov_;
-  std::vector<double> velocity_;
-};
-
-double worst(const Elements& out, const std::vector<double>& expected, uint64_t begin = 0, uint64_t end = kLength) {
-  double most = 0;
-  for (uint64_t i = begin; i < end; ++i) most = std::max(most, std::abs(out[i] - expected[i]));
-  return most;
-}
-
 }  // namespace
 
 // Gradients of -1, 0 and 1 and a momentum of a half: for three steps every type holds every number exactly.
@@ -57,7 +30,7 @@ TEST_CASE("momentum in front of a dense sum is the optimiser's, bit for bit wher
         CAPTURE(nameOf(type), ranks, flags);
         Group group(ranks, kLength, type, dense(0.5, flags));
         REQUIRE(group.created() == all(ranks, sparsecollSuccess));
-        Optimiser optimiser(0.5, flags == SPARSECOLL_NESTEROV);
+        Optimiser optimiser(kLength, 0.5, flags == SPARSECOLL_NESTEROV);
         for (uint64_t step = 0; step < 3; ++step) {
           group.fillIntegers(step, 1);
           REQUIRE(group.step() == all(ranks, sparsecollSuccess));
@@ -71,7 +44,7 @@ TEST_CASE("momentum in front of a dense sum is the optimiser's, bit for bit wher
 TEST_CASE("momentum in front of a dense sum stays within rounding of the optimiser's") {
   for (const bool nesterov : {false, true}) {
     Group group(4, kLength, sparsecollFloat32, dense(0.9, nesterov ? SPARSECOLL_NESTEROV : 0));
-    Optimiser optimiser(0.9, nesterov);
+    Optimiser optimiser(kLength, 0.9, nesterov);
     for (uint64_t step = 0; step < 20; ++step) {
       group.fillRandom(step);
       REQUIRE(group.step() == all(4, sparsecollSuccess));
@@ -83,7 +56,7 @@ TEST_CASE("momentum in front of a dense sum stays within rounding of the optimis
 TEST_CASE("out may be the gradient, and dense momentum may be added to it") {
   Group inPlace(2, kLength, sparsecollFloat32, dense(0.5));
   Group added(2, kLength, sparsecollFloat32, dense(0.5, SPARSECOLL_ACCUMULATE));
-  Optimiser optimiser(0.5, false);
+  Optimiser optimiser(kLength, 0.5, false);
   std::vector<double> total(kLength);
   for (Elements& out : added.outs)
     for (size_t i = 0; i < kLength; ++i) out.set(i, 0);
@@ -168,39 +141,4 @@ TEST_CASE("Auto may mean dense with momentum, unless a step has to be undone") {
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   config.transactional = 1;
   CHECK(Group(1, kLength, sparsecollFloat32, params, &config).info().collective == sparsecollCollAllGather);
-}
-
-TEST_CASE("tensors sent dense keep their velocity, whatever collective sends all of them") {
-  const sparsecollSegment_t segments[] = {
-      {100, 0, 1, 0}, {400, 0, 0, 0}, {150, 0, 1, 0}, {50, 0, 1, 0}, {300, 0, 0, 0}};
-  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
-  config.segments = segments;
-  config.segmentCount = std::size(segments);
-  int presets = 0;
-  for (uint32_t p = 0; sparsecollPresetName(p) != nullptr; ++p)
-    for (const bool transactional : {false, true})
-      for (const bool nesterov : {false, true}) {
-        const std::string name = sparsecollPresetName(p);
-        if (name == "dense" || name == "gtopk") continue;  // gtopk cuts its sum, so entries of any tensor may wait
-        CAPTURE(name, transactional, nesterov);
-        sparsecollParams_t params = preset(name.c_str(), 0.05);
-        params.momentum = 0.5;
-        params.flags = nesterov ? SPARSECOLL_NESTEROV : 0;
-        config.transactional = transactional ? 1 : 0;
-        Group group(4, kLength, sparsecollFloat32, params, &config);
-        if (group.created() == all(4, sparsecollUnsupported)) continue;
-        REQUIRE(group.created() == all(4, sparsecollSuccess));
-        ++presets;
-        Optimiser optimiser(0.5, nesterov);
-        for (uint64_t step = 0; step < 4; ++step) {
-          group.fillIntegers(step, 4);
-          for (Elements& gradient : group.gradients)
-            for (uint64_t i = 0; i < kLength; ++i) gradient.set(i, gradient[i] + 9);  // no sum is 0
-          REQUIRE(group.step() == all(4, sparsecollSuccess));
-          const std::vector<double> expected = optimiser.step(group.gradients);
-          CHECK(worst(group.outs[0], expected, 0, 100) == 0);
-          CHECK(worst(group.outs[0], expected, 500, 700) == 0);
-        }
-      }
-  CHECK(presets >= 4 * 4);
 }

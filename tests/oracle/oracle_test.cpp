@@ -52,6 +52,8 @@ class CaseRun {
     sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
     config.transactional = case_.transactional ? 1 : 0;
     config.maxDensity = case_.maxDensity;
+    config.segments = case_.segments.empty() ? nullptr : case_.segments.data();
+    config.segmentCount = case_.segments.size();
     Ranks& ranks = ranksOf(case_.ranks);
     const Reducers reducers(ranks, case_.n, case_.type, case_.params, &config);
     for (int r = 0; r < case_.ranks; ++r)
@@ -105,8 +107,9 @@ class CaseRun {
     method.type = case_.type;
     method.ranks = static_cast<uint64_t>(case_.ranks);
     method.n = case_.n;
-    method.k = info_.k;
-    method.capacity = info_.capacity;
+    method.k = info_.k - case_.sentDense();
+    method.capacity = info_.capacity - case_.sentDense();
+    method.sentDense = case_.isSentDense();
     method.inputScale = case_.params.inputScale;
     method.outputScale = case_.params.outputScale;
     method.survey = findsThreshold() ? 49 : 0;
@@ -126,20 +129,22 @@ class CaseRun {
   double firstThreshold() const {
     if (case_.params.threshold > 0) return case_.params.threshold;
     const bool guesses = case_.preset == "threshold" || case_.faithful;
-    return guesses ? 1 / (2 * std::sqrt(static_cast<double>(std::max<uint64_t>(info_.k, 1)))) : 0;
+    const uint64_t k = std::max<uint64_t>(info_.k - case_.sentDense(), 1);
+    return guesses ? 1 / (2 * std::sqrt(static_cast<double>(k))) : 0;
   }
 
   // k = floor(d n + 1e-9 n), at least 1 and at most n; capacities: decisions 15.
   std::string verifyInfo() const {
     if (case_.preset == "dense") return info_.k == case_.n ? "" : "Info.k of dense is not n";
+    const uint64_t rest = case_.n - case_.sentDense();
     const auto kOf = [&](double density) {
-      const double n = static_cast<double>(case_.n);
+      const double n = static_cast<double>(rest);
       const auto k = static_cast<uint64_t>(std::floor(density * n + 1e-9 * n));
-      return std::min(case_.n, std::max<uint64_t>(k, 1));
+      return std::min(rest, std::max<uint64_t>(k, 1));
     };
-    uint64_t k = case_.params.k != 0 ? std::min(case_.params.k, case_.n) : kOf(case_.params.density);
+    uint64_t k = case_.params.k != 0 ? std::min(case_.params.k, rest) : kOf(case_.params.density);
     if (case_.has(SPARSECOLL_SELECT_NOTHING)) k = 0;
-    if (info_.k != k) return "Info.k is " + std::to_string(info_.k) + ", not " + std::to_string(k);
+    if (info_.k != k + case_.sentDense()) return "Info.k is " + std::to_string(info_.k) + ", not " + std::to_string(k);
     const uint64_t most = std::max(k, case_.maxDensity > 0 ? kOf(case_.maxDensity) : 0);
     const auto ranks = static_cast<uint64_t>(case_.ranks);
     const uint64_t part = (case_.n + ranks - 1) / ranks;
@@ -147,7 +152,7 @@ class CaseRun {
     if (case_.preset == "threshold") capacity = std::min(case_.n, 4 * most);
     if (case_.preset == "micro")
       capacity = case_.faithful ? part : std::min(part, (5 * most + 2 * ranks - 1) / (2 * ranks));
-    if (info_.capacity == capacity) return "";
+    if (info_.capacity == capacity + case_.sentDense()) return "";
     return "Info.capacity is " + std::to_string(info_.capacity) + ", not " + std::to_string(capacity);
   }
 
@@ -193,8 +198,8 @@ class CaseRun {
     const sparsecollStats_t& before = seen_[r][s].before;
     if (after.opsStarted != s + 1 || after.opsCompleted != s + 1) return "opsStarted or opsCompleted is wrong";
     if (case_.preset == "dense") return after.opsDense == s + 1 ? "" : "opsDense is wrong";
-    const uint64_t sent = reference.sent(r).size();
-    uint64_t all = 0;
+    const uint64_t sent = reference.sent(r).size() + case_.sentDense();
+    uint64_t all = case_.sentDense();
     for (size_t rank = 0; rank < seen_.size(); ++rank) all += reference.sent(rank).size();
     const auto distinct =
         static_cast<uint64_t>(std::count(reference.touched().begin(), reference.touched().end(), true));
@@ -205,7 +210,7 @@ class CaseRun {
     const uint64_t bytes = reference.bytesSent(r);
     if (after.lastBytesSent != bytes) return at("lastBytesSent", 0, double(after.lastBytesSent), double(bytes));
     if (after.bytesSent - before.bytesSent != bytes) return "bytesSent does not add up";
-    if (info_.k != 0 && after.opsOverflow - before.opsOverflow != (reference.overflowed(r) ? 1 : 0))
+    if (info_.k != case_.sentDense() && after.opsOverflow - before.opsOverflow != (reference.overflowed(r) ? 1 : 0))
       return "opsOverflow is wrong";
     if (after.opsNonFinite != 0) return "opsNonFinite is not 0";
     const bool shared = case_.params.selector == sparsecollSelectMicro;

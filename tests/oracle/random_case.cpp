@@ -27,6 +27,7 @@ RandomCase::RandomCase(uint64_t caseSeed) : seed(caseSeed) {
   n = drawLength(random);
   drawDensity(random);
   drawForm(random);
+  if (preset != "dense" && random.chance(0.15)) drawSegments(random);
 }
 
 void RandomCase::drawMethod(Random& random) {
@@ -98,6 +99,27 @@ void RandomCase::drawShape(Random& random) {
   if (random.chance(0.3)) params.flags |= SPARSECOLL_MOMENTUM_KEPT;
 }
 
+void RandomCase::drawSegments(Random& random) {
+  for (uint64_t left = n; left != 0;) {
+    const uint64_t length = random.chance(0.2) ? left : 1 + random.below(left);
+    segments.push_back({length, 0, random.chance(0.5) ? 1 : 0, 0});
+    left -= length;
+  }
+  params.flags &= ~SPARSECOLL_AVERAGE_CONTRIBUTORS;  // Unsupported with these
+}
+
+std::vector<bool> RandomCase::isSentDense() const {
+  std::vector<bool> is;
+  for (const sparsecollSegment_t& segment : segments) is.insert(is.end(), segment.length, segment.dense != 0);
+  return is;
+}
+
+uint64_t RandomCase::sentDense() const {
+  uint64_t elements = 0;
+  for (const sparsecollSegment_t& segment : segments) elements += segment.dense != 0 ? segment.length : 0;
+  return elements;
+}
+
 Elements RandomCase::gradient(int rank, int step) const {
   Random random(seed * 1000003 + static_cast<uint64_t>(rank) * 64 + static_cast<uint64_t>(step));
   Elements gradient(type, n);
@@ -140,7 +162,9 @@ std::string RandomCase::text() const {
      << params.threshold << ", op " << params.op << ", flags " << params.flags << ", scales " << params.inputScale
      << " " << params.outputScale << ", momentum " << params.momentum << ", clipNorm " << params.clipNorm << ", decay "
      << params.residualDecay << (inPlace ? ", in place" : "") << (transactional ? ", transactional" : "")
-     << (sparseOut ? ", sparse out" : "") << ", " << steps << " steps of " << kNames[static_cast<int>(numbers)];
+     << (sparseOut ? ", sparse out" : "") << ", " << sentDense() << " of " << segments.size()
+     << " tensors' elements sent dense"
+     << ", " << steps << " steps of " << kNames[static_cast<int>(numbers)];
   return to.str();
 }
 

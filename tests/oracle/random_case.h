@@ -21,12 +21,15 @@ struct RandomCase {
   sparsecollDataType_t type = sparsecollFloat32;
   sparsecollParams_t params{};
   double maxDensity = 0;
+  std::vector<sparsecollSegment_t> segments;  // some of which are sent dense; or none
   bool transactional = false;
   bool inPlace = false;
   bool sparseOut = false;
   int steps = 1;
   Numbers numbers = Numbers::kIntegers;
 
+  uint64_t sentDense() const;  // elements
+  std::vector<bool> isSentDense() const;
   bool has(uint32_t flag) const { return (params.flags & flag) != 0; }
   Elements gradient(int rank, int step) const;
   Elements firstOut(int rank) const;  // what lies in out before the first step
@@ -37,6 +40,7 @@ struct RandomCase {
   void drawDensity(Random& random);
   void drawForm(Random& random);
   void drawShape(Random& random);
+  void drawSegments(Random& random);
 };
 
 }  // namespace sparsecoll::test

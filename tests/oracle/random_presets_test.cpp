@@ -43,6 +43,16 @@ struct Case {
     if (random.chance(0.3)) params.flags |= SPARSECOLL_OUT_PRESERVED;
     transactional = random.chance(0.2);
     if (name.starts_with("spardl") && random.chance(0.5)) params.teams = teamsOf(random);
+    if (random.chance(0.25)) drawSegments(random);
+  }
+
+  // Tensors, some of which are sent dense.
+  void drawSegments(Random& random) {
+    for (uint64_t left = n; left != 0;) {
+      const uint64_t length = 1 + random.below(left);
+      segments.push_back({length, 0, random.chance(0.5) ? 1 : 0, 0});
+      left -= length;
+    }
   }
 
   std::string text() const {
@@ -50,7 +60,8 @@ struct Case {
            ", P " + std::to_string(ranks) + ", n " + std::to_string(n) + " " + nameOf(type) + ", density " +
            std::to_string(params.density) + ", k " + std::to_string(params.k) + ", teams " +
            std::to_string(params.teams) + ", flags " + std::to_string(params.flags) +
-           (transactional ? ", transactional" : "") + ", numbers " + std::to_string(numbers);
+           (transactional ? ", transactional" : "") + ", " + std::to_string(segments.size()) + " tensors" +
+           ", numbers " + std::to_string(numbers);
   }
 
   // Whole numbers, so that every sum is exact: of all sizes, hardly any but zeros, or in one part of the vector.
@@ -73,6 +84,7 @@ struct Case {
   sparsecollParams_t params{};
   bool transactional = false;
   uint64_t numbers = 0;
+  std::vector<sparsecollSegment_t> segments;
 
  private:
   // A divisor of the ranks; for recursive doubling a power of two.
@@ -99,6 +111,8 @@ std::vector<double> held(const Group& group, bool withGradients) {
 std::string problem(const Case& which) {
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   config.transactional = which.transactional ? 1 : 0;
+  config.segments = which.segments.empty() ? nullptr : which.segments.data();
+  config.segmentCount = which.segments.size();
   Group group(which.ranks, which.n, which.type, which.params, &config);
   if (group.created() != all(which.ranks, sparsecollSuccess)) return std::string("create: ") + sparsecollGetLastError();
   for (uint64_t step = 0; step < 4; ++step) {

@@ -17,11 +17,12 @@ void Reference::step(const std::vector<Elements>& gradients, double threshold) {
   overflowed_.assign(method_.ranks, false);
   for (size_t r = 0; r < method_.ranks; ++r) {
     accumulate(r, gradients[r]);
-    sent_[r] = select(r, threshold);
+    sent_[r] = selectFromRest(r, threshold);
   }
   touched_.assign(method_.n, false);
   for (const auto& list : sent_)
     for (const uint64_t i : list) touched_[i] = true;
+  for (uint64_t i = 0; i < method_.n; ++i) touched_[i] = touched_[i] || method_.sendsDense(i);
 
   // What an index stands for: the values of those who sent it, or, where the union is summed, everyone's.
   sum_.assign(method_.n, 0);
@@ -32,9 +33,10 @@ void Reference::step(const std::vector<Elements>& gradients, double threshold) {
       for (const uint64_t i : sent_[r]) leaves[i] = true;
     }
     for (uint64_t i = 0; i < method_.n; ++i) {
+      leaves[i] = leaves[i] || method_.sendsDense(i);
       if (leaves[i]) sum_[i] = round(sum_[i] + acc_[r][i]);
       residual_[r][i] = leaves[i] ? 0 : acc_[r][i];
-      if (leaves[i] && method_.masks) velocity_[r][i] = 0;
+      if (leaves[i] && method_.masks && !method_.sendsDense(i)) velocity_[r][i] = 0;
     }
   }
   ++iteration_;
@@ -92,6 +94,16 @@ double Reference::finished(uint64_t i) const {
   return round(mean * round(method_.outputScale));
 }
 
+// Where tensors are sent dense the selection sees zeros.
+std::vector<uint64_t> Reference::selectFromRest(size_t rank, double threshold) {
+  const std::vector<double> whole = acc_[rank];
+  for (uint64_t i = 0; i < method_.n; ++i)
+    if (method_.sendsDense(i)) acc_[rank][i] = 0;
+  std::vector<uint64_t> selected = select(rank, threshold);
+  acc_[rank] = whole;
+  return selected;
+}
+
 std::vector<uint64_t> Reference::select(size_t rank, double threshold) {
   const uint64_t n = method_.n;
   if (method_.dense()) {
@@ -144,6 +156,11 @@ uint64_t Reference::bytesSent(size_t rank) const {
   const uint64_t peers = method_.ranks - 1;
   const uint64_t own = sent_[rank].size();
   uint64_t bytes = method_.survey != 0 ? peers * (header + 8 * method_.survey) : 0;
+  // Of what is sent dense every rank owns a part: it gets that of all others, and all others get the part's sum.
+  const auto dense = static_cast<uint64_t>(std::count(method_.sentDense.begin(), method_.sentDense.end(), true));
+  const uint64_t longest = ((dense + peers) / method_.ranks + 63) / 64 * 64;
+  const uint64_t part = std::min(longest, dense - std::min(dense, longest * rank));
+  bytes += value * (dense - part + part * peers);
   if (method_.collective == sparsecollCollAllGather)
     return bytes + peers * (header + (4 * own + 15) / 16 * 16 + value * own);
   bytes += peers * (header + 4 * own) + peers * (header + value * own);

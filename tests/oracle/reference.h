@@ -29,8 +29,10 @@ struct Method {
   bool masks = true;  // velocity is cleared where an entry left the residual
   double clipNorm = 0;
   double decay = 1;
+  std::vector<bool> sentDense;  // elements of tensors that are sent dense; empty: none
 
   bool dense() const { return collective == sparsecollCollDense; }
+  bool sendsDense(uint64_t i) const { return !sentDense.empty() && sentDense[i]; }
   bool unites() const { return collective == sparsecollCollIndexUnion; }
 };
 
@@ -59,6 +61,7 @@ class Reference {
   void accumulate(size_t rank, const Elements& gradient);
   double clippedScale(const Elements& gradient) const;
   double fma(double a, double b, double c) const;
+  std::vector<uint64_t> selectFromRest(size_t rank, double threshold);
   std::vector<uint64_t> select(size_t rank, double threshold);
   std::vector<uint64_t> selectMicro(size_t rank, double threshold);
   // The entries of [begin, end) with the largest magnitudes, at most count of them and none below least.

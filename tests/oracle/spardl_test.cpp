@@ -141,11 +141,11 @@ TEST_CASE("teams that do not fit are refused on every rank") {
   }
 }
 
-TEST_CASE("SparDL takes no selector that knows no blocks, and no per-tensor rules") {
+TEST_CASE("SparDL takes no selector that knows no blocks, and no densities of single tensors") {
   sparsecollParams_t params = preset("micro", 0.1);
   params.collective = sparsecollCollSparDL;
   CHECK(Group(2, 1000, sparsecollFloat32, params).created() == all(2, sparsecollUnsupported));
-  sparsecollSegment_t segments[] = {{400, 0, 1, 0}, {600, 0, 0, 0}};
+  sparsecollSegment_t segments[] = {{400, 0.5, 0, 0}, {600, 0, 0, 0}};
   auto config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   config.segments = segments;
   config.segmentCount = 2;

@@ -5,6 +5,7 @@
 
 #include "tests/simt/twins.h"
 #include "tests/support/presets.h"
+#include "tests/support/sent_dense.h"
 
 using namespace sparsecoll::test;
 
@@ -158,6 +159,38 @@ TEST_CASE("other densities, resets and checkpoints between replays") {
   });
   twins.checkReplay(graphs, 0, 1);
   checkEmulation();
+}
+
+TEST_CASE("tensors that are sent dense") {
+  for (const char* const name : {"topka", "micro", "gtopk", "spardl"})
+    for (const bool transactional : {false, true}) {
+      CAPTURE(name, transactional);
+      const SentDense tensors(501, transactional);
+      sparsecollParams_t params = preset(name, 0.03);
+      params.momentum = 0.9;
+      Twins twins(3, 501, params, tensors.config());
+      REQUIRE(twins.made());
+      twins.makeVectors(2);
+      RankGraphs graphs(3);
+      twins.checkStep(0);
+      REQUIRE(twins.capture(graphs, 0, 2) == twins.good());
+      twins.checkReplay(graphs, 0, 2);
+      twins.checkStep(0);
+      for (const size_t at : {size_t{3}, size_t{90}}) {  // sent dense, and not
+        for (size_t step = 0; step < 2; ++step) {
+          twins.loadGradients(step, 70 + step);
+          if (step == 0)
+            for (Elements* const gradient : {&twins.host.gradients[1], &twins.gradients[0][1]})
+              gradient->set(at, HUGE_VAL);
+          REQUIRE(twins.host.step() == twins.good());
+          twins.expected[step] = twins.host.outs;
+        }
+        REQUIRE(twins.replay(graphs) == twins.good());
+        REQUIRE(twins.same(0, 2));
+      }
+      twins.checkReplay(graphs, 0, 2);
+      checkEmulation();
+    }
 }
 
 TEST_CASE("other scales between replays") {

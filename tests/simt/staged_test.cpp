@@ -6,6 +6,7 @@
 #include "tests/simt/staged_ranks.h"
 #include "tests/support/replays.h"
 #include "tests/support/same_steps.h"
+#include "tests/support/sent_dense.h"
 
 using namespace sparsecoll::test;
 
@@ -16,12 +17,12 @@ constexpr uint64_t kLength = 10007;
 constexpr int kSteps = 3;
 
 void checkSteps(const StreamRanks& ranks, const std::string& name, uint64_t n, sparsecollDataType_t type,
-                const sparsecollParams_t& params, int steps) {
+                const sparsecollParams_t& params, int steps, const sparsecollReducerConfig_t* config = nullptr) {
   const int count = ranks.count();
   CAPTURE(name, count, n, nameOf(type));
-  Group host(count, n, type, params);
+  Group host(count, n, type, params, config);
   if (host.created()[0] == sparsecollUnsupported) return;
-  StreamGroup staged(ranks, n, type, params);
+  StreamGroup staged(ranks, n, type, params, config);
   checkSameSteps(host, staged, steps);
   checkNoMisuse();
 }
@@ -69,6 +70,13 @@ TEST_CASE("every element type, dense sums included") {
   for (const sparsecollDataType_t type : kAllTypes)
     for (const char* const name : {"topka", "micro", "spardl", "dense"})
       checkSteps(ranks, name, 3001, type, paramsOf(name, 0.05), 2);
+}
+
+TEST_CASE("tensors that are sent dense") {
+  const SentDense tensors(3001);
+  const StagedRanks ranks(3);
+  for (const char* const name : {"topka", "micro", "gtopk", "spardl"})
+    checkSteps(ranks, name, 3001, sparsecollFloat32, paramsOf(name, 0.05), 2, tensors.config());
 }
 
 TEST_CASE("dense sums of several slabs, with factors, and added to what is there") {

@@ -83,7 +83,7 @@ bool asPublished(const std::vector<A>& acc, std::span<const uint32_t> sent, uint
   return reach(end) == count || (sent.size() == k && reach(sent.back() + 1) == count);
 }
 
-TEMPLATE_TEST_CASE("faithful: tensor by tensor, at most k of each, and dense ones whole", "", float, double) {
+TEMPLATE_TEST_CASE("faithful: tensor by tensor, at most k of each, and none of those that are sent dense", "", float, double) {
   const std::vector<sparsecollSegment_t> tensors = {{20000, 0, 0, 0}, {30, 0, 1, 0}, {150, 0, 0, 0}, {9820, 0, 0, 0}};
   SelectionRequest request = requestOf(30000, 0.01, true);
   request.segments = tensors;
@@ -99,7 +99,7 @@ TEMPLATE_TEST_CASE("faithful: tensor by tensor, at most k of each, and dense one
       const auto next = std::lower_bound(at, sent.end(), end);
       const std::span<const uint32_t> here(at, next);
       if (tensor.dense != 0)
-        CHECK(here.size() == tensor.length);
+        CHECK(here.empty());
       else
         CHECK(asPublished(run.accumulated[0], here, begin, end, (tensor.length + 99) / 100));
       at = next;

@@ -103,7 +103,7 @@ TEST_CASE("every plan has room for what it may keep and candidates for more") {
       }
 }
 
-TEST_CASE("top-k plans one window a segment as soon as one has a rule") {
+TEST_CASE("top-k plans one window a segment as soon as one has a density, and none where tensors are sent dense") {
   SelectionRequest request;
   request.n = 1000;
   request.density = request.maxDensity = 0.01;
@@ -113,19 +113,24 @@ TEST_CASE("top-k plans one window a segment as soon as one has a rule") {
   segments[1].density = 0.1;
   segments[2].dense = 1;
   auto plan = selectorRow(sparsecollSelectTopK)->plan(request);
-  REQUIRE(plan->windows.size() == 4);
-  const uint64_t begins[] = {0, 100, 400, 450, 1000};
-  const uint64_t limits[] = {1, 30, 50, 5};
-  for (size_t w = 0; w < 4; ++w) {
+  REQUIRE(plan->windows.size() == 3);
+  const uint64_t begins[] = {0, 100, 450};
+  const uint64_t ends[] = {100, 400, 1000};
+  const uint64_t limits[] = {1, 30, 5};
+  for (size_t w = 0; w < 3; ++w) {
     CAPTURE(w);
     CHECK(plan->windows[w].begin == begins[w]);
-    CHECK(plan->windows[w].end == begins[w + 1]);
+    CHECK(plan->windows[w].end == ends[w]);
     CHECK(plan->windows[w].limit == limits[w]);
   }
-  CHECK(plan->k == 86);
-  CHECK(plan->capacity == 86);
-  request.maxDensity = 0.02;  // for the segments without a rule
-  CHECK(selectorRow(sparsecollSelectTopK)->plan(request)->capacity == 2 + 30 + 50 + 11);
+  CHECK(plan->k == 36);
+  CHECK(plan->capacity == 36);
+  request.maxDensity = 0.02;  // for the segments without a density
+  CHECK(selectorRow(sparsecollSelectTopK)->plan(request)->capacity == 2 + 30 + 11);
+  segments[1].density = 0;
+  plan = selectorRow(sparsecollSelectTopK)->plan(request);
+  REQUIRE(plan->windows.size() == 1);  // the rest as one
+  CHECK(plan->k == 9);                 // 0.01 of 950
 }
 
 TEST_CASE("a threshold is Dutta's unless one is given") {

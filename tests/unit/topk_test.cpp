@@ -66,7 +66,7 @@ TEMPLATE_TEST_CASE("300 steps of error feedback are exact and rarely read the ve
 TEST_CASE("segments have keys of their own") {
   const uint64_t n = 12000;
   SelectionRequest request = requestOf(n, 0.01);
-  const sparsecollSegment_t segments[] = {{5000, 0, 0, 0}, {100, 0, 1, 0}, {6900, 0.05, 0, 0}};
+  const sparsecollSegment_t segments[] = {{5000, 0, 0, 0}, {100, 1, 0, 0}, {6900, 0.05, 0, 0}};
   request.segments = segments;
   SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, request, false);
   uint64_t fallbacks = 0;
