@@ -46,10 +46,6 @@ struct Delivered {
   bool settles = false;
   std::span<const ListView> dropped = {};
   bool lossy = false;  // what was dropped does not come back
-  // So many lists lie behind `lists` that no selection has made: tensors that are sent dense. They are part of the sum.
-  uint32_t besides = 0;
-
-  std::span<const ListView> summed() const { return {lists.data(), lists.size() + besides}; }
 };
 
 class Collective {

@@ -1,10 +1,10 @@
 // DGC's selection (Lin, Han, Mao, Wang and Dally, ICLR 2018, "Deep Gradient Compression"): the threshold is the
 // quantile of a sample; where far more than k entries exceed it, the exact top k among them is taken.
 //
-// Faithful: as the authors' program has it, for every tensor by itself. The sample has every so many entries, max(1 %, 2 / density) of them. While fewer than 0.8 k entries reach
-// the threshold it is multiplied by 0.8, up to ten times. At most k travel: the largest where more than 1.3 k reach it,
-// else the first by index. Default: the quantile of a sample of the whole vector and a closed loop on what was found;
-// far more is 4 k / 3.
+// Faithful: as the authors' program has it, for every tensor by itself. The sample has every so many entries, max(1 %,
+// 2 / density) of them. While fewer than 0.8 k entries reach the threshold it is multiplied by 0.8, up to ten times. At
+// most k travel: the largest where more than 1.3 k reach it, else the first by index. Default: the quantile of a sample
+// of the whole vector and a closed loop on what was found; far more is 4 k / 3.
 #include <algorithm>
 
 #include "selectors/closed_loop.h"
@@ -29,8 +29,8 @@ WindowPlan tensorWindow(const SelectionRequest& request, uint64_t begin, uint64_
   return window;
 }
 
-// The program takes one density of every tensor, so k is that of the whole vector, whatever of it is sent dense. A tensor
-// that is sent dense has a window, too, which keeps nothing: the others draw by their numbers.
+// The program takes one density of every tensor, so k is that of the whole vector, whatever of it is sent dense. A
+// tensor that is sent dense has a window, too, which keeps nothing: the others draw by their numbers.
 Result<SelectionPlan> planAsPublished(const SelectionRequest& request) {
   const Wanted wanted = wantedOf(request, request.n);
   const double share = static_cast<double>(wanted.most) / static_cast<double>(request.n);

@@ -81,9 +81,10 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   stats_->end(Phase::kSelect, stream);
 
   collective.cut = selection_->candidates();
-  SC_TRY(const Delivered delivered, collective_->run(collective));
+  SC_TRY(Delivered delivered, collective_->run(collective));
   if (collective_->selects()) selection_->afterCut(stream);
   SC_TRY(selection_->observe(delivered.lists, stream));
+  SC_TRY(delivered.lists, residual_.denseTensors().sum(operation, delivered.lists, stream));
   stats_->end(Phase::kExchange, stream);
 
   SC_TRY((this->*finish)(delivered, finishOf(operation), out, stream));
@@ -95,7 +96,7 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
 
 Status Reducer::finishDense(const Delivered& delivered, const Finish& finish, void* out, Stream stream) {
   CombineArgs args;
-  args.lists = delivered.summed();
+  args.lists = delivered.lists;
   args.mode = delivered.mode;
   args.accumulateType = spec_.accumulateType;
   args.out = out;
@@ -112,7 +113,7 @@ Status Reducer::finishDense(const Delivered& delivered, const Finish& finish, vo
 Status Reducer::finishSparse(const Delivered& delivered, const Finish& finish, void* out, Stream stream) {
   auto& vector = *static_cast<sparsecollVector_t*>(out);
   MergeArgs args;
-  args.lists = delivered.summed();
+  args.lists = delivered.lists;
   args.mode = delivered.mode;
   args.accumulateType = spec_.accumulateType;
   args.n = spec_.n;

@@ -132,7 +132,6 @@ Status Reducer::allocate() {
     SC_TRY(survey_, Survey::make(setup, selection_->surveyLength(), selection_->surveyRows()));
   }
   SC_TRY(residual_, Residual::make(spec_, *comm_, budget_));
-  SC_TRY(collective_, residual_.denseTensors().join(std::move(collective_), *comm_));
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
     SC_TRY(preservedOut_, PreservedOut::make(spec_.n, elementBytes(spec_.type), kernels, budget_));
   }
@@ -169,7 +168,7 @@ sparsecollReducerInfo_t Reducer::info() const {
   info.selector = spec_.dense() ? sparsecollSelectDefault : spec_.selector->id;
   info.collective = spec_.collective->id;
   info.n = spec_.n;
-  info.k = spec_.dense() ? spec_.n : selection_->k() + spec_.sentDense;
+  info.k = spec_.dense() ? spec_.n : spec_.requested(selection_->k());
   info.capacity = spec_.dense() ? spec_.n : selection_->capacity() + spec_.sentDense;
   info.workspaceBytes = budget_->inUse();
   info.teams = spec_.params.teams;

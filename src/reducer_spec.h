@@ -1,6 +1,7 @@
 // What a reducer is made from, checked and with Auto resolved; the same on all ranks but for buffer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct ReducerSpec {
     return has(SPARSECOLL_AVERAGE_CONTRIBUTORS) && collective->contributors == Contributors::kLists;
   }
   bool keepsResidual() const { return !dense() && !has(SPARSECOLL_NO_RESIDUAL); }
+  // Entries a step is asked for, whose selection is asked for k.
+  uint64_t requested(uint64_t k) const { return std::min(n, k + sentDense); }
   bool shapesDense() const { return dense() && shapesInput(params); }
 };
 

@@ -106,7 +106,7 @@ Status Residual::commit(const Operation& operation, const Delivered& delivered, 
   denseTensors_.keepVelocity(shape_.velocity(next_), stream);
   leave(delivered, control, &control->lost, stream);
   denseTensors_.returnVelocity(shape_.velocity(next_), stream);
-  denseTensors_.restore(control, stream);
+  denseTensors_.restore(buffer(next_), control, stream);
   kernels_->clearNonFinite(buffer(next_), type_, n_, control, stream);
   shape_.clearNonFinite(next_, control, stream);
   if (transactional_) {
@@ -144,9 +144,11 @@ void Residual::leave(const Delivered& delivered, const Control* decision, uint64
 }
 
 void Residual::endStep(bool captured, Control* control, Stream stream) {
-  denseTensors_.putBack(stream);
   if (snapshotTaken_) snapshot(current_, other(), stream);  // it failed before its commit
-  if (undecided_ && kept_) clearOwnNonFinite(control, stream);
+  if (undecided_ && kept_) {
+    denseTensors_.putBack(buffer(current_), stream);
+    clearOwnNonFinite(control, stream);
+  }
   snapshotTaken_ = undecided_ = false;
   captured_ = captured_ || captured;
 }

@@ -79,7 +79,7 @@ void StepStats::tellControl(const Control& control, const Selection& selection, 
   stats.opsOverflow = control.overflows != 0 ? 1 : 0;
   stats.opsFallback = control.fallbacks != 0 ? 1 : 0;
   stats.entriesLost = control.lost;
-  stats.lastRequested = selection.k() + spec_.sentDense;
+  stats.lastRequested = spec_.requested(selection.k());
   stats.lastSelected = control.selected + spec_.sentDense;
   stats.lastCandidates = control.candidates;
   stats.lastThreshold = control.threshold;

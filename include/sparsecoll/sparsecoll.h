@@ -417,7 +417,7 @@ typedef struct {
      dataType; in equals out on all ranks or on none. Every rank calls it at the same place in the order of its calls. To
      return sparsecollUnsupported, on all ranks, leaves this sum to the library. Where the engine cannot cancel it, in and
      out must live on after an error until CommDestroy has returned. They are the vectors of ReducerRun or AllReduce; on
-     devices they are the library's. */
+     devices, and of tensors that are sent dense, they are the library's. */
   int (*iallreduce)(void* user, const void* in, void* out, uint64_t count, int32_t dataType, int32_t op, void** request);
   /* NULL: test is enough. Moves what is under way. */
   int (*progress)(void* user);

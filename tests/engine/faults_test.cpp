@@ -2,12 +2,14 @@
 // engine goes back to its owner once.
 #include "tests/support/catch.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <mutex>
 
 #include "tests/support/group.h"
 #include "tests/support/pair_engine.h"
+#include "tests/support/sent_dense.h"
 
 using namespace sparsecoll::test;
 
@@ -240,6 +242,74 @@ TEST_CASE("a step that was given up while long messages were under way leaves th
     for (const Reducers* const reducers : {&small, &large, &relayed})
       REQUIRE(onEach(ranks, [&](int rank, sparsecollComm_t) { return stepOf(*reducers, rank); }) ==
               all(4, sparsecollSuccess));
+  }
+}
+
+// An engine whose sums do not end until they are cancelled.
+namespace stuck {
+
+struct Sum {
+  std::byte* out = nullptr;
+  size_t bytes = 0;
+  bool cancelled = false;
+};
+
+Sum sums[2];
+std::atomic<size_t> started{0};
+sparsecollEngine_t pairs;
+
+bool isSum(const void* request) { return request == &sums[0] || request == &sums[1]; }
+
+int iallreduce(void*, const void*, void* out, uint64_t count, int32_t, int32_t, void** request) {
+  Sum& sum = sums[started++];
+  sum = {static_cast<std::byte*>(out), count * sizeof(float), false};
+  *request = &sum;
+  return 0;
+}
+
+int test(void* user, void** request, int* done, size_t* received) {
+  if (!isSum(*request)) return pairs.test(user, request, done, received);
+  *done = static_cast<Sum*>(*request)->cancelled ? 1 : 0;
+  return 0;
+}
+
+int cancel(void* user, void** request) {
+  if (!isSum(*request)) return pairs.cancel(user, request);
+  static_cast<Sum*>(*request)->cancelled = true;
+  return 0;
+}
+
+}  // namespace stuck
+
+TEST_CASE("the memory of tensors that are sent dense stays for as long as the engine sums in it") {
+  const sparsecollConfig_t config = impatient(300);
+  const SentDense tensors(kLength);
+  PairMesh mesh(2);
+  std::vector<sparsecollComm_t> comms(2);
+  Results results(2);
+  std::unique_ptr<PairEngine> engines[2];
+  for (int rank = 0; rank < 2; ++rank) engines[rank] = std::make_unique<PairEngine>(rank, mesh.takeSockets(rank));
+  stuck::pairs = engines[0]->table();
+  RankThreads::ofProcess().run(2, [&](int rank) {
+    const auto r = static_cast<size_t>(rank);
+    sparsecollEngine_t table = engines[r]->table();
+    table.iallreduce = stuck::iallreduce;
+    table.test = stuck::test;
+    table.cancel = stuck::cancel;
+    results[r] = sparsecollCommInitEngine(&comms[r], 2, rank, SPARSECOLL_HOST, &table, &config);
+    if (results[r] == sparsecollSuccess) (void)engines[r].release();
+  });
+  REQUIRE(results == all(2, sparsecollSuccess));
+  const Ranks ranks(std::move(comms));
+  {
+    const Reducers reducers(ranks, kLength, sparsecollFloat32, preset("topka", 0.1), tensors.config());
+    for (const sparsecollResult_t result : runUntilFailure(ranks, reducers, 1))
+      CHECK((result == sparsecollTimeout || result == sparsecollPeerFailed));
+  }
+  REQUIRE(stuck::started == 2);
+  for (const stuck::Sum& sum : stuck::sums) {
+    CHECK_FALSE(sum.cancelled);
+    std::fill_n(sum.out, sum.bytes, std::byte{0xff});  // what the engine may still do
   }
 }
 

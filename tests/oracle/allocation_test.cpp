@@ -23,6 +23,7 @@ struct Row {
   double momentum = 0;
   double clipNorm = 0;
   bool scheduled = false;
+  bool halfDense = false;  // the first half is a tensor that is sent dense
 };
 
 constexpr Row kRows[] = {
@@ -75,6 +76,11 @@ constexpr Row kRows[] = {
     {"rtopk", "rtopk", false, 0, false, 3, sparsecollFloat32, 0.01},
     {"chunk-topk", "chunk-topk", false, 0, false, 4, sparsecollFloat32, 0.015625},
     {"micro 16 ranks", "micro", false, 0, false, 16, sparsecollFloat32, 0.02},
+    {"topka half dense", "topka", false, 0, false, 2, sparsecollFloat32, 0.001, 0.9, 0, false, true},
+    {"micro half dense, transactional", "micro", false, 0, true, 4, sparsecollFloat64, 0.01, 0, 0, false, true},
+    {"spardl half dense", "spardl", false, 0, false, 3, sparsecollFloat16, 0.01, 0.9, 0, false, true},
+    {"sparcml-split half dense", "sparcml-split", false, 0, false, 5, sparsecollFloat32, 0.01, 0, 0, false, true},
+    {"dgc faithful, half dense", "dgc", true, 0, false, 2, sparsecollFloat32, 0.01, 0.9, 0, false, true},
 };
 
 constexpr uint64_t kLength = 60000;
@@ -88,9 +94,16 @@ sparsecollParams_t paramsOf(const Row& row) {
   return params;
 }
 
-sparsecollReducerConfig_t configOf(const Row& row) {
+sparsecollReducerConfig_t configOf(const Row& row, uint64_t n = kLength) {
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   config.transactional = row.transactional ? 1 : 0;
+  static sparsecollSegment_t halves[2];
+  if (row.halfDense) {
+    halves[0] = {n / 2, 0, 1, 0};
+    halves[1] = {n - n / 2, 0, 0, 0};
+    config.segments = halves;
+    config.segmentCount = 2;
+  }
   static constexpr double kSchedule[] = {0.05, 0.04, 0.03, 0.02};
   if (!row.scheduled) return config;
   config.densitySchedule = kSchedule;
@@ -221,21 +234,11 @@ TEST_CASE("a reducer holds what workspaceBytes says, within its method's bound")
   for (const Row& row : kRows) checkMemory(row, configOf(row));
 }
 
-TEST_CASE("the bound counts tensors that are sent densely") {
-  if (skipped()) return;
-  const sparsecollSegment_t segments[] = {{kLength / 2, 0, 1, 0}, {kLength / 2, 0, 0, 0}};
-  const Row row{"topka with a dense tensor", "topka", false, 0, false, 2, sparsecollFloat32, 0.001};
-  sparsecollReducerConfig_t config = configOf(row);
-  config.segments = segments;
-  config.segmentCount = 2;
-  checkMemory(row, config);
-}
-
 TEST_CASE("destroying gives everything back") {
   if (skipped()) return;
   const auto cycle = [] {
     for (const Row& row : kRows) {
-      const sparsecollReducerConfig_t config = configOf(row);
+      const sparsecollReducerConfig_t config = configOf(row, 5000);
       Group group(row.ranks, 5000, row.type, paramsOf(row), &config);
       group.fillRandom(2);
       if (group.step() != all(row.ranks, sparsecollSuccess)) return false;
