@@ -50,6 +50,7 @@ Result<SelectionPlan> planAsPublished(const SelectionRequest& request) {
   };
   for (const sparsecollSegment_t& segment : request.segments) add(segment.length, segment.dense != 0);
   if (request.segments.empty()) add(request.n, false);
+  plan.kept = std::max<uint64_t>(plan.kept, 1);  // the rule takes from a list, whatever is in it
   return plan;
 }
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/support/group.h"
+#include "tests/support/sent_dense.h"
 
 using namespace sparsecoll::test;
 
@@ -51,10 +52,10 @@ TEST_CASE("colors part the ranks, keys number them, and all of them sum on") {
   CHECK(whole == std::vector<float>(5, 5));
 }
 
-TEST_CASE("ranks that are left after one was destroyed go on with their residuals") {
+namespace {
+
+void checkSurvivors(const sparsecollReducerConfig_t& config) {
   constexpr int kRanks = 4;
-  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
-  config.transactional = 1;
   Ranks ranks(kRanks);
   const Reducers reducers(ranks, kLength, sparsecollFloat32, preset("topka", 0.1), &config);
   std::vector<int64_t> lost(kLength, 0), delivered(kLength, 0);
@@ -95,6 +96,16 @@ TEST_CASE("ranks that are left after one was destroyed go on with their residual
   CHECK(results == all(kRanks, sparsecollSuccess));
   CHECK(lost == delivered);
 }
+
+}  // namespace
+
+TEST_CASE("ranks that are left after one was destroyed go on with their residuals") {
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.transactional = 1;
+  checkSurvivors(config);
+}
+
+TEST_CASE("so do those that send tensors dense") { checkSurvivors(*SentDense(kLength, true).config()); }
 
 TEST_CASE("who is excluded is left out; who does not call shows as Timeout; a shrunk communicator is dead") {
   const Ranks ranks(3);

@@ -8,6 +8,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/group.h"
 #include "tests/support/presets.h"
+#include "tests/support/sent_dense.h"
 #include "tests/support/step_calls.h"
 
 using namespace sparsecoll::test;
@@ -111,7 +112,10 @@ TEST_CASE("on devices, too, a reducer holds what it says and no more than its me
     for (const uint64_t n : kLengths)
       for (const int ranks : {1, 4, 8}) {
         CAPTURE(name, n, ranks);
-        Group group(ranks, n, sparsecollFloat32, paramsOf(name, 0.01), nullptr, nullptr, kDevice);
+        const SentDense tensors(n);
+        const bool sendsDense = ranks == 4 && name != "dense";
+        Group group(ranks, n, sparsecollFloat32, paramsOf(name, 0.01), sendsDense ? tensors.config() : nullptr, nullptr,
+                    kDevice);
         REQUIRE(group.created() == all(ranks, sparsecollSuccess));
         const sparsecollReducerInfo_t info = group.info();
         if (name != "dense") CHECK(info.workspaceBytes <= info.memoryBoundBytes);
