@@ -257,6 +257,37 @@ TEST_CASE("a step that fails before its commit loses nothing of a tensor that is
   }
 }
 
+// Where a rank hears from few others, some are in the dense sum already when one finds out that they differ.
+TEST_CASE("ranks that differ in a relayed schedule all learn it, and go on with what they hold") {
+  const auto held = [](const Group& group) {
+    std::vector<double> sum(kLength);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const Elements residual = group.residual(rank);
+      for (uint64_t i = 0; i < kLength; ++i) sum[i] += residual[i];
+    }
+    return sum;
+  };
+  for (const int32_t collective : {sparsecollCollGTopk, sparsecollCollSparDL, sparsecollCollSparCML})
+    for (int odd = 0; odd < kRanks; ++odd) {
+      CAPTURE(sparsecollCollectiveName(collective), odd);
+      const sparsecollReducerConfig_t config = configOf(kTensors);
+      Group group(kRanks, kLength, sparsecollFloat32, pairOf(sparsecollSelectTopK, collective), &config);
+      fill(group, 1, false);
+      REQUIRE(sparsecollReducerSetScales(group.reducer(odd), 2, 1) == sparsecollSuccess);
+      CHECK(group.step() == all(kRanks, sparsecollMismatch));
+      REQUIRE(sparsecollReducerSetScales(group.reducer(odd), 1, 1) == sparsecollSuccess);
+      std::vector<double> expected = held(group);
+      fill(group, 2, false);
+      REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
+      const std::vector<double> left = held(group);
+      for (uint64_t i = 0; i < kLength; ++i) {
+        for (const Elements& gradient : group.gradients) expected[i] += gradient[i];
+        expected[i] -= left[i];
+      }
+      CHECK(worst(group.outs[0], expected) == 0);
+    }
+}
+
 TEST_CASE("a sum is given back to tensors that are sent dense, and their state travels") {
   const sparsecollReducerConfig_t config = configOf(kTensors);
   sparsecollParams_t params = pairOf(sparsecollSelectGaussian, sparsecollCollIndexUnion);
