@@ -83,7 +83,8 @@ bool asPublished(const std::vector<A>& acc, std::span<const uint32_t> sent, uint
   return reach(end) == count || (sent.size() == k && reach(sent.back() + 1) == count);
 }
 
-TEMPLATE_TEST_CASE("faithful: tensor by tensor, at most k of each, and none of those that are sent dense", "", float, double) {
+TEMPLATE_TEST_CASE("faithful: tensor by tensor, at most k of each, and none of those that are sent dense", "", float,
+                   double) {
   const std::vector<sparsecollSegment_t> tensors = {{20000, 0, 0, 0}, {30, 0, 1, 0}, {150, 0, 0, 0}, {9820, 0, 0, 0}};
   SelectionRequest request = requestOf(30000, 0.01, true);
   request.segments = tensors;
