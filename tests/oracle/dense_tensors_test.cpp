@@ -16,6 +16,11 @@ namespace {
 
 constexpr uint64_t kLength = 1000;
 constexpr int kRanks = 4;
+#ifdef SPARSECOLL_TEST_SANITIZED
+constexpr bool kEveryWay = false;  // a pair of selector and collective goes one of the ways, the next one another
+#else
+constexpr bool kEveryWay = true;
+#endif
 constexpr sparsecollSegment_t kTensors[] = {
     {100, 0, 1, 0}, {400, 0, 0, 0}, {150, 0, 1, 0}, {50, 0, 1, 0}, {300, 0, 0, 0}};
 // The same without a rule.
@@ -114,6 +119,7 @@ TEST_CASE("tensors are sent dense with every selector and every collective, with
       if (Reducers(ranks, kLength, sparsecollFloat32, params).result(0) != sparsecollSuccess) continue;
       ++pairs;
       for (size_t w = 0; w < std::size(kWays); ++w) {
+        if (!kEveryWay && w != static_cast<size_t>(pairs) % std::size(kWays)) continue;
         CAPTURE(w);
         CHECK(problem(params, kWays[w]) == "");
       }
