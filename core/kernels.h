@@ -151,8 +151,8 @@ struct PassArgs {
   const void* in = nullptr;  // accumulate type; nullptr: zeros
   // Not nullptr: those of in (see Kernels::defersZeros), read and cleared. Only without momentum.
   uint64_t* deferredZeros = nullptr;
-  void* out = nullptr;       // accumulate type; may equal in or the gradient; nullptr: acc is not kept (then gradient must
-                             // be the accumulate type and scale 1; no norms)
+  void* out = nullptr;       // accumulate type; may equal in or the gradient; nullptr: acc is not kept (then gradient
+                             // must be the accumulate type and scale 1; no norms)
   Scale scale;
   uint64_t n = 0;
   Control* control = nullptr;
