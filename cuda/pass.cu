@@ -222,7 +222,7 @@ void passOf(const PassArgs& args, DeviceContext& device, Stream stream) {
     device.launch<passTiles<A, T>>("passTiles", args.n, device.gridFor(args.n, kPieceTile, kPassThreads), stream, view);
   }
   if (args.facts.everywhere && args.norms == nullptr) return;
-  // All of acc is outside of empty windows. Nor may this pass have any: the workspace is as large as its owner's largest.
+  // All of acc is outside of empty windows. This pass may have none where the workspace has room for another one's.
   const bool noWindows = args.norms != nullptr || args.facts.longest == 0;
   const auto windows = static_cast<uint32_t>(noWindows ? 0 : view.space.windows);
   device.launch<nameOutside<A>>("nameOutside", args.n, {1, kNamingThreads}, stream, args.control, acc, args.n, windows);
