@@ -186,7 +186,11 @@ Deadline Control::attend() {
 
 void Control::hear(size_t peer) {
   Link& from = link(peer);
-  if (!from.open()) return;
+  if (!from.open()) {
+    // A frame that finds no memory closes the connection on this side, where nothing more comes to tell of it.
+    if (static_cast<int>(peer) != mesh_.rank) lose(peer, Reason::format("no memory for a word to rank {}", peer));
+    return;
+  }
   const Status status = from.receive([&](FrameType type, Bytes payload) {
     peers_[peer].heard = Clock::now();
     return onFrame(peer, type, payload);
