@@ -48,11 +48,3 @@ if(SPARSECOLL_SANITIZE)
     -fsanitize=${SPARSECOLL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sparsecoll_flags INTERFACE -fsanitize=${SPARSECOLL_SANITIZE})
 endif()
-
-# sparsecoll_runs_once(target files...): adds what reads a command line or writes a report, all at once: CLI11 and the JSON
-# library take most of the time to compile it, and nobody waits for what they do.
-function(sparsecoll_runs_once target)
-  sparsecoll_joined(joined ${target}_once.cpp ${ARGN})
-  target_sources(${target} PRIVATE ${joined})
-  set_source_files_properties(${joined} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O0>)
-endfunction()

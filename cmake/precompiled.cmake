@@ -1,8 +1,7 @@
 # Headers of the standard library that most files read, parsed once for all targets that compile with the same flags:
-# they take a third to a half of a file's time. A file that is compiled without shows that it includes what it needs,
-# so the library is, where nobody waits for sanitizers or the demo. For GCC: where its options differ it reads the
-# headers as any others.
-set(SPARSECOLL_PRECOMPILED OFF CACHE STRING "Precompile what most files include: OFF, TESTS, or ALL for the library, too")
+# they take a third to a half of a file's time. That a file includes what it needs is a test (tests/structure). For GCC:
+# where its options differ it reads the headers as any others.
+option(SPARSECOLL_PRECOMPILED "Precompile what most files include" OFF)
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(SPARSECOLL_PRECOMPILED OFF)
 endif()
@@ -47,11 +46,34 @@ function(sparsecoll_joined result name)
   set(${result} ${joined} PARENT_SCOPE)
 endfunction()
 
+# sparsecoll_runs_once(target files...): adds what reads a command line or writes a report, all at once: CLI11 and the JSON
+# library take most of the time to compile it, and nobody waits for what they do. It sees what the target links; an
+# object library does not hand it on, so name its objects, of target_once, beside the target's own.
+function(sparsecoll_runs_once target)
+  sparsecoll_joined(joined ${target}_once.cpp ${ARGN})
+  add_library(${target}_once OBJECT ${joined})
+  foreach(kind INCLUDE_DIRECTORIES COMPILE_DEFINITIONS COMPILE_OPTIONS)
+    set_target_properties(${target}_once PROPERTIES ${kind} "$<TARGET_PROPERTY:${target},${kind}>")
+  endforeach()
+  target_compile_options(${target}_once PRIVATE $<$<CONFIG:Release>:-O0>)
+  if(NOT TARGET sparsecoll_once_headers)
+    sparsecoll_precompile(sparsecoll_once_headers $<$<CONFIG:Release>:-O0> <CLI/CLI.hpp> <nlohmann/json.hpp>)
+    if(TARGET sparsecoll_once_headers)
+      target_link_libraries(sparsecoll_once_headers PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
+    endif()
+  endif()
+  sparsecoll_take_precompiled(sparsecoll_once_headers ${target}_once)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "OBJECT_LIBRARY")
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_once>)
+  endif()
+endfunction()
+
 # sparsecoll_unite(targets...): for sanitizers these are compiled several files at a time: what takes most of a file's time
 # is headers of the library. Nobody installs such a build, in which a file's own name may hide a header's from the next
 # file.
 function(sparsecoll_unite)
-  if(SPARSECOLL_PRECOMPILED STREQUAL "ALL" AND SPARSECOLL_SANITIZE)
+  if(SPARSECOLL_PRECOMPILED AND SPARSECOLL_SANITIZE)
     set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 9)
   endif()
 endfunction()

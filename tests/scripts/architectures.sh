@@ -14,6 +14,8 @@ cmake_minimum_required(VERSION 3.22)
 include($root/cmake/cuda.cmake)
 sparsecoll_choose_architectures()
 file(WRITE $folder/chosen "\${CMAKE_CUDA_ARCHITECTURES}")
+sparsecoll_share_ptx(shared \${CMAKE_CUDA_ARCHITECTURES})
+file(WRITE $folder/shared "\${shared}")
 END
 printf '#!/bin/sh\nprintf "sm_75\\nsm_80\\nsm_90\\nsm_100\\nsm_103\\n"\n' > "$folder/nvcc"
 chmod +x "$folder/nvcc"
@@ -38,6 +40,13 @@ expect() {
   fi
   grep -qF "compiled for $wanted;" "$folder/said" || { echo "FAIL: $what: is not told of"; failed=1; }
 }
+# shares WHAT WANTED: nvcc's option for what was chosen last, or that there is none.
+shares() {
+  if [ "$(cat "$folder/shared")" != "${2:+--generate-code=$2}" ]; then
+    echo "FAIL: $1: $(cat "$folder/shared"), not ${2:+--generate-code=$2}"
+    failed=1
+  fi
+}
 
 all="80-real;86-real;89-real;90-real;100-real;100-virtual"
 driver "" 9  # a machine of this test's may have a GPU: so no driver is one that fails
@@ -48,13 +57,19 @@ driver '9.0\n'
 expect "one GPU" 90-real
 driver '10.3\n8.0\n10.3\n'
 expect "three GPUs of two kinds" "103-real;80-real"
+shares "machine code of both, no PTX" "arch=compute_80,code=[sm_103,sm_80]"
 driver '6.1\n9.0\n'
 expect "a GPU that the compiler does not know" 90-real
 driver '1.0\n'
 expect "a GPU whose number begins another's" 90
 driver '9.0\n'
 expect "a wish in the environment" "80-real;100" CUDAARCHS="80-real;100"
+shares "PTX of the oldest goes along where a newer one's was asked for" "arch=compute_80,code=[sm_80,sm_100,compute_80]"
 expect "a wish of the build's" 86 CUDAARCHS=80 -DSPARSECOLL_CUDA_ARCHITECTURES=86
+shares "one architecture is CMake's" ""
+expect "a device's own features" "80;90a" CUDAARCHS="80;90a"
+shares "a device's own features are CMake's" ""
 expect "all" "$all" -DSPARSECOLL_CUDA_ARCHITECTURES=supported
+shares "all" "arch=compute_80,code=[sm_80,sm_86,sm_89,sm_90,sm_100,compute_80]"
 [ $failed != 0 ] || echo passed
 exit $failed

@@ -1,4 +1,4 @@
-// Included before everything else where a test compiles rules: whenever the host applies one, device code does too, on
+// Included before rules where a test compiles them: whenever the host applies one, device code does too, on
 // the same control block, and what the two leave is compared.
 #pragma once
 
