@@ -180,23 +180,31 @@ Deadline Control::attend() {
     beat_ = Deadline::in(times_.heartbeatMs);
   }
   for (Link& one : mesh_.links) one.flush();
+  loseClosed();
   changed_.wake();
   return beat_;
 }
 
 void Control::hear(size_t peer) {
   Link& from = link(peer);
-  if (!from.open()) {
-    // A frame that finds no memory closes the connection on this side, where nothing more comes to tell of it.
-    if (static_cast<int>(peer) != mesh_.rank) lose(peer, Reason::format("no memory for a word to rank {}", peer));
-    return;
-  }
+  if (!from.open()) return;
   const Status status = from.receive([&](FrameType type, Bytes payload) {
     peers_[peer].heard = Clock::now();
     return onFrame(peer, type, payload);
   });
   if (!status.ok()) return lose(peer, Reason::format("rank {}: {}", peer, status.failure().text));
   if (from.closed()) lose(peer, Reason::format("rank {} closed its connection: its process has ended", peer));
+}
+
+// A frame that finds no memory closes the connection on this side, where nothing more comes to tell of it. What is told
+// of one loss may close the next.
+void Control::loseClosed() {
+  for (size_t peer = 0; peer < peers_.size();) {
+    const int rank = static_cast<int>(peer);
+    const bool closed = rank != mesh_.rank && !link(peer).open() && stateOf(rank) == PeerState::kHere;
+    if (closed) lose(peer, Reason::format("no memory for a word to rank {}", peer));
+    peer = closed ? 0 : peer + 1;
+  }
 }
 
 Status Control::onFrame(size_t peer, FrameType type, Bytes payload) {

@@ -92,6 +92,7 @@ class Control {
   void serve();
   Deadline attend();
   void hear(size_t peer);
+  void loseClosed();
   Status onFrame(size_t peer, FrameType type, Bytes payload);
   void lose(size_t peer, const Reason& reason);
   bool set(size_t peer, engine::PeerState state, const Reason& reason, int blamed);
