@@ -84,7 +84,7 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   SC_TRY(Delivered delivered, collective_->run(collective));
   if (collective_->selects()) selection_->afterCut(stream);
   SC_TRY(selection_->observe(delivered.lists, stream));
-  SC_TRY(delivered.lists, residual_.denseTensors().sum(operation, delivered.lists, stream));
+  SC_TRY(delivered.lists, denseTensors_.sum(operation, delivered.lists, stream));
   stats_->end(Phase::kExchange, stream);
 
   SC_TRY((this->*finish)(delivered, finishOf(operation), out, stream));

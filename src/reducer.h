@@ -12,6 +12,7 @@
 #include "core/status.h"
 #include "selectors/selection.h"
 #include "src/communicator.h"
+#include "src/dense_tensors.h"
 #include "src/density_schedule.h"
 #include "src/preserved_out.h"
 #include "src/reducer_spec.h"
@@ -102,6 +103,7 @@ class Reducer {
   std::optional<Survey> survey_;
   DensitySchedule schedule_;
   std::unique_ptr<Collective> collective_;
+  DenseTensors denseTensors_;
   Residual residual_;
   PreservedOut preservedOut_;
   Buffer denseInput_;                   // of a dense sum that is added to out, where momentum or clipping forms it

@@ -79,7 +79,7 @@ Status Reducer::allocateDenseShape() {
   need.n = spec_.n;
   need.windows = selection_->windows();
   SC_TRY(workspace_, kernels.makeWorkspace(need, budget_));
-  SC_TRY(residual_, Residual::make(spec_, *comm_, budget_));
+  SC_TRY(residual_, Residual::make(spec_, *comm_, denseTensors_, budget_));
   if (spec_.has(SPARSECOLL_ACCUMULATE)) {
     SC_TRY(denseInput_, kernels.allocate(spec_.n * elementBytes(spec_.type), budget_));
   }
@@ -131,7 +131,8 @@ Status Reducer::allocate() {
   if (selection_->surveyLength() != 0) {
     SC_TRY(survey_, Survey::make(setup, selection_->surveyLength(), selection_->surveyRows()));
   }
-  SC_TRY(residual_, Residual::make(spec_, *comm_, budget_));
+  SC_TRY(denseTensors_, DenseTensors::make(spec_, *comm_, budget_));
+  SC_TRY(residual_, Residual::make(spec_, *comm_, denseTensors_, budget_));
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
     SC_TRY(preservedOut_, PreservedOut::make(spec_.n, elementBytes(spec_.type), kernels, budget_));
   }
@@ -182,7 +183,7 @@ sparsecollReducerInfo_t Reducer::info() const {
   if (spec_.dense()) return info;
   const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
   const uint64_t most = selection_->mostEntries();
-  const uint64_t elements = bound.perLength * spec_.n + residual_.furtherElements() +
+  const uint64_t elements = bound.perLength * spec_.n + residual_.furtherElements() + denseTensors_.held() +
                             bound.perEntry * std::max<uint64_t>(most, 1) * ranks +
                             spec_.collective->perSlot * selection_->capacity() * ranks + spec_.n / 256;
   info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + residual_.deferredZerosBytes() + kFixedBytes +

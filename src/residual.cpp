@@ -4,11 +4,12 @@
 
 namespace sparsecoll {
 
-Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm,
+Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm, DenseTensors& denseTensors,
                                 const std::shared_ptr<MemoryBudget>& budget) {
   Residual residual;
   Kernels& kernels = comm.kernels();
   residual.kernels_ = &kernels;
+  residual.denseTensors_ = &denseTensors;
   residual.n_ = spec.n;
   residual.type_ = spec.accumulateType;
   residual.kept_ = spec.keepsResidual();
@@ -20,7 +21,6 @@ Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm,
   }
   SC_TRY(residual.shape_, InputShape::make({spec.params, spec.n, spec.accumulateType, comm.ranks(), spec.transactional},
                                            kernels, budget));
-  SC_TRY(residual.denseTensors_, DenseTensors::make(spec, comm, budget));
   // Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
   if (spec.keepsResidual() && kernels.defersZeros() && spec.buffer == nullptr && !spec.transactional &&
       !residual.shape_.changesResidual()) {
@@ -91,7 +91,7 @@ Status Residual::prepare(SelectionInput& input, const Operation& operation, Stre
   anyDeferred_ = false;  // the pass reads them
   shape_.prepare(input, current_, next_, stream);
   undecided_ = !transactional_ && !isCaptured;
-  denseTensors_.cutOut(input, stream);
+  denseTensors_->cutOut(input, stream);
   return {};
 }
 
@@ -103,10 +103,10 @@ Status Residual::commit(const Operation& operation, const Delivered& delivered, 
   Status concluded = kernels_->conclude({control, operation.identity(), nonFiniteUndoes, nonFiniteFails_}, stream);
   if (!kept_) return concluded;
   if (!concluded.ok() && concluded.result() != sparsecollNonFinite) return concluded;  // nothing was decided
-  denseTensors_.keepVelocity(shape_.velocity(next_), stream);
+  denseTensors_->keepVelocity(shape_.velocity(next_), stream);
   leave(delivered, control, &control->lost, stream);
-  denseTensors_.returnVelocity(shape_.velocity(next_), stream);
-  denseTensors_.restore(buffer(next_), control, stream);
+  denseTensors_->returnVelocity(shape_.velocity(next_), stream);
+  denseTensors_->restore(buffer(next_), control, stream);
   kernels_->clearNonFinite(buffer(next_), type_, n_, control, stream);
   shape_.clearNonFinite(next_, control, stream);
   if (transactional_) {
@@ -146,7 +146,7 @@ void Residual::leave(const Delivered& delivered, const Control* decision, uint64
 void Residual::endStep(bool captured, Control* control, Stream stream) {
   if (snapshotTaken_) snapshot(current_, other(), stream);  // it failed before its commit
   if (undecided_ && kept_) {
-    denseTensors_.putBack(buffer(current_), stream);
+    denseTensors_->putBack(buffer(current_), stream);
     clearOwnNonFinite(control, stream);
   }
   snapshotTaken_ = undecided_ = false;

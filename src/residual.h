@@ -26,7 +26,8 @@ namespace sparsecoll {
 class Residual {
  public:
   Residual() = default;  // of the dense collective without momentum or clipping, which selects nothing, keeps nothing
-  static Result<Residual> make(const ReducerSpec& spec, Communicator& comm,
+  // denseTensors: lie beside what is selected from acc; valid as long as this.
+  static Result<Residual> make(const ReducerSpec& spec, Communicator& comm, DenseTensors& denseTensors,
                                const std::shared_ptr<MemoryBudget>& budget);
 
   // What the next step reads, with its deferred zeros written; nullptr for methods that keep none.
@@ -34,14 +35,13 @@ class Residual {
   // data() and velocity, nullptr where there is none: what Export saves whole.
   std::array<void*, 2> vectors() { return {data(), shape_.velocity(current_)}; }
   uint64_t bytes() const { return n_ * elementBytes(type_); }  // of each
-  // Elements held besides the residual's n: a second buffer, velocity, tensors that are sent dense.
-  uint64_t furtherElements() const { return (transactional_ ? n_ : 0) + shape_.elements() + denseTensors_.held(); }
+  // Elements held besides the residual's n: a second buffer, velocity.
+  uint64_t furtherElements() const { return (transactional_ ? n_ : 0) + shape_.elements(); }
   uint64_t deferredZerosBytes() const { return deferredZeros_.bytes(); }
   // Whether the caller's vector reaches into it.
   // Errors: InvalidArgument (a byte of the vector is the residual's).
   Status checkApart(const char* name, const void* vector, uint64_t bytes) const;
 
-  DenseTensors& denseTensors() { return denseTensors_; }
   // The dense collective's step: x = what the input comes to with clipping and momentum, rounded to the type.
   void shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type, Stream stream);
 
@@ -89,7 +89,7 @@ class Residual {
   void* callers_ = nullptr;  // buffers in the caller's memory
   Buffer own_;
   InputShape shape_;  // velocity, clipping, a fading residual
-  DenseTensors denseTensors_;
+  DenseTensors* denseTensors_ = nullptr;
   Buffer deferredZeros_;  // see Kernels::defersZeros; empty: zeros are written at once
   bool anyDeferred_ = false;
   int current_ = 0;             // the buffer that holds the committed residual
