@@ -98,12 +98,7 @@ TEST_CASE("dense momentum has state: Reset clears it, Export and Import carry it
   const Elements first = group.outs[0];
   step(group, 2);
   REQUIRE(group.each([&](int rank, sparsecollReducer_t reducer) {
-    size_t bytes = 0;
-    sparsecollResult_t result = sparsecollReducerExport(reducer, nullptr, &bytes, nullptr);
-    std::vector<std::byte> blob(bytes);
-    if (result == sparsecollSuccess) result = sparsecollReducerExport(reducer, blob.data(), &bytes, nullptr);
-    if (result == sparsecollSuccess) result = sparsecollReducerImport(other.reducer(rank), blob.data(), bytes, nullptr);
-    return result;
+    return importInto(other.reducer(rank), exported(reducer));
   }) == all(2, sparsecollSuccess));
   step(group, 3);
   step(other, 3);

@@ -307,12 +307,7 @@ TEST_CASE("a sum is given back to tensors that are sent dense, and their state t
   }) == all(2, sparsecollSuccess));
   CHECK(group.residual(0)[3] == sum / 2);
   REQUIRE(group.each([&](int rank, sparsecollReducer_t reducer) {
-    size_t bytes = 0;
-    sparsecollResult_t result = sparsecollReducerExport(reducer, nullptr, &bytes, nullptr);
-    std::vector<std::byte> blob(bytes);
-    if (result == sparsecollSuccess) result = sparsecollReducerExport(reducer, blob.data(), &bytes, nullptr);
-    if (result == sparsecollSuccess) result = sparsecollReducerImport(other.reducer(rank), blob.data(), bytes, nullptr);
-    return result;
+    return importInto(other.reducer(rank), exported(reducer));
   }) == all(2, sparsecollSuccess));
   for (Group* const which : {&group, &other}) {
     fill(*which, 2, false);

@@ -26,14 +26,6 @@ uint64_t stepOnce(Group& group, uint64_t seed) {
   return group.stats(0).lastRequested;
 }
 
-std::vector<std::byte> exported(sparsecollReducer_t reducer) {
-  size_t bytes = 0;
-  REQUIRE(sparsecollReducerExport(reducer, nullptr, &bytes, nullptr) == sparsecollSuccess);
-  std::vector<std::byte> blob(bytes);
-  REQUIRE(sparsecollReducerExport(reducer, blob.data(), &bytes, nullptr) == sparsecollSuccess);
-  return blob;
-}
-
 Results setDensity(const Group& group, double density) {
   return group.each([&](int, sparsecollReducer_t reducer) { return sparsecollReducerSetDensity(reducer, density); });
 }

@@ -20,8 +20,6 @@ constexpr MethodRow kMethods[] = {{"topka", false, false},     {"topka", false, 
                                   {"redsync", false, false},   {"cltk", false, true},    {"topka", false, false, 0.9},
                                   {"micro", false, true, 0.5}, {"dgc", false, false},    {"dgc", true, true}};
 
-using Blob = std::vector<std::byte>;
-
 sparsecollParams_t paramsOf(const MethodRow& row, double density = 0.05) {
   sparsecollParams_t params = preset(row.preset, std::string(row.preset) == "dense" ? 0 : density);
   params.faithful = row.faithful ? 1 : 0;
@@ -35,23 +33,10 @@ sparsecollReducerConfig_t configOf(const MethodRow& row) {
   return config;
 }
 
-Blob exported(sparsecollReducer_t reducer) {
-  size_t bytes = 0;
-  if (sparsecollReducerExport(reducer, nullptr, &bytes, nullptr) != sparsecollSuccess) return {};
-  Blob blob(bytes);
-  if (sparsecollReducerExport(reducer, blob.data(), &bytes, nullptr) != sparsecollSuccess) return {};
-  blob.resize(bytes);
-  return blob;
-}
-
 std::vector<Blob> exportAll(const Group& group) {
   std::vector<Blob> blobs;
   for (int rank = 0; rank < group.count(); ++rank) blobs.push_back(exported(group.reducer(rank)));
   return blobs;
-}
-
-sparsecollResult_t import(sparsecollReducer_t reducer, const Blob& blob) {
-  return sparsecollReducerImport(reducer, blob.data(), blob.size(), nullptr);
 }
 
 void runSteps(Group& group, uint64_t first, uint64_t count) {
@@ -83,7 +68,7 @@ TEST_CASE("a reducer goes on from a blob with the same bits") {
       Group second(3, 700, type, paramsOf(method), &config);
       runSteps(second, 90, 2);  // a past that must not matter
       for (int rank = 0; rank < 3; ++rank)
-        REQUIRE(import(second.reducer(rank), blobs[static_cast<size_t>(rank)]) == sparsecollSuccess);
+        REQUIRE(importInto(second.reducer(rank), blobs[static_cast<size_t>(rank)]) == sparsecollSuccess);
       CHECK(exportAll(second) == blobs);
       for (uint64_t step = 10; step < 15; ++step) {
         runSteps(first, step, 1);
@@ -131,7 +116,7 @@ TEST_CASE("a damaged blob is refused and changes nothing") {
       for (const std::byte flip : {std::byte{1}, std::byte{0x80}, std::byte{0xff}}) {
         Blob bad = good;
         bad[at] ^= flip;
-        if (import(group.reducer(1), bad) != sparsecollCorrupted) ++wrong;
+        if (importInto(group.reducer(1), bad) != sparsecollCorrupted) ++wrong;
         if (sparsecollReducerImportFrom(group.reducer(1), bad.data(), bad.size(), 0, nullptr) == sparsecollSuccess)
           ++wrong;
       }
@@ -139,7 +124,7 @@ TEST_CASE("a damaged blob is refused and changes nothing") {
       if (sparsecollReducerImport(group.reducer(1), good.data(), length, nullptr) != sparsecollCorrupted) ++wrong;
     Blob longer = good;
     longer.resize(good.size() + 4);
-    if (import(group.reducer(1), longer) != sparsecollCorrupted) ++wrong;
+    if (importInto(group.reducer(1), longer) != sparsecollCorrupted) ++wrong;
     CHECK(wrong == 0);
     CHECK(exported(group.reducer(1)) == now);
     sparsecollResult_t state = sparsecollInternalError;
@@ -173,16 +158,16 @@ TEST_CASE("another reducer's blob is refused and changes nothing") {
     CAPTURE(other.name);
     Group source(other.ranks, other.n, other.type, paramsOf(other.method));
     runSteps(source, 4, 2);
-    CHECK(import(group.reducer(0), exported(source.reducer(other.rank))) == sparsecollInvalidArgument);
+    CHECK(importInto(group.reducer(0), exported(source.reducer(other.rank))) == sparsecollInvalidArgument);
     CHECK(std::string(sparsecollGetLastError()).find(other.name == std::string("method") ? "selector" : other.name) !=
           std::string::npos);
     CHECK(exported(group.reducer(0)) == before);
   }
   Group faithful(2, 40, sparsecollFloat32, paramsOf({"micro", true, false}));
   Group plain(2, 40, sparsecollFloat32, paramsOf({"micro", false, false}));
-  CHECK(import(plain.reducer(0), exported(faithful.reducer(0))) == sparsecollInvalidArgument);
+  CHECK(importInto(plain.reducer(0), exported(faithful.reducer(0))) == sparsecollInvalidArgument);
   Group moving(2, 40, sparsecollFloat32, paramsOf({"topka", false, false, 0.9}));
-  CHECK(import(moving.reducer(0), before) == sparsecollInvalidArgument);
+  CHECK(importInto(moving.reducer(0), before) == sparsecollInvalidArgument);
 }
 
 TEST_CASE("ImportFrom replaces or adds, after a change of the number of ranks") {
@@ -377,7 +362,7 @@ TEST_CASE("a forged blob with a right checksum does no harm") {
     CHECK(badResults == 0);
     CHECK(badSteps == 0);
     CHECK(badResiduals == 0);
-    REQUIRE(import(group.reducer(0), good) == sparsecollSuccess);
+    REQUIRE(importInto(group.reducer(0), good) == sparsecollSuccess);
     runSteps(group, 3, 2);
   }
 }
@@ -395,7 +380,7 @@ TEST_CASE("a forged blob that holds more than a state is refused") {
     longer.insert(longer.end() - static_cast<std::ptrdiff_t>(vectors + 4), 8, std::byte{0});
     const uint32_t crc = crc32c(longer, longer.size() - 4);
     std::memcpy(longer.data() + longer.size() - 4, &crc, 4);
-    CHECK(import(group.reducer(0), longer) == sparsecollCorrupted);
+    CHECK(importInto(group.reducer(0), longer) == sparsecollCorrupted);
     CHECK(exported(group.reducer(0)) == good);
   }
 }
@@ -411,7 +396,7 @@ TEST_CASE("a blob of another version is refused by name") {
     std::memcpy(other.data() + kVersionAt, &version, sizeof version);
     const uint32_t crc = crc32c(other, other.size() - 4);
     std::memcpy(other.data() + other.size() - 4, &crc, 4);
-    CHECK(import(group.reducer(0), other) == sparsecollUnsupported);
+    CHECK(importInto(group.reducer(0), other) == sparsecollUnsupported);
     CHECK(std::string(sparsecollGetLastError()).find("state of version " + std::to_string(version)) !=
           std::string::npos);
     CHECK(exported(group.reducer(0)) == good);
@@ -436,8 +421,9 @@ TEST_CASE("presets of one method take each other's state, others do not") {
         for (const char* const to : others) {
           CAPTURE(from, to);
           const auto target = made(to);
-          const Results taken = target->each(
-              [&](int rank, sparsecollReducer_t reducer) { return import(reducer, blobs[static_cast<size_t>(rank)]); });
+          const Results taken = target->each([&](int rank, sparsecollReducer_t reducer) {
+            return importInto(reducer, blobs[static_cast<size_t>(rank)]);
+          });
           CHECK(taken == all(4, &others == &own ? sparsecollSuccess : sparsecollInvalidArgument));
           if (&others != &own) continue;
           for (int rank = 0; rank < 4; ++rank) CHECK(target->residual(rank) == source->residual(rank));

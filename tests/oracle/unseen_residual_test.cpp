@@ -87,13 +87,8 @@ TEST_CASE("with every element type, and with what changes the residual between s
       });
       compare(3, type, params, 5, [](Group& group) {
         return group.each([&](int, sparsecollReducer_t reducer) {
-          size_t bytes = 0;
-          if (const auto result = sparsecollReducerExport(reducer, nullptr, &bytes, nullptr); result != 0)
-            return result;
-          std::vector<std::byte> blob(bytes);
-          if (const auto result = sparsecollReducerExport(reducer, blob.data(), &bytes, nullptr); result != 0)
-            return result;
-          return sparsecollReducerImportFrom(reducer, blob.data(), bytes, 1, nullptr);
+          const Blob blob = exported(reducer);
+          return sparsecollReducerImportFrom(reducer, blob.data(), blob.size(), 1, nullptr);
         });
       });
       compare(3, type, params, 5, [](Group& group) {

@@ -143,20 +143,13 @@ TEST_CASE("other densities, resets and checkpoints between replays") {
     }) == twins.good());
     twins.checkReplay(graphs, 0, 1);
   }
-  std::vector<std::vector<std::byte>> blobs(2);
+  std::vector<Blob> blobs(2);
   CHECK(twins.device.each([&](int rank, sparsecollReducer_t reducer) {
-    auto& blob = blobs[static_cast<size_t>(rank)];
-    size_t bytes = 0;
-    sparsecollResult_t result = sparsecollReducerExport(reducer, nullptr, &bytes, nullptr);
-    blob.resize(bytes);
-    if (result == sparsecollSuccess) result = sparsecollReducerExport(reducer, blob.data(), &bytes, nullptr);
-    return result;
+    blobs[static_cast<size_t>(rank)] = exported(reducer);
+    return sparsecollSuccess;
   }) == twins.good());
   twins.checkReplay(graphs, 0, 1);
-  onBoth([&](int rank, sparsecollReducer_t reducer) {
-    const auto& blob = blobs[static_cast<size_t>(rank)];
-    return sparsecollReducerImport(reducer, blob.data(), blob.size(), nullptr);
-  });
+  onBoth([&](int rank, sparsecollReducer_t reducer) { return importInto(reducer, blobs[static_cast<size_t>(rank)]); });
   twins.checkReplay(graphs, 0, 1);
   checkEmulation();
 }

@@ -49,6 +49,22 @@ inline Elements residualOf(sparsecollReducer_t reducer) {
   return Elements(type, n, data);
 }
 
+using Blob = std::vector<std::byte>;
+
+// A reducer's state; empty if the library does not give it, which no state is.
+inline Blob exported(sparsecollReducer_t reducer) {
+  size_t bytes = 0;
+  if (sparsecollReducerExport(reducer, nullptr, &bytes, nullptr) != sparsecollSuccess) return {};
+  Blob blob(bytes);
+  if (sparsecollReducerExport(reducer, blob.data(), &bytes, nullptr) != sparsecollSuccess) return {};
+  blob.resize(bytes);
+  return blob;
+}
+
+inline sparsecollResult_t importInto(sparsecollReducer_t reducer, const Blob& blob) {
+  return sparsecollReducerImport(reducer, blob.data(), blob.size(), nullptr);
+}
+
 // A sparse vector with its memory. The library sees it through view().
 class SparseVector {
  public:
