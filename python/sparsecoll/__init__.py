@@ -29,6 +29,6 @@ def build_info() -> str:
 __all__ = [
     "CURRENT_DEVICE", "HOST", "Aborted", "AuthFailed", "Capacity", "Communicator", "Config", "Corrupted", "CudaError",
     "Error", "Failure", "Info", "InternalError", "InvalidArgument", "InvalidUsage", "Mismatch", "NonFinite",
-    "OutOfMemory", "PeerFailed", "Reducer", "RemoteError", "Segment", "Stats", "SystemFailure", "Timeout", "Unsupported",
-    "all_reduce", "build_info", "presets",
+    "OutOfMemory", "PeerFailed", "Reducer", "RemoteError", "Segment", "Stats", "SystemFailure", "Timeout",
+    "Unsupported", "all_reduce", "build_info", "presets",
 ]

@@ -110,7 +110,8 @@ class Reducer:
                  density: Optional[float] = None, k: Optional[int] = None, op: str = "sum",
                  segments: Optional[Sequence[Union[Segment, int]]] = None, momentum: float = 0.0,
                  nesterov: bool = False, clip_norm: float = 0.0, residual_decay: float = 1.0,
-                 error_feedback: bool = True, input_scale: float = 1.0, output_scale: float = 1.0, seed: int = 0, tag: int = 0,
+                 error_feedback: bool = True, input_scale: float = 1.0, output_scale: float = 1.0, seed: int = 0,
+                 tag: int = 0,
                  max_density: float = 0.0, density_schedule: Sequence[float] = (), schedule_steps: int = 0,
                  transactional: bool = False, residual: Any = None,
                  adjust: Optional[Callable[[Any], None]] = None):
