@@ -194,6 +194,12 @@ class Reducer:
         self._check(lib.sparsecollReducerRunSparse(self.handle, source.address, ctypes.byref(vector), None))
         return indices[:count.value], values[:count.value]
 
+    def settle(self) -> None:
+        """Writes what the latest step left to be written into the residual: a `residual` of the caller's is then up to
+        date until the next call. Host memory; on devices it already is."""
+        data, n, kind = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_int()
+        check(lib.sparsecollReducerGetResidual(self.handle, ctypes.byref(data), ctypes.byref(n), ctypes.byref(kind)))
+
     def residual(self) -> Any:
         """A copy of what this rank keeps for later steps, as a NumPy array of n elements of float32 or float64; None
         for a method without one. Errors: Unsupported (devices)."""
