@@ -94,9 +94,9 @@ class Reducer:
     n: elements, 1 to 2^32 - 2. dtype: float16, bfloat16, float32 or float64, NumPy's, PyTorch's or the name.
     preset: a name of presets(). density: of what the preset counts, in (0, 1], default 0.01; or k, entries. op: "sum"
     or "avg". segments: the tensors in order, as Segment or lengths, which add up to n.
-    momentum, nesterov: SGD's, in front of the exchange. clip_norm: L2 norm of all ranks' gradients together.
-    residual_decay: in (0, 1]. error_feedback=False: what is not sent is lost. max_density: the most that set_density
-    will ask for. density_schedule, schedule_steps: densities of the first steps, so many steps each.
+    momentum, nesterov: SGD's, in front of the exchange. clip_norm: L2 norm of all ranks' gradients together, 0 for
+    none. residual_decay: in (0, 1]. None for one of them: the preset's own. error_feedback=False: what is not
+    sent is lost. max_density: the most that set_density will ask for. density_schedule, schedule_steps: densities of the first steps, so many steps each.
     transactional: a step that fails leaves the residual as it was. residual: an array or tensor of n
     (transactional: 2 n) elements of float32, or float64 for float64 gradients; the reducer starts with it and keeps its
     residual there.
@@ -108,8 +108,8 @@ class Reducer:
 
     def __init__(self, communicator: Communicator, n: int, dtype: Any = "float32", *, preset: str = "topka",
                  density: Optional[float] = None, k: Optional[int] = None, op: str = "sum",
-                 segments: Optional[Sequence[Union[Segment, int]]] = None, momentum: float = 0.0,
-                 nesterov: bool = False, clip_norm: float = 0.0, residual_decay: float = 1.0,
+                 segments: Optional[Sequence[Union[Segment, int]]] = None, momentum: Optional[float] = None,
+                 nesterov: bool = False, clip_norm: Optional[float] = None, residual_decay: Optional[float] = None,
                  error_feedback: bool = True, input_scale: float = 1.0, output_scale: float = 1.0, seed: int = 0,
                  tag: int = 0,
                  max_density: float = 0.0, density_schedule: Sequence[float] = (), schedule_steps: int = 0,
@@ -120,9 +120,9 @@ class Reducer:
         self.n = n
         self._type = type_code(dtype)
         params = _method(preset, density, k, op)
-        params.momentum = momentum
-        params.clipNorm = clip_norm
-        params.residualDecay = residual_decay
+        for field, value in (("momentum", momentum), ("clipNorm", clip_norm), ("residualDecay", residual_decay)):
+            if value is not None:
+                setattr(params, field, value)
         params.inputScale, params.outputScale = input_scale, output_scale
         params.seed, params.tag = seed, tag
         if nesterov:

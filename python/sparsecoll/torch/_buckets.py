@@ -9,6 +9,7 @@ from typing import Dict, List, Optional, Tuple
 import torch
 import torch.distributed as dist
 
+from .._errors import InvalidArgument
 from .._reducer import Reducer, Segment
 from .._stats import Stats
 
@@ -40,6 +41,14 @@ class Method:
     nesterov: bool = False
     input_scale: float = 1.0
     output_scale: float = 1.0
+
+    def adjusted(self, params):
+        """Momentum is that of `velocity`, which goes along into another layout, never the reducer's, preset or not."""
+        params.momentum = 0
+        if self.adjust is not None:
+            self.adjust(params)
+        if params.momentum:
+            raise InvalidArgument("adjust sets momentum: sparsecoll.torch.attach takes it from the optimiser")
 
     @property
     def per_tensor(self):
@@ -97,7 +106,7 @@ class Bucket:
         segments = [Segment(length, 0.0 if kept else density, kept) for length, kept in zip(self.lengths, self.kept)]
         self.density = method.density
         self.reducer = Reducer(communicator, self.n, self.dtype, preset=method.preset, density=method.density, op="avg",
-                               segments=segments, residual=self.residual, tag=self.index, adjust=method.adjust)
+                               segments=segments, residual=self.residual, tag=self.index, adjust=method.adjusted)
 
     def close_reducer(self):
         if self.reducer is not None:
