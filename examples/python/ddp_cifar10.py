@@ -112,7 +112,8 @@ def main():
               f"{1000 * seconds / options.steps:.1f} ms per step")
         for bucket in state.stats() if state else []:
             print(f"  bucket of {bucket.elements} elements: {bucket.plan} ({bucket.reason}), density "
-                  f"{bucket.density:g}, {bucket.bytes_sent} bytes instead of {bucket.bytes_dense}, {bucket.milliseconds:.1f} ms")
+                  f"{bucket.density:g}, {bucket.bytes_sent} bytes instead of {bucket.bytes_dense}, "
+                  f"{bucket.milliseconds:.1f} ms")
     dist.barrier()
     if state:
         state.close()

@@ -95,12 +95,11 @@ class Reducer:
     preset: a name of presets(). density: of what the preset counts, in (0, 1], default 0.01; or k, entries. op: "sum"
     or "avg". segments: the tensors in order, as Segment or lengths, which add up to n.
     momentum, nesterov: SGD's, in front of the exchange. clip_norm: L2 norm of all ranks' gradients together, 0 for
-    none. residual_decay: in (0, 1]. None for one of them: the preset's own. error_feedback=False: what is not
-    sent is lost. max_density: the most that set_density will ask for. density_schedule, schedule_steps: densities of the first steps, so many steps each.
-    transactional: a step that fails leaves the residual as it was. residual: an array or tensor of n
-    (transactional: 2 n) elements of float32, or float64 for float64 gradients; the reducer starts with it and keeps its
-    residual there.
-    adjust: may set every other field of sparsecollParams_t.
+    none. residual_decay: in (0, 1]. None for one of these: the preset's own (dgc has momentum). error_feedback=False:
+    what is not sent is lost. max_density: the most that set_density will ask for. density_schedule, schedule_steps:
+    densities of the first steps, so many steps each. transactional: a step that fails leaves the residual as it was.
+    residual: an array or tensor of n (transactional: 2 n) elements of float32, or float64 for float64 gradients; the
+    reducer starts with it and keeps its residual there. adjust: may set every other field of sparsecollParams_t.
 
     Threads: one at a time, that of the communicator; stats may be called by any.
     Errors: InvalidArgument, Unsupported, OutOfMemory, Mismatch (field says on what), Timeout, PeerFailed, Aborted.
