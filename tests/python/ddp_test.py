@@ -242,6 +242,13 @@ class TwoProcesses(unittest.TestCase):
 
     def test_what_is_refused(self):
         ddp = ddp_of()
+        for options, text in (({"preset": "topk9"}, "no preset 'topk9'"), ({"density": 0}, "density of 0"),
+                              ({"density_schedule": [0.5]}, "without schedule_steps")):
+            with self.assertRaisesRegex(sparsecoll.InvalidArgument, text):
+                sct.DDPState(ddp, **options)
+        with self.assertRaisesRegex(sparsecoll.Mismatch, "different density$") as caught:
+            sct.DDPState(ddp, density=0.1 * (1 + dist.get_rank()))
+        self.assertEqual(caught.exception.field, "density")
         state = self.state(ddp)
         with self.assertRaisesRegex(sparsecoll.InvalidUsage, "has a state already"):
             sct.DDPState(ddp)

@@ -166,12 +166,11 @@ class Bucket:
         # Velocity is in unscaled units, and so is what the reducer gets.
         velocity = self.velocity()
         wrong = self._accelerate(velocity, buffer, method)
+        moved = velocity
         if method.nesterov:
             moved = torch.add(buffer * method.input_scale, velocity, alpha=method.momentum)
-        else:
-            moved = velocity.clone()
         if wrong is not None:
-            moved[wrong] = float("nan")
+            moved = moved.masked_fill(wrong, float("nan"))
         self.reducer.set_scales(1.0, method.output_scale)
         self.reducer.run(moved, out=buffer)
         self.reducer.settle()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The communication hook of DistributedDataParallel."""
+import hashlib
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -7,7 +8,8 @@ import torch
 import torch.distributed as dist
 
 from .._communicator import Communicator, Config
-from .._errors import InvalidArgument, InvalidUsage, NonFinite, Unsupported
+from .._errors import InvalidArgument, InvalidUsage, Mismatch, NonFinite, Unsupported
+from .._reducer import presets
 from ._buckets import Buckets, BucketStats, Method
 from ._worker import Worker
 
@@ -42,9 +44,9 @@ class DDPState:
     density_schedule, schedule_steps: densities of the first steps, so many steps each. adjust may set every other field
     of sparsecollParams_t. config: of the communicator.
 
-    Errors, all as exceptions of sparsecoll: Unsupported (parameters on a GPU), InvalidUsage (ddp has a state already);
-    those of Communicator. An error in a step ends the backward pass with a RuntimeError that has its text; `error` is
-    then the exception itself.
+    Errors, all as exceptions of sparsecoll: InvalidArgument, Unsupported (parameters on a GPU), InvalidUsage (ddp has a
+    state already), Mismatch (ranks have different arguments); those of Communicator. An error in a step ends the
+    backward pass with a RuntimeError that has its text; `error` is then the exception itself.
     Threads: a thread of the state's sends buckets in DDP's order while backward goes on. Call methods between steps.
     """
 
@@ -66,8 +68,17 @@ class DDPState:
             self._names[parameter] = name
         self._kept = {name: bool(keep_dense(name, parameter)) for parameter, name in self._names.items()}
         self._shapes = {name: parameter.shape for parameter, name in self._names.items()}
-        self._types = {parameter.dtype for parameter in self._names}
         self._views = bool(getattr(ddp, "gradient_as_bucket_view", False))
+        self._method = Method(preset, density, warmup_steps, adjust)
+        self._density = density
+        self._schedule, self._schedule_steps = tuple(density_schedule), schedule_steps
+        if preset not in presets():
+            raise InvalidArgument(f"no preset {preset!r}; there are {', '.join(presets())}")
+        for each in (density, *self._schedule):
+            if not 0 < each <= 1:
+                raise InvalidArgument(f"a density of {each}")
+        if self._schedule and schedule_steps < 1:
+            raise InvalidArgument("density_schedule without schedule_steps")
         self._own_group = group is None
         if group is None:
             if dist.get_world_size(ddp.process_group) != dist.get_world_size():
@@ -75,18 +86,17 @@ class DDPState:
                                   "that nothing else uses")
             group = dist.new_group(backend="gloo")
         self._group = group
-        self._method = Method(preset, density, warmup_steps, adjust)
-        self._density = density
-        self._schedule, self._schedule_steps = tuple(density_schedule), schedule_steps
-        if self._schedule and schedule_steps < 1:
-            raise InvalidArgument("density_schedule without schedule_steps")
         self._buckets = Buckets()
         self._resumed = False
         self._before_step: Optional[Callable[[], None]] = None
         self.step = 0  # backward passes that were exchanged
         self.error: Optional[Exception] = None  # what ended the exchange
         rank, ranks = dist.get_rank(group), dist.get_world_size(group)
-        self._communicator = Communicator.from_all_gather(rank, ranks, _gatherer(group, ranks), config=config)
+        self._gather = _gatherer(group, ranks)
+        # Ranks that differ here would wait for each other in different exchanges.
+        self._agree(preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
+                    density_schedule=self._schedule, schedule_steps=schedule_steps)
+        self._communicator = Communicator.from_all_gather(rank, ranks, self._gather, config=config)
         self._worker = Worker("sparsecoll")
         _states[ddp] = weakref.ref(self)
 
@@ -94,6 +104,13 @@ class DDPState:
     def communicator(self) -> Communicator:
         """What the buckets are sent over. The state's thread uses it during backward."""
         return self._communicator
+
+    def _agree(self, **values):
+        """Raises Mismatch on all ranks where a value differs. Collective."""
+        digests = self._gather(b"".join(hashlib.sha256(repr(value).encode()).digest() for value in values.values()))
+        for at, field in enumerate(values):
+            if len({digest[32 * at:32 * at + 32] for digest in digests}) > 1:
+                raise Mismatch(f"ranks have different {field}", field=field)
 
     def _take(self, bucket) -> "torch.futures.Future":
         """A bucket of DDP's: the future has its average."""
