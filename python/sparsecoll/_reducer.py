@@ -99,7 +99,8 @@ class Reducer:
     what is not sent is lost. max_density: the most that set_density will ask for. density_schedule, schedule_steps:
     densities of the first steps, so many steps each. transactional: a step that fails leaves the residual as it was.
     residual: an array or tensor of n (transactional: 2 n) elements of float32, or float64 for float64 gradients; the
-    reducer starts with it and keeps its residual there. adjust: may set every other field of sparsecollParams_t.
+    reducer starts with it and keeps its residual there, up to date after every step. adjust: may set every other field
+    of sparsecollParams_t.
 
     Threads: one at a time, that of the communicator; stats may be called by any.
     Errors: InvalidArgument, Unsupported, OutOfMemory, Mismatch (field says on what), Timeout, PeerFailed, Aborted.
@@ -192,12 +193,6 @@ class Reducer:
         vector.indexType = _abi.sparsecollIndexU32
         self._check(lib.sparsecollReducerRunSparse(self.handle, source.address, ctypes.byref(vector), None))
         return indices[:count.value], values[:count.value]
-
-    def settle(self) -> None:
-        """Writes what the latest step left to be written into the residual: a `residual` of the caller's is then up to
-        date until the next call. Host memory; on devices it already is."""
-        data, n, kind = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_int()
-        check(lib.sparsecollReducerGetResidual(self.handle, ctypes.byref(data), ctypes.byref(n), ctypes.byref(kind)))
 
     def residual(self) -> Any:
         """A copy of what this rank keeps for later steps, as a NumPy array of n elements of float32 or float64; None

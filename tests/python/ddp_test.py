@@ -301,6 +301,24 @@ class TwoProcesses(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "momentum again"):
             backward(other, 0)
 
+    def test_the_others_learn_that_a_rank_cannot_go_on(self):
+        def adjust(_):
+            if dist.get_rank() == 1:
+                raise ValueError("not on this rank")
+
+        ddp = ddp_of()
+        state = self.state(ddp, adjust=adjust)
+        with self.assertRaisesRegex(RuntimeError, "rank 1" if dist.get_rank() == 0 else "not on this rank"):
+            train(ddp, sgd(ddp), range(STEPS))
+        dist.barrier()  # rank 1 has not closed its state until rank 0 knows
+        if dist.get_rank() == 0:
+            self.assertIsInstance(state.error, sparsecoll.PeerFailed)
+            self.assertEqual(state.error.peer, 1)
+        else:
+            self.assertIsInstance(state.error, ValueError)
+        with self.assertRaises((RuntimeError, ValueError)):  # and it stays so
+            backward(ddp, 0)
+
     def test_threads_and_descriptors_go_with_close(self):
         def use():
             ddp = ddp_of()
@@ -380,23 +398,24 @@ class Alone(unittest.TestCase):
             torch.testing.assert_close(bucket.residual, torch.from_numpy(wanted.residual()))
 
     def test_another_layout_keeps_residuals_and_velocities(self):
-        buckets, method = Buckets(), Method("topka", 0.01, 0, momentum=0.5)
-        same, same_method = Buckets(), Method("topka", 0.01, 0, momentum=0.5)
         layouts = [("a", "b", "c"), ("c", "b", "a"), ("b", "a", "c")]
-        for step in range(9):
-            random = torch.Generator().manual_seed(step)
-            pieces = {name: torch.randn(50 if name == "c" else 2000, generator=random) for name in "abc"}
-            outs = []
-            for group, kind, names in ((buckets, method, layouts[step // 3]), (same, same_method, layouts[0])):
-                vector = torch.cat([pieces[name] for name in names])
-                self.exchange(group, names, vector, kind)
-                outs.append(dict(zip(names, vector.split([len(pieces[name]) for name in names]))))
-            for name in "abc":
-                self.assertTrue(torch.equal(outs[0][name], outs[1][name]), (step, name))
-        for kept, wanted in zip(buckets.snapshot(), same.snapshot()):
-            self.assertEqual(set(kept), set(wanted))
-            for name, value in kept.items():
-                self.assertTrue(torch.equal(value, wanted[name]), name)
+        for momentum in (0, 0.5):
+            cut_anew, same = Buckets(), Buckets()
+            method = Method("topka", 0.01, 0, momentum=momentum)
+            for step in range(9):
+                random = torch.Generator().manual_seed(step)
+                pieces = {name: torch.randn(50 if name == "c" else 2000, generator=random) for name in "abc"}
+                outs = []
+                for buckets, names in ((cut_anew, layouts[step // 3]), (same, layouts[0])):
+                    vector = torch.cat([pieces[name] for name in names])
+                    self.exchange(buckets, names, vector, method)
+                    outs.append(dict(zip(names, vector.split([len(pieces[name]) for name in names]))))
+                for name in "abc":
+                    self.assertTrue(torch.equal(outs[0][name], outs[1][name]), (step, name))
+            for kept, wanted in zip(cut_anew.snapshot(), same.snapshot()):
+                self.assertEqual(set(kept), set(wanted))
+                for name, value in kept.items():
+                    self.assertTrue(torch.equal(value, wanted[name]), name)
 
     def test_a_velocity_keeps_no_nan(self):
         buckets, method = Buckets(), Method("topka", 0.01, 0, momentum=0.5)
@@ -409,10 +428,10 @@ class Alone(unittest.TestCase):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    if len(sys.argv) > 1:
+    if sys.argv[1:2] in (["pair"], ["killed"]):
         dist.init_process_group("gloo")
         if sys.argv[1] == "killed":
             killed()
             os._exit(0)  # gloo's own threads may wait for the rank that is gone
         unittest.main(argv=[sys.argv[0], "TwoProcesses", *sys.argv[2:]], verbosity=2)
-    unittest.main(argv=[sys.argv[0], "Starts", "Alone"] if len(sys.argv) == 1 else None, verbosity=2)
+    unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["Starts", "Alone"])], verbosity=2)

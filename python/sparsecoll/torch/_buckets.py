@@ -110,7 +110,6 @@ class Bucket:
 
     def close_reducer(self):
         if self.reducer is not None:
-            self.reducer.settle()
             self.reducer.close()
             self.reducer = None
 
@@ -173,7 +172,6 @@ class Bucket:
             moved = moved.masked_fill(wrong, float("nan"))
         self.reducer.set_scales(1.0, method.output_scale)
         self.reducer.run(moved, out=buffer)
-        self.reducer.settle()
         # What has left the residual takes its velocity along (Lin et al. 2018: momentum factor masking).
         for _, begin, end, kept in self.ranges():
             if not kept:
@@ -229,8 +227,6 @@ class Buckets:
         residuals = {name: value.clone() for name, value in self.residuals.items()}
         velocities = {name: value.clone() for name, value in self.velocities.items()}
         for bucket in self.all():
-            if bucket.reducer is not None:
-                bucket.reducer.settle()
             for name, begin, end, kept in bucket.ranges():
                 if bucket.residual is not None and not kept:
                     residuals[name] = bucket.residual[begin:end].clone()
