@@ -6,7 +6,6 @@ usage: examples_test.py EXAMPLES_FOLDER
 import importlib.util
 import pathlib
 import random
-import re
 import sys
 import tempfile
 import unittest
