@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The communication hook of DistributedDataParallel."""
+import hashlib
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+
+from .._communicator import Communicator, Config
+from .._errors import InvalidArgument, InvalidUsage, Mismatch, NonFinite, Unsupported
+from .._reducer import presets
+from ._buckets import Buckets, BucketStats, Method
+from ._worker import Worker
+
+_FORM = 1  # of state_dict
+_states: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # by model
+
+
+def small_or_1d(name: str, parameter: torch.Tensor) -> bool:
+    """Which parameters are sent dense by default: biases, norms, and whatever has less than 1024 elements."""
+    del name
+    return parameter.dim() <= 1 or parameter.numel() < 1024
+
+
+def _gatherer(group, ranks):
+    def gather(data):
+        mine = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        parts = [torch.empty_like(mine) for _ in range(ranks)]
+        dist.all_gather(parts, mine, group=group)
+        return [bytes(part.tolist()) for part in parts]
+
+    return gather
+
+
+class DDPState:
+    """What `hook` keeps between steps. Collective: every rank makes it, with equal arguments, behind the DDP object.
+
+    ddp: the DistributedDataParallel object, with parameters in host memory. density: of what the preset counts, in
+    (0, 1]; for "topka" of every tensor. preset: a name of sparsecoll.presets(). group: a process group of ddp's ranks
+    that nothing else uses; None: one is made with gloo, which all processes of the job take part in. warmup_steps: a
+    bucket is sent dense, by that group, until its parameters have been the same for so many steps; DDP cuts its
+    buckets anew after the first one. keep_dense(name, parameter): which parameters are always sent dense.
+    density_schedule, schedule_steps: densities of the first steps, so many steps each. adjust may set every other field
+    of sparsecollParams_t. config: of the communicator.
+
+    Errors, all as exceptions of sparsecoll: InvalidArgument, Unsupported (parameters on a GPU), InvalidUsage (ddp has a
+    state already), Mismatch (ranks have different arguments); those of Communicator. An error in a step ends the
+    backward pass with a RuntimeError that has its text; `error` is then the exception itself.
+    Threads: a thread of the state's sends buckets in DDP's order while backward goes on. Call methods between steps.
+    """
+
+    def __init__(self, ddp: Any, density: float = 0.01, preset: str = "topka", *, group: Any = None,
+                 warmup_steps: int = 2, keep_dense: Callable[[str, torch.Tensor], bool] = small_or_1d,
+                 density_schedule: Sequence[float] = (), schedule_steps: int = 0,
+                 adjust: Optional[Callable[[Any], None]] = None, config: Optional[Config] = None):
+        self._worker = self._communicator = None
+        if not hasattr(ddp, "register_comm_hook"):
+            raise InvalidArgument(f"{type(ddp).__name__} is no DistributedDataParallel")
+        if ddp in _states and _states[ddp]() is not None:
+            raise InvalidUsage("this DistributedDataParallel has a state already; PyTorch takes one hook")
+        self._names: Dict[torch.Tensor, str] = {}
+        for name, parameter in ddp.module.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            if parameter.device.type != "cpu":
+                raise Unsupported(f"{name} is on {parameter.device}; this hook takes parameters in host memory only")
+            self._names[parameter] = name
+        self._kept = {name: bool(keep_dense(name, parameter)) for parameter, name in self._names.items()}
+        self._shapes = {name: parameter.shape for parameter, name in self._names.items()}
+        self._views = bool(getattr(ddp, "gradient_as_bucket_view", False))
+        self._method = Method(preset, density, warmup_steps, adjust)
+        self._density = density
+        self._schedule, self._schedule_steps = tuple(density_schedule), schedule_steps
+        if preset not in presets():
+            raise InvalidArgument(f"no preset {preset!r}; there are {', '.join(presets())}")
+        for each in (density, *self._schedule):
+            if not 0 < each <= 1:
+                raise InvalidArgument(f"a density of {each}")
+        if self._schedule and schedule_steps < 1:
+            raise InvalidArgument("density_schedule without schedule_steps")
+        self._own_group = group is None
+        if group is None:
+            if dist.get_world_size(ddp.process_group) != dist.get_world_size():
+                raise Unsupported("ddp has a group of some ranks only: give `group`, a process group of these ranks "
+                                  "that nothing else uses")
+            group = dist.new_group(backend="gloo")
+        self._group = group
+        self._buckets = Buckets()
+        self._resumed = False
+        self._before_step: Optional[Callable[[], None]] = None
+        self.step = 0  # backward passes that were exchanged
+        self.error: Optional[Exception] = None  # what ended the exchange
+        rank, ranks = dist.get_rank(group), dist.get_world_size(group)
+        self._gather = _gatherer(group, ranks)
+        # Ranks that differ here would wait for each other in different exchanges.
+        self._agree(preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
+                    density_schedule=self._schedule, schedule_steps=schedule_steps)
+        self._communicator = Communicator.from_all_gather(rank, ranks, self._gather, config=config)
+        self._worker = Worker("sparsecoll")
+        _states[ddp] = weakref.ref(self)
+
+    @property
+    def communicator(self) -> Communicator:
+        """What the buckets are sent over. The state's thread uses it during backward."""
+        return self._communicator
+
+    def _agree(self, **values):
+        """Raises Mismatch on all ranks where a value differs. Collective."""
+        digests = self._gather(b"".join(hashlib.sha256(repr(value).encode()).digest() for value in values.values()))
+        for at, field in enumerate(values):
+            if len({digest[32 * at:32 * at + 32] for digest in digests}) > 1:
+                raise Mismatch(f"ranks have different {field}", field=field)
+
+    def _take(self, bucket) -> "torch.futures.Future":
+        """A bucket of DDP's: the future has its average."""
+        if not isinstance(bucket, dist.GradBucket):
+            raise Unsupported("this hook is for DDP's own reducer; the python_reducer of torch.compile hands out other "
+                              "buckets")
+        if self.error is not None:
+            raise self.error
+        if bucket.index() == 0:
+            if self._before_step is not None:
+                self._before_step()
+            self._worker.post(self._start_step)
+        parameters = bucket.parameters()
+        try:
+            names = tuple(self._names[parameter] for parameter in parameters)
+        except KeyError:
+            raise InvalidUsage("a parameter that the model did not have when the state was made") from None
+        buffer, outcome = bucket.buffer(), []
+        lengths = [parameter.numel() for parameter in parameters]
+        kept = [self._kept[name] for name in names]
+        index = bucket.index()
+
+        def average(_):
+            if outcome:
+                raise outcome[0]
+            return buffer
+
+        arrived = torch.futures.Future()
+        result = arrived.then(average)
+
+        def exchange():
+            try:
+                if self.error is not None:
+                    raise self.error
+                with torch.no_grad():
+                    self._buckets.get(index, names, lengths, kept, buffer.dtype).exchange(
+                        buffer, self._method, self._group, self._communicator, self._resumed)
+            except Exception as error:  # pylint: disable=broad-except  (backward raises it)
+                outcome.append(error)
+                self._failed(error)
+            arrived.set_result(None)
+
+        self._worker.post(exchange)
+        return result
+
+    def _start_step(self):
+        self.step += 1
+        level = (self.step - 1) // self._schedule_steps if self._schedule else 0
+        self._method.density = self._schedule[level] if level < len(self._schedule) else self._density
+
+    def _failed(self, error):
+        """The other ranks must not wait for a rank that is not going on."""
+        if isinstance(error, NonFinite) or self.error is not None:
+            return
+        self.error = error
+        self._communicator.abort()
+
+    def give_back(self, factor: float = 1.0) -> None:
+        """The optimiser skips the latest step: what this rank has sent goes back into its residual. Call it on every
+        rank before zero_grad. factor: what gradients were multiplied by since backward, 1 / S where a loss scaler has
+        divided them by S. Buckets that were sent dense have nothing to give back: their step is lost, as in plain DDP.
+        """
+        self._worker.call(lambda: [bucket.give_back(factor if self._views else 1.0) for bucket in self._buckets.all()])
+
+    def set_loss_scale(self, scale: float) -> None:
+        """The loss of the next steps is multiplied by `scale`, and the averages come multiplied by it, too; residuals
+        stay in unscaled units. On every rank before the same step."""
+        if not 0 < scale < float("inf"):
+            raise InvalidArgument(f"a loss scale of {scale}")
+
+        def change():
+            self._method.input_scale, self._method.output_scale = 1 / scale, scale
+
+        self._worker.call(change)
+
+    def stats(self) -> List[BucketStats]:
+        """Of each bucket, in DDP's order."""
+        return self._worker.call(lambda: [bucket.stats(self._method, self._communicator.size)
+                                          for bucket in self._buckets.all()])
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What this rank has not sent yet, by parameter name; every rank saves its own, beside model and optimiser."""
+        def copy():
+            residuals, velocities = self._buckets.snapshot()
+            shaped = [{name: value.reshape(self._shapes[name]) for name, value in kind.items()}
+                      for kind in (residuals, velocities)]
+            return {"form": _FORM, "step": self.step, "rank": self._communicator.rank, "ranks": self._communicator.size,
+                    "residuals": shaped[0], "velocities": shaped[1]}
+
+        return self._worker.call(copy)
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Goes on from state_dict of the same rank; DDP may cut other buckets. On every rank before the same step.
+
+        There are no dense steps at first then. With "topka" training goes on with the same bits; other presets begin
+        with new thresholds. Errors: InvalidArgument (names what does not fit); then nothing has changed.
+        """
+        self._check_state(state)
+        residuals, velocities = ({name: value.detach().reshape(-1).clone() for name, value in state[kind].items()}
+                                 for kind in ("residuals", "velocities"))
+
+        def replace():
+            self._buckets.retire()
+            self._buckets.residuals, self._buckets.velocities = residuals, velocities
+            self.step, self._resumed = state["step"], True
+
+        self._worker.call(replace)
+
+    def _check_state(self, state):
+        if state.get("form") != _FORM:
+            raise InvalidArgument("this is no state_dict of a DDPState of this version")
+        here = (self._communicator.rank, self._communicator.size)
+        if (state["rank"], state["ranks"]) != here:
+            raise InvalidArgument(f"the state of rank {state['rank']} of {state['ranks']}, this is rank {here[0]} of "
+                                  f"{here[1]}: every rank loads its own")
+        for kind in ("residuals", "velocities"):
+            for name, value in state[kind].items():
+                if name not in self._shapes:
+                    raise InvalidArgument(f"the state has {kind} of {name}, which the model has not")
+                if value.shape != self._shapes[name]:
+                    raise InvalidArgument(f"the state's {name} is {tuple(value.shape)}, the model's "
+                                          f"{tuple(self._shapes[name])}")
+                if kind == "residuals" and self._kept[name]:
+                    raise InvalidArgument(f"the state has a residual of {name}, which keep_dense keeps dense")
+        if state["velocities"] and not self._method.momentum:
+            raise InvalidArgument("the state has velocities; this one has no momentum: see sparsecoll.torch.attach")
+
+    def close(self) -> None:
+        """Ends the thread and the communicator. May be repeated; the hook cannot be used any more."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        worker.close()
+        self.error = self.error or InvalidUsage("the state is closed")
+        for bucket in self._buckets.all():
+            if bucket.reducer is not None:
+                bucket.reducer.close()
+                bucket.reducer = None
+        self._communicator.close()
+        if self._own_group and dist.is_initialized():
+            dist.destroy_process_group(self._group)
+
+    def __enter__(self) -> "DDPState":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_worker", None) is not None:
+            self._worker.post(None)
+
+    def __reduce__(self):
+        raise TypeError("a DDPState has connections to other ranks, which cannot be saved: save its state_dict()")
+
+
+# PyTorch looks at these annotations, which therefore are no strings.
+def hook(state: DDPState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """For ddp.register_comm_hook(state, hook): the ranks' average of the bucket, of which each sends few entries."""
+    if not isinstance(state, DDPState):
+        raise InvalidArgument("register_comm_hook(state, hook) wants a DDPState as its state")
+    return state._take(bucket)

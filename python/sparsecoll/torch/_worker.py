@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thread that does jobs in their order."""
+import queue
+import threading
+
+
+def _serve(jobs):
+    while True:
+        job = jobs.get()
+        if job is None:
+            return
+        job()
+
+
+class Worker:
+    """Jobs are callables that raise nothing. The thread holds no reference to its owner."""
+
+    def __init__(self, name):
+        self._jobs = queue.SimpleQueue()
+        self._thread = threading.Thread(target=_serve, args=(self._jobs,), name=name, daemon=True)
+        self._thread.start()
+
+    def post(self, job):
+        self._jobs.put(job)
+
+    def call(self, job):
+        """Does it behind all that was posted, and returns what it returned or raises what it raised."""
+        done, outcome = threading.Event(), []
+
+        def run():
+            try:
+                outcome.extend((job(), None))
+            except Exception as error:  # pylint: disable=broad-except  (it is raised again on the caller's thread)
+                outcome.extend((None, error))
+            done.set()
+
+        if threading.current_thread() is self._thread or not self._thread.is_alive():
+            return job()
+        self.post(run)
+        done.wait()
+        if outcome[1] is not None:
+            raise outcome[1]
+        return outcome[0]
+
+    def close(self):
+        """Ends behind all that was posted. May be repeated."""
+        self.post(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()

@@ -1,0 +1,437 @@
+#!/usr/bin/env python3
+"""The hook for DistributedDataParallel: in two processes over gloo, and its buckets alone."""
+import os
+import pickle
+import signal
+import sys
+import unittest
+
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError:
+    print("skipped: there is no PyTorch here")
+    sys.exit(77)
+if not dist.is_available() or not dist.is_gloo_available():
+    print("skipped: this PyTorch has no gloo")
+    sys.exit(77)
+
+import launch
+import sparsecoll
+import sparsecoll.torch as sct
+from sparsecoll.torch._buckets import Buckets, Method
+
+STEPS = 20
+QUICK = sparsecoll.Config(op_timeout=60, init_timeout=60)
+
+
+def model_of(seed=1):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(20, 600), torch.nn.LayerNorm(600), torch.nn.ReLU(),
+                               torch.nn.Linear(600, 450), torch.nn.ReLU(), torch.nn.Linear(450, 30))
+
+
+def ddp_of(**options):
+    """Its first bucket has 1 MB and the others less, so that there are several, which DDP cuts anew after one step."""
+    return torch.nn.parallel.DistributedDataParallel(model_of(), bucket_cap_mb=0.03, **options)
+
+
+def batch_of(step, rank=None):
+    rank = dist.get_rank() if rank is None else rank
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    return torch.randn(16, 20, generator=generator), torch.randn(16, 30, generator=generator)
+
+
+def backward(ddp, step):
+    inputs, targets = batch_of(step)
+    torch.nn.functional.mse_loss(ddp(inputs), targets).backward()
+
+
+def train(ddp, optimizer, steps):
+    for step in steps:
+        optimizer.zero_grad()
+        backward(ddp, step)
+        optimizer.step()
+
+
+def vector_of(ddp):
+    return torch.nn.utils.parameters_to_vector(ddp.parameters()).detach().clone()
+
+
+def sgd(ddp, **options):
+    return torch.optim.SGD(ddp.parameters(), lr=0.05, **options)
+
+
+def assert_replicas_equal(ddp):
+    mine = vector_of(ddp)
+    all_ranks = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(all_ranks, mine)
+    for other in all_ranks:
+        assert torch.equal(other, mine), "replicas differ"
+
+
+class TwoProcesses(unittest.TestCase):
+    """Runs in each of two processes, in the same order."""
+
+    def state(self, ddp, **options):
+        state = sct.DDPState(ddp, config=QUICK, **options)
+        ddp.register_comm_hook(state, sct.hook)
+        self.addCleanup(state.close)
+        return state
+
+    def test_replicas_stay_equal(self):
+        for preset, options in (("topka", {}), ("micro", {}), ("topka", {"gradient_as_bucket_view": True}),
+                                ("dgc", {"find_unused_parameters": True}), ("spardl", {"static_graph": True})):
+            with self.subTest(preset, **options):
+                ddp = ddp_of(**options)
+                state = self.state(ddp, density=0.05, preset=preset)
+                before = vector_of(ddp)
+                optimizer = sgd(ddp)
+                train(ddp, optimizer, [0])
+                first = {bucket.parameters for bucket in state.stats()}
+                train(ddp, optimizer, range(1, STEPS))
+                assert_replicas_equal(ddp)
+                self.assertGreater((vector_of(ddp) - before).abs().max(), 0.001)
+                stats = state.stats()
+                self.assertGreater(len(stats), 1)
+                if "find_unused_parameters" not in options:
+                    self.assertNotEqual({bucket.parameters for bucket in stats}, first)
+                self.assertEqual(sorted(name for bucket in stats for name in bucket.parameters),
+                                 sorted(name for name, _ in ddp.module.named_parameters()))
+                sparse = [bucket for bucket in stats if bucket.plan == preset]
+                self.assertTrue(sparse)
+                for bucket in sparse:
+                    self.assertLess(bucket.bytes_sent, bucket.bytes_dense)
+                    self.assertGreater(bucket.milliseconds, 0)
+                    self.assertGreaterEqual(bucket.counters.ops_completed, STEPS - 4)
+                self.assertEqual(state.step, STEPS)
+
+    def test_density_1_is_plain_ddp_up_to_rounding(self):
+        """With backward passes that do not exchange, and all-reduces of the trainer's own between ours."""
+        plain, ours = ddp_of(), ddp_of()
+        self.state(ours, density=1)
+        optimizers = [sgd(ddp) for ddp in (plain, ours)]
+        for step in range(10):
+            own = torch.full((1000,), float(dist.get_rank() + step))
+            for ddp, optimizer in zip((plain, ours), optimizers):
+                optimizer.zero_grad()
+                with ddp.no_sync():
+                    backward(ddp, 2 * step)
+                before = dist.all_reduce(own, async_op=True) if ddp is ours else None
+                backward(ddp, 2 * step + 1)
+                if before:
+                    after = dist.all_reduce(torch.zeros(10), async_op=True)
+                    before.wait()
+                    after.wait()
+                    self.assertTrue(torch.equal(own, torch.full((1000,), 2.0 * step + 1)))
+                optimizer.step()
+            torch.testing.assert_close(vector_of(ours), vector_of(plain), rtol=1e-4, atol=1e-6)
+        assert_replicas_equal(ours)
+
+    def test_nothing_is_lost(self):
+        """What was averaged, times the ranks, and what they keep are the gradients, whatever layout they came in."""
+        ddp = ddp_of()
+        state = self.state(ddp, density=0.02)
+        delivered = {name: torch.zeros_like(value) for name, value in ddp.module.named_parameters()}
+        alone, given = model_of(), {name: torch.zeros_like(value) for name, value in ddp.module.named_parameters()}
+        for step in range(8):
+            ddp.zero_grad()
+            backward(ddp, step)
+            for name, value in ddp.module.named_parameters():
+                delivered[name] += 2 * value.grad
+            for rank in range(2):
+                alone.zero_grad()
+                inputs, targets = batch_of(step, rank)
+                torch.nn.functional.mse_loss(alone(inputs), targets).backward()
+                for name, value in alone.named_parameters():
+                    given[name] += value.grad
+        residuals = state.state_dict()["residuals"]
+        self.assertEqual(set(residuals), {"0.weight", "3.weight", "5.weight"})
+        for name, total in given.items():
+            kept = residuals.get(name, torch.zeros_like(total)).clone()
+            dist.all_reduce(kept)
+            torch.testing.assert_close(delivered[name] + kept, total, rtol=1e-4, atol=1e-6)
+
+    def resumed(self, make):
+        """The vectors after 12 steps at once and after 6, a new model that loads everything, and 6."""
+        ddp, optimizer, _ = make()
+        train(ddp, optimizer, range(12))
+        whole = vector_of(ddp)
+        ddp, optimizer, state = make()
+        train(ddp, optimizer, range(6))
+        saved = pickle.loads(pickle.dumps((ddp.module.state_dict(), optimizer.state_dict(), state.state_dict())))
+        ddp, optimizer, state = make()
+        for each, values in zip((ddp.module, optimizer, state), saved):
+            each.load_state_dict(values)
+        train(ddp, optimizer, range(6, 12))
+        return whole, vector_of(ddp)
+
+    def test_resume_has_the_same_bits(self):
+        def hooked():
+            ddp = ddp_of()
+            return ddp, sgd(ddp), self.state(ddp, density=0.02)
+
+        def attached():
+            ddp = ddp_of()
+            optimizer = sgd(ddp, momentum=0.9, nesterov=True)
+            state = sct.attach(ddp, optimizer, density=0.02, training_steps=4 * 48, config=QUICK)
+            self.addCleanup(state.close)
+            return ddp, optimizer, state
+
+        for make in (hooked, attached):
+            with self.subTest(make.__name__):
+                whole, resumed = self.resumed(make)
+                self.assertTrue(torch.equal(whole, resumed))
+
+    def test_momentum_of_what_is_dense_is_sgds(self):
+        plain, ours = ddp_of(), ddp_of()
+        optimizers = [sgd(ddp, momentum=0.9, nesterov=nesterov) for ddp, nesterov in ((plain, True), (ours, True))]
+        train(plain, optimizers[0], range(3))
+        train(ours, optimizers[1], range(3))  # what the optimiser has of momentum goes along
+        state = sct.attach(ours, optimizers[1], keep_dense=lambda name, parameter: True, config=QUICK)
+        self.addCleanup(state.close)
+        self.assertEqual(optimizers[1].param_groups[0]["momentum"], 0)
+        train(plain, optimizers[0], range(3, 10))
+        train(ours, optimizers[1], range(3, 10))
+        torch.testing.assert_close(vector_of(ours), vector_of(plain), rtol=1e-4, atol=1e-6)
+
+    def test_attach_learns_with_sgd_and_adam(self):
+        def loss(ddp):
+            return sum(torch.nn.functional.mse_loss(ddp.module(batch_of(0, rank)[0]), batch_of(0, rank)[1]).item()
+                       for rank in range(2))
+
+        for make in (lambda ddp: sgd(ddp, momentum=0.9, weight_decay=1e-3),
+                     lambda ddp: torch.optim.Adam(ddp.parameters(), lr=0.003)):
+            ddp = ddp_of()
+            optimizer = make(ddp)
+            state = sct.attach(ddp, optimizer, density=0.01, training_steps=5 * 48, config=QUICK)
+            self.addCleanup(state.close)
+            if isinstance(optimizer, torch.optim.SGD):
+                self.assertAlmostEqual(optimizer.param_groups[0]["weight_decay"], 1e-2)
+            first, densities = loss(ddp), set()
+            for _ in range(30):
+                train(ddp, optimizer, [0])
+                densities |= {bucket.density for bucket in state.stats() if bucket.plan == "topka"}
+            self.assertLess(loss(ddp), 0.9 * first)
+            self.assertEqual(densities, {0.25, 0.0625, 0.015625, 0.01})
+            assert_replicas_equal(ddp)
+
+    def test_a_skipped_step_and_a_loss_scale(self):
+        """A step that is given back is sent with the next: two steps of one gradient, or one of twice as much."""
+        for views in (False, True):
+            ddp = ddp_of(gradient_as_bucket_view=views)
+            state = self.state(ddp, density=0.05, warmup_steps=0, keep_dense=lambda name, parameter: False)
+            state.set_loss_scale(1024.0)
+            inputs, targets = batch_of(0)
+            for step in range(3):
+                ddp.zero_grad()
+                (1024 * torch.nn.functional.mse_loss(ddp(inputs), targets)).backward()
+                total = torch.cat([value.grad.flatten() for value in ddp.parameters()]) / 1024
+                if step < 2:
+                    for value in ddp.parameters():
+                        value.grad /= 1024
+                    state.give_back(1 / 1024)
+            alone = model_of()
+            torch.nn.functional.mse_loss(alone(inputs), targets).backward()
+            given = 3 * torch.cat([value.grad.flatten() for value in alone.parameters()])
+            dist.all_reduce(given)
+            kept = torch.cat([state.state_dict()["residuals"][name].flatten()
+                              for name, _ in ddp.module.named_parameters()])
+            dist.all_reduce(kept)
+            torch.testing.assert_close(2 * total + kept, given, rtol=1e-3, atol=1e-5)
+
+    def test_what_is_refused(self):
+        ddp = ddp_of()
+        for options, text in (({"preset": "topk9"}, "no preset 'topk9'"), ({"density": 0}, "density of 0"),
+                              ({"density_schedule": [0.5]}, "without schedule_steps")):
+            with self.assertRaisesRegex(sparsecoll.InvalidArgument, text):
+                sct.DDPState(ddp, **options)
+        with self.assertRaisesRegex(sparsecoll.Mismatch, "different density$") as caught:
+            sct.DDPState(ddp, density=0.1 * (1 + dist.get_rank()))
+        self.assertEqual(caught.exception.field, "density")
+        state = self.state(ddp)
+        with self.assertRaisesRegex(sparsecoll.InvalidUsage, "has a state already"):
+            sct.DDPState(ddp)
+        with self.assertRaisesRegex(RuntimeError, "register_comm_hook"):
+            ddp.register_comm_hook(state, sct.hook)
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "python_reducer"):
+            sct.hook(state, (0, torch.zeros(4)))
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "wants a DDPState"):
+            sct.hook(None, None)
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "no DistributedDataParallel"):
+            sct.DDPState(model_of())
+        with self.assertRaisesRegex(TypeError, "save its state_dict"):
+            pickle.dumps(state)
+        train(ddp, sgd(ddp), range(5))
+        saved = state.state_dict()
+        for change, text in (({"rank": 1 - saved["rank"]}, "every rank loads its own"), ({"form": 0}, "no state_dict"),
+                             ({"residuals": {"9.weight": torch.zeros(1)}}, "9.weight, which the model has not"),
+                             ({"residuals": {"0.weight": torch.zeros(3)}}, r"0.weight is \(3,\)"),
+                             ({"residuals": {"0.bias": torch.zeros(600)}}, "keep_dense keeps dense"),
+                             ({"velocities": {"0.bias": torch.zeros(600)}}, "no momentum")):
+            with self.assertRaisesRegex(sparsecoll.InvalidArgument, text):
+                state.load_state_dict({**saved, **change})
+
+        class OnGpu:
+            class module:  # pylint: disable=invalid-name
+                @staticmethod
+                def named_parameters():
+                    return [("weight", torch.nn.Parameter(torch.zeros(4, device="meta")))]
+
+            def register_comm_hook(self):
+                pass
+
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "weight is on meta"):
+            sct.DDPState(OnGpu())
+        other = ddp_of()
+        parts = list(other.parameters())
+        for options, text in (({"momentum": 0.9, "dampening": 0.1}, "dampening"),
+                              ({"momentum": 0.9, "maximize": True}, "maximize")):
+            with self.assertRaisesRegex(sparsecoll.Unsupported, text):
+                sct.attach(other, sgd(other, **options))
+        groups = [{"params": parts[:2], "momentum": 0.9}, {"params": parts[2:], "momentum": 0.5}]
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "different momentum"):
+            sct.attach(other, torch.optim.SGD(groups, lr=0.1))
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "RMSprop with momentum"):
+            sct.attach(other, torch.optim.RMSprop(parts, lr=0.1, momentum=0.9))
+        optimizer = sgd(other, momentum=0.9)
+        attached = sct.attach(other, optimizer, config=QUICK)
+        self.addCleanup(attached.close)
+        optimizer.param_groups[0]["momentum"] = 0.9
+        with self.assertRaisesRegex(RuntimeError, "momentum again"):
+            backward(other, 0)
+
+    def test_the_others_learn_that_a_rank_cannot_go_on(self):
+        def adjust(_):
+            if dist.get_rank() == 1:
+                raise ValueError("not on this rank")
+
+        ddp = ddp_of()
+        state = self.state(ddp, adjust=adjust)
+        with self.assertRaisesRegex(RuntimeError, "rank 1" if dist.get_rank() == 0 else "not on this rank"):
+            train(ddp, sgd(ddp), range(STEPS))
+        dist.barrier()  # rank 1 has not closed its state until rank 0 knows
+        if dist.get_rank() == 0:
+            self.assertIsInstance(state.error, sparsecoll.PeerFailed)
+            self.assertEqual(state.error.peer, 1)
+        else:
+            self.assertIsInstance(state.error, ValueError)
+        with self.assertRaises((RuntimeError, ValueError)):  # and it stays so
+            backward(ddp, 0)
+
+    def test_threads_and_descriptors_go_with_close(self):
+        def use():
+            ddp = ddp_of()
+            state = sct.DDPState(ddp, density=0.1, config=QUICK)
+            ddp.register_comm_hook(state, sct.hook)
+            train(ddp, sgd(ddp), range(4))
+            state.close()
+            state.close()
+            with self.assertRaisesRegex(RuntimeError, "closed"):
+                backward(ddp, 4)
+
+        def left():
+            return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+        use()
+        before = left()
+        for _ in range(3):
+            use()
+        self.assertEqual(left(), before)
+
+
+def killed():
+    """Rank 1 dies while rank 0 waits for it, in steps that are sparse already."""
+    ddp = ddp_of()
+    state = sct.DDPState(ddp, density=0.05, config=QUICK)
+    ddp.register_comm_hook(state, sct.hook)
+    optimizer = sgd(ddp)
+    train(ddp, optimizer, range(6))
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        train(ddp, optimizer, range(6, 100))
+    except RuntimeError as error:
+        print(f"{type(state.error).__name__} of rank {state.error.peer}: {error}")
+        assert "PeerFailed" in str(error) and "rank 1" in str(error), error
+
+
+class Starts(unittest.TestCase):
+    def test_two_processes(self):
+        for status, output in launch.finish(launch.start(__file__, ["pair"], 2), 250):
+            self.assertEqual(status, 0, output)
+            self.assertIn("OK", output)
+
+    def test_a_killed_rank_is_named(self):
+        first, second = launch.finish(launch.start(__file__, ["killed"], 2))
+        self.assertEqual(second[0], -signal.SIGKILL, second[1])
+        self.assertEqual(first[0], 0, first[1])
+        self.assertIn("PeerFailed of rank 1", first[1])
+
+
+class Alone(unittest.TestCase):
+    """Buckets of one rank, without DDP."""
+
+    def setUp(self):
+        [self.communicator] = sparsecoll.Communicator.threads(1)
+        self.addCleanup(self.communicator.close)
+
+    def exchange(self, buckets, names, vector, method):
+        lengths = [2000 if name != "c" else 50 for name in names]
+        kept = [name == "c" for name in names]
+        bucket = buckets.get(0, names, lengths, kept, vector.dtype)
+        bucket.exchange(vector, method, None, self.communicator, True)
+        return bucket
+
+    def test_momentum_is_the_librarys(self):
+        for nesterov in (False, True):
+            buckets, method = Buckets(), Method("topka", 0.01, 0, momentum=0.9, nesterov=nesterov, input_scale=1 / 4,
+                                                output_scale=4)
+            segments = [sparsecoll.Segment(2000, 0.01), sparsecoll.Segment(50, dense=True)]
+            wanted = sparsecoll.Reducer(self.communicator, 2050, "float64", density=0.01, op="avg", segments=segments,
+                                        momentum=0.9, nesterov=nesterov, input_scale=1 / 4, output_scale=4)
+            for step in range(12):
+                gradient = torch.randn(2050, dtype=torch.float64, generator=torch.Generator().manual_seed(step))
+                out = gradient.clone()
+                bucket = self.exchange(buckets, ("a", "c"), out, method)
+                torch.testing.assert_close(out, wanted.run(gradient))
+            torch.testing.assert_close(bucket.residual, torch.from_numpy(wanted.residual()))
+
+    def test_another_layout_keeps_residuals_and_velocities(self):
+        layouts = [("a", "b", "c"), ("c", "b", "a"), ("b", "a", "c")]
+        for momentum in (0, 0.5):
+            cut_anew, same = Buckets(), Buckets()
+            method = Method("topka", 0.01, 0, momentum=momentum)
+            for step in range(9):
+                random = torch.Generator().manual_seed(step)
+                pieces = {name: torch.randn(50 if name == "c" else 2000, generator=random) for name in "abc"}
+                outs = []
+                for buckets, names in ((cut_anew, layouts[step // 3]), (same, layouts[0])):
+                    vector = torch.cat([pieces[name] for name in names])
+                    self.exchange(buckets, names, vector, method)
+                    outs.append(dict(zip(names, vector.split([len(pieces[name]) for name in names]))))
+                for name in "abc":
+                    self.assertTrue(torch.equal(outs[0][name], outs[1][name]), (step, name))
+            for kept, wanted in zip(cut_anew.snapshot(), same.snapshot()):
+                self.assertEqual(set(kept), set(wanted))
+                for name, value in kept.items():
+                    self.assertTrue(torch.equal(value, wanted[name]), name)
+
+    def test_a_velocity_keeps_no_nan(self):
+        buckets, method = Buckets(), Method("topka", 0.01, 0, momentum=0.5)
+        gradient = torch.ones(2050)
+        gradient[7] = float("nan")
+        bucket = self.exchange(buckets, ("a", "c"), gradient, method)
+        self.assertTrue(gradient[7].isnan())
+        self.assertTrue(bucket.velocity().isfinite().all() and bucket.residual.isfinite().all())
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    if sys.argv[1:2] in (["pair"], ["killed"]):
+        dist.init_process_group("gloo")
+        if sys.argv[1] == "killed":
+            killed()
+            os._exit(0)  # gloo's own threads may wait for the rank that is gone
+        unittest.main(argv=[sys.argv[0], "TwoProcesses", *sys.argv[2:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["Starts", "Alone"])], verbosity=2)
