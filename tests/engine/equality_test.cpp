@@ -1,6 +1,7 @@
 // The same gradients give the same bits over messages as in shared memory, and the same counts of bytes.
 #include "tests/support/catch.h"
 
+#include <memory>
 #include <string>
 
 #include "tests/support/group.h"
@@ -99,6 +100,49 @@ TEST_CASE("so have tensors that are sent dense") {
   for (const int ranks : kRankCounts)
     for (const char* const name : {"topka", "micro", "gtopk", "spardl"})
       checkEqual(ranks, name, sparsecollFloat32, false, tensors.config());
+}
+
+// An engine is asked for a sum before it says that it leaves it to the library: MPI does so with 16-bit types.
+TEST_CASE("so has a scaled dense sum that the engine leaves to the library, whoever sums in place") {
+  constexpr int kRanks = 3;
+  PairMesh mesh(kRanks);
+  std::vector<sparsecollComm_t> comms(kRanks);
+  RankThreads::ofProcess().run(kRanks, [&](int rank) {
+    auto engine = std::make_unique<PairEngine>(rank, mesh.takeSockets(rank));
+    sparsecollEngine_t table = engine->table();
+    table.iallreduce = [](void*, const void*, void*, uint64_t, int32_t, int32_t, void**) -> int {
+      return sparsecollUnsupported;
+    };
+    sparsecollComm_t& comm = comms[static_cast<size_t>(rank)];
+    if (sparsecollCommInitEngine(&comm, kRanks, rank, SPARSECOLL_HOST, &table, nullptr) == sparsecollSuccess)
+      (void)engine.release();
+  });
+  for (const sparsecollComm_t comm : comms) REQUIRE(comm != nullptr);
+  const Ranks ranks(std::move(comms));
+  sparsecollParams_t params = preset("dense", 0);
+  params.inputScale = 0.5;
+  for (const sparsecollDataType_t type : {sparsecollFloat32, sparsecollFloat16})
+    for (const int inPlace : {0, 1, kRanks}) {  // so many ranks
+      CAPTURE(int{type}, inPlace);
+      const Reducers reducers(ranks, kLength, type, params);
+      std::vector<Elements> vectors(kRanks, Elements(type, kLength)), outs = vectors;
+      fillIntegers(vectors, 1, 100);
+      Elements expected(type, kLength);
+      for (uint64_t i = 0; i < kLength; ++i) {
+        double sum = 0;
+        for (const Elements& vector : vectors) sum += vector[i];
+        expected.set(i, 0.5 * sum);
+      }
+      CHECK(onEach(ranks, [&](int rank, sparsecollComm_t) {
+              const auto r = static_cast<size_t>(rank);
+              void* const out = rank < inPlace ? vectors[r].data() : outs[r].data();
+              return sparsecollReducerRun(reducers[rank], vectors[r].data(), out, nullptr);
+            }) == all(kRanks, sparsecollSuccess));
+      for (int rank = 0; rank < kRanks; ++rank) {
+        const auto r = static_cast<size_t>(rank);
+        CHECK((rank < inPlace ? vectors[r] : outs[r]) == expected);
+      }
+    }
 }
 
 TEST_CASE("the engine was used as its rules say") { CHECK(pairEngineMisuse() == ""); }

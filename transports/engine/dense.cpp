@@ -191,15 +191,20 @@ Status DenseSum::sumOwn(bool& moved) {
   return {};
 }
 
-// The engine sums a piece at a time: where out keeps what it holds, beside it.
+// Whether what the engine sums lies beside the vectors, which the engine may yet leave to the library as they are:
+// where out keeps what it holds, where in is scaled, and where some ranks sum in place. The same on all ranks, as the
+// pieces have to be.
+bool DenseSum::isStaged() const { return args_.accumulate || !args_.inputScale.isOne() || !alike_; }
+
+// The engine sums a piece at a time.
 Status DenseSum::startPiece() {
   const uint64_t element = elementBytes(args_.type);
-  const uint64_t most = args_.accumulate ? staging_.bytes() : SPARSECOLL_ENGINE_MESSAGE_BYTES;
+  const uint64_t most = isStaged() ? staging_.bytes() : SPARSECOLL_ENGINE_MESSAGE_BYTES;
   pieceLength_ = std::min(args_.n - pieceAt_, most / element);
   const auto* in = static_cast<const std::byte*>(args_.in) + pieceAt_ * element;
-  auto* const out = static_cast<std::byte*>(args_.out) + pieceAt_ * element;
-  std::byte* const to = args_.accumulate ? staging_.as<>() : out;
-  if (args_.accumulate || !args_.inputScale.isOne() || (!alike_ && in != out)) {
+  std::byte* to = static_cast<std::byte*>(args_.out) + pieceAt_ * element;
+  if (isStaged()) {
+    to = staging_.as<>();
     reshape(*state_.setup.kernels, {in, to, args_.type, pieceLength_, args_.inputScale}, stream_);
     in = to;
   }
@@ -212,9 +217,9 @@ Result<bool> DenseSum::proceedPiece(bool& moved) {
   if (outcome == Outcome::kUnderWay) return false;
   moved = true;
   auto* const out = static_cast<std::byte*>(args_.out) + pieceAt_ * elementBytes(args_.type);
-  const std::byte* const sum = args_.accumulate ? staging_.as<>() : out;
+  const std::byte* const sum = isStaged() ? staging_.as<>() : out;
   const bool plain = args_.finish.divisor == 1 && args_.finish.scale.isOne() && args_.nonFinite == nullptr;
-  if (args_.accumulate || !plain)
+  if (isStaged() || !plain)
     reshape(*state_.setup.kernels, {sum, out, args_.type, pieceLength_, 1, args_.finish, args_.accumulate, &nonFinite_},
             stream_);
   pieceAt_ += pieceLength_;

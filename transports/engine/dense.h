@@ -47,6 +47,7 @@ class DenseSum {
   std::byte* place(int peer, Use use, uint64_t segment) const;
   std::byte* sumPlace(uint64_t segment) const;
 
+  bool isStaged() const;
   Status serve(int peer, bool& moved);
   Status post(int peer, bool& moved);
   Status takeSums(int peer, bool& moved);
