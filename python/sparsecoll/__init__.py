@@ -10,10 +10,10 @@
 Arrays are NumPy's, or any with DLPack or __cuda_array_interface__. sparsecoll.torch has the hook for PyTorch's
 DistributedDataParallel.
 """
-from ._communicator import CURRENT_DEVICE, HOST, Communicator, Config, Failure
-from ._errors import (Aborted, AuthFailed, Capacity, Corrupted, CudaError, Error, InternalError, InvalidArgument,
-                      InvalidUsage, Mismatch, NonFinite, OutOfMemory, PeerFailed, RemoteError, SystemFailure, Timeout,
-                      Unsupported)
+from ._communicator import CURRENT_DEVICE, HOST, Communicator, Config
+from ._errors import (Aborted, AuthFailed, Capacity, Corrupted, CudaError, Error, Failure, InternalError,
+                      InvalidArgument, InvalidUsage, Mismatch, NonFinite, OutOfMemory, PeerFailed, RemoteError,
+                      SystemFailure, Timeout, Unsupported)
 from ._library import lib as _lib
 from ._reducer import Reducer, Segment, all_reduce, presets
 from ._stats import Info, Stats

@@ -7,7 +7,8 @@ import dataclasses
 from typing import Callable, Iterable, List, Optional, Sequence
 
 from . import _abi
-from ._errors import InvalidArgument, InvalidUsage, check
+from ._errors import Failure, InvalidArgument, check, failure_of
+from ._handle import Handle
 from ._library import init, lib
 
 HOST = _abi.SPARSECOLL_HOST
@@ -66,17 +67,7 @@ def _config(config: Optional[Config]):
     return ctypes.byref((config or Config())._struct())
 
 
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """The latest failure of a communicator. code: its result, 0 while there was none. peer: the rank, or None."""
-
-    code: int
-    peer: Optional[int]
-    field: str
-    text: str
-
-
-class Communicator:
+class Communicator(Handle):
     """This rank's end of a group of ranks.
 
     One thread at a time uses a communicator and the reducers on it, and every rank needs a thread or a process of its
@@ -87,6 +78,9 @@ class Communicator:
 
     Errors are exceptions of this package. After a fork the new process can use none of its parent's.
     """
+
+    _name = "communicator"
+    _destroy = staticmethod(lib.sparsecollCommDestroy)
 
     def __init__(self, handle: int):
         """Takes over a sparsecollComm_t. The class methods below make one."""
@@ -205,13 +199,6 @@ class Communicator:
         return Communicator(handle.value)
 
     @property
-    def handle(self) -> int:
-        """The sparsecollComm_t. Errors: InvalidUsage (closed)."""
-        if not self._handle:
-            raise InvalidUsage("the communicator is closed")
-        return self._handle
-
-    @property
     def transport(self) -> str:
         """What carries the messages: "threads", "ucx", "tcp", "nccl"."""
         return lib.sparsecollTransportName(self._details().transport).decode()
@@ -223,10 +210,7 @@ class Communicator:
 
     def failure(self) -> Failure:
         """The latest failure, whether it ended the communicator or not. Any thread."""
-        failure = init(_abi.sparsecollFailure_t)
-        check(lib.sparsecollCommGetFailure(self.handle, ctypes.byref(failure)))
-        return Failure(failure.result, failure.peer if failure.peer >= 0 else None,
-                       failure.field.decode(errors="replace"), failure.text.decode(errors="replace"))
+        return failure_of(self.handle)
 
     def ended(self) -> bool:
         """Whether a failure or abort has ended it. Any thread."""
@@ -245,9 +229,7 @@ class Communicator:
 
     def close(self) -> None:
         """Frees it and ends its reducers' use. Peers that still wait for this rank get PeerFailed. May be repeated."""
-        handle, self._handle = self._handle, 0
-        if handle:
-            check(lib.sparsecollCommDestroy(handle))
+        super().close()
 
     def _details(self):
         details = init(_abi.sparsecollCommDetails_t)
@@ -256,16 +238,6 @@ class Communicator:
 
     def _check(self, result):
         check(result, self._handle)
-
-    def __enter__(self) -> Communicator:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
-
-    def __del__(self):
-        if getattr(self, "_handle", 0):
-            lib.sparsecollCommDestroy(self._handle)
 
     def __repr__(self) -> str:
         return f"<Communicator rank {self.rank} of {self.size}{'' if self._handle else ', closed'}>"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a call of the library came back with, as exceptions."""
 import ctypes
+import dataclasses
+from typing import Optional
 
 from . import _abi
 from ._library import init, lib
@@ -120,6 +122,31 @@ BY_CODE = {kind.code: kind for kind in (
     Unsupported, Mismatch, Capacity, NonFinite, Aborted, PeerFailed, Corrupted, AuthFailed)}
 
 
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """The latest failure of a communicator. code: its result, 0 while there was none. peer: the rank, or None."""
+
+    code: int
+    peer: Optional[int]
+    field: str
+    text: str
+
+
+def _failure(communicator):
+    """(result of the call, Failure)."""
+    failure = init(_abi.sparsecollFailure_t)
+    result = lib.sparsecollCommGetFailure(communicator, ctypes.byref(failure))
+    return result, Failure(failure.result, failure.peer if failure.peer >= 0 else None,
+                           failure.field.decode(errors="replace"), failure.text.decode(errors="replace"))
+
+
+def failure_of(communicator):
+    """The Failure that the communicator of this handle has noted."""
+    result, failure = _failure(communicator)
+    check(result)
+    return failure
+
+
 def check(result, communicator=None):
     """Raises the exception of result unless it is Success. On the thread of the call, right behind it.
 
@@ -131,9 +158,7 @@ def check(result, communicator=None):
     name = lib.sparsecollGetErrorString(result).decode()
     peer, field = None, ""
     if communicator:
-        failure = init(_abi.sparsecollFailure_t)
-        if (lib.sparsecollCommGetFailure(communicator, ctypes.byref(failure)) == _abi.sparsecollSuccess and
-                failure.result == result):
-            peer = failure.peer if failure.peer >= 0 else None
-            field = failure.field.decode(errors="replace")
+        told, failure = _failure(communicator)
+        if told == _abi.sparsecollSuccess and failure.code == result:
+            peer, field = failure.peer, failure.field
     raise BY_CODE.get(result, Error)(f"{name}: {text}" if text else name, result, peer, field)

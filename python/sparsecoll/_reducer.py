@@ -9,7 +9,8 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 from . import _abi
 from ._arrays import span, type_code
 from ._communicator import Communicator
-from ._errors import InvalidArgument, InvalidUsage, Unsupported, check
+from ._errors import InvalidArgument, Unsupported, check
+from ._handle import Handle
 from ._library import init, lib
 from ._stats import Info, Stats, of_struct
 
@@ -84,7 +85,7 @@ def _same_place(communicator, *spans):
                                   "the array is on a device and the communicator in host memory")
 
 
-class Reducer:
+class Reducer(Handle):
     """A method, its residual and its workspace for one gradient. Collective: all ranks make it in the same order.
 
         reducer = Reducer(communicator, gradient.size, gradient.dtype, preset="topka", density=0.01, op="avg")
@@ -106,6 +107,9 @@ class Reducer:
     Errors: InvalidArgument, Unsupported, OutOfMemory, Mismatch (field says on what), Timeout, PeerFailed, Aborted.
     """
 
+    _name = "reducer"
+    _destroy = staticmethod(lib.sparsecollReducerDestroy)
+
     def __init__(self, communicator: Communicator, n: int, dtype: Any = "float32", *, preset: str = "topka",
                  density: Optional[float] = None, k: Optional[int] = None, op: str = "sum",
                  segments: Optional[Sequence[Union[Segment, int]]] = None, momentum: Optional[float] = None,
@@ -115,7 +119,6 @@ class Reducer:
                  max_density: float = 0.0, density_schedule: Sequence[float] = (), schedule_steps: int = 0,
                  transactional: bool = False, residual: Any = None,
                  adjust: Optional[Callable[[Any], None]] = None):
-        self._handle = 0
         self.communicator = communicator
         self.n = n
         self._type = type_code(dtype)
@@ -273,19 +276,6 @@ class Reducer:
         check(lib.sparsecollReducerGetInfo(self.handle, ctypes.byref(info)))
         return of_struct(Info, info)
 
-    def close(self) -> None:
-        """Frees it. May be repeated."""
-        handle, self._handle = self._handle, 0
-        if handle:
-            check(lib.sparsecollReducerDestroy(handle))
-
-    @property
-    def handle(self) -> int:
-        """The sparsecollReducer_t. Errors: InvalidUsage (closed)."""
-        if not self._handle:
-            raise InvalidUsage("the reducer is closed")
-        return self._handle
-
     def _own(self, array, writable):
         found = span(array, writable)
         if found.length != self.n or found.type != self._type:
@@ -301,16 +291,6 @@ class Reducer:
 
     def _check(self, result):
         check(result, self.communicator._handle)
-
-    def __enter__(self) -> Reducer:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
-
-    def __del__(self):
-        if getattr(self, "_handle", 0):
-            lib.sparsecollReducerDestroy(self._handle)
 
 
 def _type_name(code):

@@ -330,14 +330,11 @@ class TwoProcesses(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "closed"):
                 backward(ddp, 4)
 
-        def left():
-            return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
-
         use()
-        before = left()
+        before = launch.threads_and_descriptors()
         for _ in range(3):
             use()
-        self.assertEqual(left(), before)
+        self.assertEqual(launch.threads_and_descriptors(), before)
 
 
 def killed():

@@ -126,14 +126,18 @@ class Bucket:
             self._velocity = self._take(self._store.velocities)
         return self._velocity
 
-    def retire(self):
-        """Hands residual and velocity back to the store, by name."""
-        self.close_reducer()
+    def copy_to(self, residuals: Dict[str, torch.Tensor], velocities: Dict[str, torch.Tensor]):
+        """Copies of what it holds of each parameter, by name."""
         for name, begin, end, kept in self.ranges():
             if self.residual is not None and not kept:
-                self._store.residuals[name] = self.residual[begin:end].clone()
+                residuals[name] = self.residual[begin:end].clone()
             if self._velocity is not None:
-                self._store.velocities[name] = self._velocity[begin:end].clone()
+                velocities[name] = self._velocity[begin:end].clone()
+
+    def retire(self):
+        """Hands residual and velocity back to the store."""
+        self.close_reducer()
+        self.copy_to(self._store.residuals, self._store.velocities)
 
     def _run_dense(self, buffer, method, group, ranks):
         dist.all_reduce(buffer, group=group)
@@ -227,9 +231,5 @@ class Buckets:
         residuals = {name: value.clone() for name, value in self.residuals.items()}
         velocities = {name: value.clone() for name, value in self.velocities.items()}
         for bucket in self.all():
-            for name, begin, end, kept in bucket.ranges():
-                if bucket.residual is not None and not kept:
-                    residuals[name] = bucket.residual[begin:end].clone()
-                if bucket._velocity is not None:
-                    velocities[name] = bucket._velocity[begin:end].clone()
+            bucket.copy_to(residuals, velocities)
         return residuals, velocities

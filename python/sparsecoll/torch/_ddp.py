@@ -246,9 +246,7 @@ class DDPState:
         worker.close()
         self.error = self.error or InvalidUsage("the state is closed")
         for bucket in self._buckets.all():
-            if bucket.reducer is not None:
-                bucket.reducer.close()
-                bucket.reducer = None
+            bucket.close_reducer()
         self._communicator.close()
         if self._own_group and dist.is_initialized():
             dist.destroy_process_group(self._group)
