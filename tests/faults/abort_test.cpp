@@ -14,6 +14,8 @@ namespace {
 
 #if defined(SPARSECOLL_TEST_SANITIZED) && defined(SPARSECOLL_TEST_PAIRS)
 constexpr int kTrials = 20;
+#elif defined(__SANITIZE_THREAD__)
+constexpr int kTrials = 30;
 #elif defined(SPARSECOLL_TEST_SANITIZED)
 constexpr int kTrials = 60;
 #else

@@ -47,7 +47,7 @@ uint64_t runPreset(const std::string& name, const Case& shape, const std::vector
 
 void compare(const Case& shape, const Way& way) {
   CAPTURE(shape.ranks, shape.n, way.name());
-  const std::vector<std::string> names = allPresets();
+  const std::vector<std::string> names = presetsToStep();
   REQUIRE(names.size() <= 64);
   Processes processes(shape.ranks, way);
   processes.start([&](int rank, Finding& finding) {
@@ -84,7 +84,7 @@ void compare(const Case& shape, const Way& way) {
   }
   std::printf("%d ranks, n = %llu, %s: %zu of %zu presets run here, %zu with the bits of threads\n", shape.ranks,
               static_cast<unsigned long long>(shape.n), way.name().c_str(), ran, names.size(), equal);
-  CHECK(ran >= 20);
+  CHECK(ran + 4 >= names.size());  // some presets do not run at every number of ranks
 }
 
 }  // namespace
