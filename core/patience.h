@@ -16,8 +16,8 @@ class Patience {
 
   // Something has happened.
   void renew() { looks_ = 0; }
-  // To be called between two looks. false: the deadline has passed.
-  bool rest();
+  // To be called between two looks. false: the deadline has passed. latest: no sleep goes on past it.
+  bool rest(std::chrono::steady_clock::time_point latest = std::chrono::steady_clock::time_point::max());
 
  private:
   const Deadline deadline_;

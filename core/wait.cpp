@@ -53,7 +53,7 @@ size_t awaitEvents(int epoll, std::span<epoll_event> events, const Deadline& dea
   return count > 0 ? static_cast<size_t>(count) : 0;
 }
 
-bool Patience::rest() {
+bool Patience::rest(std::chrono::steady_clock::time_point latest) {
   constexpr uint32_t kLooksAtOnce = 8;
   constexpr auto kYields = std::chrono::microseconds(50);
   constexpr auto kLongestSleep = std::chrono::milliseconds(1);
@@ -67,7 +67,8 @@ bool Patience::rest() {
     std::this_thread::yield();
     return true;
   }
-  std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>({idle / 8, kLongestSleep, left}));
+  std::this_thread::sleep_until(
+      std::min(latest, now + std::min<std::chrono::nanoseconds>({idle / 8, kLongestSleep, left})));
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include "src/engines.h"
 #include "src/names.h"
 #include "src/params.h"
+#include "src/rate.h"
 #include "src/structs.h"
 #include "transports/bootstrap/control.h"
 #include "transports/threads.h"
@@ -94,6 +95,7 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   config.logFn = given.logFn;
   config.logUser = given.logUser;
   SC_TRY(config.allocator, readAllocator(given.allocator));
+  SC_TRY(config.bitsPerSecond, sendRate());
   return config;
 }
 
@@ -111,6 +113,7 @@ Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> k
       stats_(SPARSECOLL_INIT(sparsecollStats_t)) {
   failure_.peer = -1;
   log_.write(sparsecollLogInfo, "comm", "ready, {} kernels", kernels_->name());
+  if (config_.bitsPerSecond != 0) tellRate();
 }
 
 Communicator::~Communicator() { log_.write(sparsecollLogInfo, "comm", "destroyed after {} operations", sequence_); }
@@ -220,6 +223,14 @@ void Communicator::tellPath() const {
   const sparsecollCommDetails_t own = details();
   log_.write(sparsecollLogInfo, "comm", "{} ranks, engine {}: {}; interface {}", ranks(), transportName(own.transport),
              own.reason, own.interfaceName[0] != '\0' ? own.interfaceName : "-");
+}
+
+void Communicator::tellRate() const {
+  if (transport_->sharesMemory()) {
+    log_.write(sparsecollLogWarn, "comm", "{} has no effect: ranks that share memory send nothing", kRateVariable);
+    return;
+  }
+  log_.write(sparsecollLogInfo, "comm", "sends at most {} bit/s ({})", config_.bitsPerSecond, kRateVariable);
 }
 
 void Communicator::tellPlan(const sparsecollReducerInfo_t& plan) {

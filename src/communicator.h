@@ -31,6 +31,7 @@ struct CommunicatorConfig {
   uint64_t initTimeoutMs = 120000;
   uint64_t abortTimeoutMs = 10000;
   uint64_t workspaceLimitBytes = 0;  // 0: no limit
+  uint64_t bitsPerSecond = 0;        // that the rank may send; 0: no limit
   sparsecollTransport_t transport = sparsecollTransportAuto;
   std::string name;
   std::string interfaceName;  // empty: the engine's choice
@@ -148,6 +149,7 @@ class Communicator {
   void resetStats();
 
  private:
+  void tellRate() const;
   Status alive() const;
   Status makeAgreementRoom();
   // tell: how the peers learn of a failure that ends the communicator. ends: this one does, whatever the result.

@@ -7,6 +7,7 @@
 #include "core/bytes.h"
 #include "cuda/cuda_kernels.h"
 #include "src/names.h"
+#include "src/rate.h"
 #include "transports/bootstrap/address.h"
 #include "transports/nccl.h"
 #include "transports/tcp.h"
@@ -22,6 +23,7 @@ struct EngineRow {
   bool inHostMemory = true;
   bool oneVersion = false;             // ranks with different versions of it cannot talk
   bool ownDevices = false;             // ranks that share a device cannot use it
+  bool keepsRate = true;               // sends no faster than it is told to
   Result<int> (*version)() = nullptr;  // nullptr: ranks do not meet over it
 
   bool isCalled(std::string_view word) const { return version != nullptr && word == transportName(engine); }
@@ -30,11 +32,11 @@ struct EngineRow {
 constexpr EngineRow kRows[] = {
     {sparsecollTransportAuto, "Auto"},
     {sparsecollTransportThreads, "Threads"},
-    {sparsecollTransportUcx, "UCX", true, false, false, ucx::version},
-    {sparsecollTransportNccl, "NCCL", false, true, true, nccl::version},
+    {sparsecollTransportUcx, "UCX", true, false, false, true, ucx::version},
+    {sparsecollTransportNccl, "NCCL", false, true, true, false, nccl::version},
     {sparsecollTransportEngine, "Engine"},
     {sparsecollTransportSimulated, "Simulated"},
-    {sparsecollTransportTcp, "TCP", true, true, false, tcp::version},
+    {sparsecollTransportTcp, "TCP", true, true, false, true, tcp::version},
 };
 static_assert(std::ranges::all_of(kRows, [](const EngineRow& row) { return &row == &kRows[row.engine]; }));
 
@@ -177,6 +179,8 @@ Result<Ability> abilityHere(sparsecollTransport_t engine, bool onDevice) {
   const EngineRow& row = kRows[engine];
   SC_TRY(const bool disabled, isDisabled(row));
   if (disabled) return Ability{0, Text<112>::format("{} names it", kDisabled)};
+  SC_TRY(const uint64_t rate, sendRate());
+  if (rate != 0 && !row.keepsRate) return Ability{0, Text<112>::format("it cannot keep to {}", kRateVariable)};
   if (const Status fits = checkMemory(engine, onDevice); !fits.ok()) return lacking(fits);
   if (onDevice && cuda::deviceCount() == 0) return lacking(cuda::currentDevice().takeStatus());
   auto version = row.version();  // loads the engine's library

@@ -7,6 +7,7 @@
 #include "core/limits.h"
 #include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
+#include "src/rate.h"
 #include "transports/bootstrap/control.h"
 #include "transports/bootstrap/star.h"
 #include "transports/staged.h"
@@ -20,6 +21,14 @@ std::string interfaceOf(const CommunicatorConfig& config) {
   const char* const named = std::getenv("SPARSECOLL_INTERFACE");
   return named != nullptr ? named : "";
 }
+
+namespace {
+
+std::shared_ptr<engine::Pace> paceOf(const CommunicatorConfig& config) {
+  return config.bitsPerSecond != 0 ? std::make_shared<engine::Pace>(config.bitsPerSecond) : nullptr;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& config, engine::EngineSetup setup,
                                                      const sparsecollEngine_t& table,
@@ -36,6 +45,7 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
   setup.kernels = host::makeHostKernels(host::bestIsa(), onDevice ? nullptr : hostMemory(config));
   setup.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
   setup.abortTimeoutMs = config.abortTimeoutMs;
+  if (setup.pace == nullptr) setup.pace = paceOf(config);
   SC_TRY(auto transport, engine::makeTransport(setup, table, std::move(watch)));
   Transport& engine = *transport;
   if (onDevice) {
@@ -76,6 +86,8 @@ Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine,
   setup.rank = mesh.rank;
   setup.ranks = mesh.ranks;
   setup.kind = engine;
+  setup.pace = paceOf(config);
+  messenger->wakeFor(setup.pace);
   SC_TRY(auto control, bootstrap::Control::make(std::move(mesh), bootstrap::controlTimes()));
   SC_TRY(auto made, meetOverEngine(config, std::move(setup), messenger->table(),
                                    std::make_unique<bootstrap::Watch>(control), device));
@@ -133,6 +145,7 @@ Result<std::shared_ptr<Communicator>> meetOverNccl(const CommunicatorConfig& con
 }
 
 Result<std::shared_ptr<Communicator>> adoptNccl(const CommunicatorConfig& config, ncclComm* comm, bool split) {
+  if (config.bitsPerSecond != 0) return unsupported("NCCL cannot keep to {}", kRateVariable);
   SC_TRY(const int device, nccl::deviceOf(comm));
   const cuda::OnDevice current(device);
   SC_TRY(const nccl::NcclSetup setup, ncclSetupOn(device, config, Deadline::in(config.initTimeoutMs)));

@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/transport.h"
 #include "transports/engine/peer_watch.h"
+#include "transports/pace.h"
 
 namespace sparsecoll::engine {
 
@@ -19,6 +20,7 @@ struct EngineSetup {
   std::shared_ptr<Kernels> kernels;      // of the vectors
   std::shared_ptr<MemoryBudget> budget;  // of the engine's own memory
   uint64_t abortTimeoutMs = 0;           // for the table to give memory back
+  std::shared_ptr<Pace> pace;            // of what this rank sends; nullptr: as fast as the table takes it
 };
 
 // Local: the first operation meets the peers. table: checked.

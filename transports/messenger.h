@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "transports/bootstrap/mesh.h"
+#include "transports/pace.h"
 
 namespace sparsecoll::engine {
 
@@ -16,6 +18,8 @@ class Messenger {
   // Collective over the exchange's ranks, which have their control connections already. Errors: the exchange's,
   // Timeout, PeerFailed, AuthFailed, SystemError (no way to a rank).
   virtual Status connect(bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh, const Deadline& deadline) = 0;
+  // Before the table is used: progress must not sleep past the pace's times.
+  virtual void wakeFor(std::shared_ptr<const Pace>) {}
   // The messages as a table of functions; whose release deletes this.
   virtual sparsecollEngine_t table() = 0;
 };

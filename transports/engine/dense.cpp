@@ -80,10 +80,8 @@ Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, 
   if (!state_.port.sums()) return {};
   pieceAt_ = 0;
   alike_ = alike;
-  const Status started = startPiece();
-  if (started.result() == sparsecollUnsupported) return {};
   byEngine_ = true;
-  return Status(started.failure());
+  return startPiece();
 }
 
 void DenseSum::takeSum(const void* sum, const Range& segment) {
@@ -196,11 +194,15 @@ Status DenseSum::sumOwn(bool& moved) {
 // pieces have to be.
 bool DenseSum::isStaged() const { return args_.accumulate || !args_.inputScale.isOne() || !alike_; }
 
-// The engine sums a piece at a time.
+// The engine sums a piece at a time. Where this rank's rate is limited, a piece begins once the time of what a ring would
+// send for it has passed.
 Status DenseSum::startPiece() {
   const uint64_t element = elementBytes(args_.type);
   const uint64_t most = isStaged() ? staging_.bytes() : SPARSECOLL_ENGINE_MESSAGE_BYTES;
   pieceLength_ = std::min(args_.n - pieceAt_, most / element);
+  const auto ranks = static_cast<uint64_t>(ranks_);
+  pieceStarted_ = state_.port.maySum(2 * (ranks - 1) * pieceLength_ / ranks * element);
+  if (!pieceStarted_) return {};
   const auto* in = static_cast<const std::byte*>(args_.in) + pieceAt_ * element;
   std::byte* to = static_cast<std::byte*>(args_.out) + pieceAt_ * element;
   if (isStaged()) {
@@ -208,10 +210,18 @@ Status DenseSum::startPiece() {
     reshape(*state_.setup.kernels, {in, to, args_.type, pieceLength_, args_.inputScale}, stream_);
     in = to;
   }
-  return state_.port.startSum(in, to, pieceLength_, args_.type);
+  const Status started = state_.port.startSum(in, to, pieceLength_, args_.type);
+  if (pieceAt_ != 0 || started.result() != sparsecollUnsupported) return Status(started.failure());
+  byEngine_ = false;
+  return {};
 }
 
 Result<bool> DenseSum::proceedPiece(bool& moved) {
+  if (!pieceStarted_) {
+    SC_TRY(startPiece());
+    moved = moved || pieceStarted_;
+    return false;
+  }
   const Outcome outcome = state_.port.testSum();
   if (outcome == Outcome::kFailed) return fail(sparsecollSystemError, "the engine's sum failed");
   if (outcome == Outcome::kUnderWay) return false;

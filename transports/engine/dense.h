@@ -73,6 +73,7 @@ class DenseSum {
   uint32_t nonFinite_ = 0;
   std::vector<const void*> in_;
   bool byEngine_ = false;
+  bool pieceStarted_ = false;
   bool alike_ = true;
   uint64_t pieceAt_ = 0, pieceLength_ = 0;  // of the engine's own sum
 };

@@ -1,6 +1,7 @@
 #include "transports/engine/port.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/patience.h"
 
@@ -29,14 +30,42 @@ Status Port::send(int peer, Tag tag, const std::byte* data, uint64_t bytes, uint
   do {
     const uint64_t piece = std::min<uint64_t>(bytes, SPARSECOLL_ENGINE_MESSAGE_BYTES);
     makeRoom();
+    const bool waits = pace_ != nullptr && tag != kNotices;
     void* request = nullptr;
-    if (!good(table_.isend(table_.user, peer, tag, data, piece, &request), "isend")) return unreachable(peer);
-    underWay_.push_back({request, peer, data, piece, sequence, count, false});
+    if (!waits && !good(table_.isend(table_.user, peer, tag, data, piece, &request), "isend")) return unreachable(peer);
+    underWay_.push_back({request, peer, data, piece, sequence, count, false, tag, waits ? ++tickets_ : 0});
     if (count != nullptr) ++*count;
+    if (waits) ++waiting_;
     data += piece;
     bytes -= piece;
   } while (bytes != 0);
+  if (waiting_ != 0) (void)letLeave();
   return {};
+}
+
+// Hands over messages whose time has come, in the order of send. Returns whether there were any.
+bool Port::letLeave() {
+  bool moved = false;
+  for (;;) {
+    UnderWay* next = nullptr;
+    for (UnderWay& one : underWay_)
+      if (one.ticket != 0 && !one.givenUp && (next == nullptr || one.ticket < next->ticket)) next = &one;
+    if (next == nullptr) break;
+    const auto now = std::chrono::steady_clock::now();
+    if (next->ticket != begun_) pace_->begin(next->bytes, now);
+    begun_ = next->ticket;
+    sumBegun_ = false;
+    if (now < pace_->due()) return moved;
+    pace_->left();
+    next->ticket = begun_ = 0;
+    --waiting_;
+    moved = true;
+    const int code = table_.isend(table_.user, next->peer, next->tag, next->data, next->bytes, &next->request);
+    if (!good(code, "isend")) end(*next, true);
+  }
+  if (begun_ != 0) pace_->giveUp();
+  begun_ = 0;
+  return moved;
 }
 
 Status Port::receive(Arrival& arrival, int peer, Tag tag, std::byte* data, uint64_t capacity) {
@@ -100,7 +129,7 @@ void Port::abandon(Arrival& arrival) noexcept {
 void Port::giveUp(UnderWay& one) {
   if (one.givenUp) return;
   one.givenUp = true;
-  (void)good(table_.cancel(table_.user, &one.request), "cancel");
+  if (one.ticket == 0) (void)good(table_.cancel(table_.user, &one.request), "cancel");
 }
 
 void Port::giveUp(int peer) {
@@ -108,11 +137,20 @@ void Port::giveUp(int peer) {
     if (one.peer == peer && one.sequence != UINT64_MAX) giveUp(one);
 }
 
+bool Port::maySum(uint64_t bytes) {
+  if (pace_ == nullptr) return true;
+  if (waiting_ != 0) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (!std::exchange(sumBegun_, true)) pace_->begin(bytes, now);
+  return now >= pace_->due();
+}
+
 Status Port::startSum(const void* in, void* out, uint64_t count, sparsecollDataType_t type) {
   makeRoom();
   const int code = table_.iallreduce(table_.user, in, out, count, type, sparsecollSum, &sum_);
   if (code == sparsecollUnsupported) return unsupported("the engine does not sum type {}", int{type});
   if (!good(code, "iallreduce")) return fail(sparsecollSystemError, "the engine's iallreduce returned {}", code);
+  if (std::exchange(sumBegun_, false)) pace_->left();
   summing_ = true;
   summed_ = {static_cast<const std::byte*>(out), count * elementBytes(type)};
   return {};
@@ -128,21 +166,32 @@ Outcome Port::testSum() {
 Result<bool> Port::progress() {
   if (table_.progress != nullptr && !good(table_.progress(table_.user), "progress"))
     return fail(sparsecollSystemError, "the engine's progress returned {}", lastCode_);
-  const size_t before = underWay_.size();
+  bool moved = waiting_ != 0 && letLeave();
   for (size_t i = 0; i < underWay_.size();) {
     UnderWay& one = underWay_[i];
+    if (one.ticket != 0 && !one.givenUp) {
+      ++i;
+      continue;
+    }
     uint64_t bytes = 0;
-    const Outcome outcome = look(&one.request, &bytes);
+    const Outcome outcome = one.ticket != 0 ? Outcome::kDone : look(&one.request, &bytes);
     if (outcome == Outcome::kUnderWay) {
       ++i;
       continue;
     }
-    if (outcome == Outcome::kFailed && !one.givenUp) failedPeers_.push_back(one.peer);
-    if (one.count != nullptr) --*one.count;
-    one = underWay_.back();
-    underWay_.pop_back();
+    end(one, outcome == Outcome::kFailed);
+    moved = true;
   }
-  return underWay_.size() != before;
+  return moved;
+}
+
+// What stands last takes its place.
+void Port::end(UnderWay& one, bool failed) {
+  if (failed && !one.givenUp) failedPeers_.push_back(one.peer);
+  if (one.count != nullptr) --*one.count;
+  if (one.ticket != 0) --waiting_;
+  one = underWay_.back();
+  underWay_.pop_back();
 }
 
 int Port::sendingTo(uint64_t sequence) const {

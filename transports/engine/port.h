@@ -11,6 +11,7 @@
 #include "core/kernels.h"
 #include "core/status.h"
 #include "core/wait.h"
+#include "transports/pace.h"
 
 namespace sparsecoll::engine {
 
@@ -19,7 +20,7 @@ enum Tag : int {
   kFrames,         // too large for their envelopes
   kContributions,  // to dense sums, which are announced by envelopes
   kSums,
-  kNotices,  // a rank's end, past what it has sent before
+  kNotices,  // a rank's end, past what it has sent before, and as soon as it can be sent
 };
 
 // What has become of a request.
@@ -46,7 +47,8 @@ class Arrival {
 
 class Port {
  public:
-  explicit Port(const sparsecollEngine_t& table) : table_(table) {}
+  // pace: nullptr, or messages wait here until they may leave; only progress looks at them again.
+  Port(const sparsecollEngine_t& table, std::shared_ptr<Pace> pace) : table_(table), pace_(std::move(pace)) {}
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
@@ -63,12 +65,16 @@ class Port {
   void abandon(Arrival& arrival) noexcept;
 
   bool sums() const { return table_.iallreduce != nullptr; }
+  // Whether a sum for which this rank sends so many bytes may be started now.
+  bool maySum(uint64_t bytes);
   // Errors: Unsupported (nothing has happened), SystemError.
   Status startSum(const void* in, void* out, uint64_t count, sparsecollDataType_t type);
   Outcome testSum();
 
   // Lets the engine work, and looks at what is sent. Returns whether something has moved. Errors: SystemError.
   Result<bool> progress();
+  // When the next message that waits for its time may leave; Time::max(): none does.
+  Pace::Time due() const { return pace_ != nullptr ? pace_->due() : Pace::Time::max(); }
   // Peers of sends of operations up to this one that are still under way; -1: none.
   int sendingTo(uint64_t sequence) const;
   bool isSending(int peer, const uint32_t& count) const;
@@ -100,16 +106,25 @@ class Port {
     uint64_t sequence;  // UINT64_MAX: no send
     uint32_t* count;
     bool givenUp;
+    Tag tag = kEnvelopes;  // of a send that waits for its time
+    uint64_t ticket = 0;   // its place among those; 0: the table has it
   };
 
   bool good(int code, const char* function);
   Outcome look(void** request, uint64_t* bytes);
   void giveUp(UnderWay& one);
+  void end(UnderWay& one, bool failed);
+  bool letLeave();
   void makeRoom(size_t requests = 1);
   bool uses(const Buffer& memory) const;
   void sweep();
 
   sparsecollEngine_t table_;
+  const std::shared_ptr<Pace> pace_;
+  uint64_t tickets_ = 0;            // given out
+  uint64_t begun_ = 0;              // ticket of the message that the pace is about
+  bool sumBegun_ = false;           // it is about the sum
+  size_t waiting_ = 0;              // messages for their time
   std::vector<UnderWay> underWay_;  // has room for what is posted, too, and for the sum: to give up takes no memory
   size_t posted_ = 0;               // pieces of arrivals
   std::vector<std::unique_ptr<Buffer>> expected_;  // empty ones, for what is to be retired

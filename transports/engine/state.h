@@ -13,7 +13,7 @@ namespace sparsecoll::engine {
 
 struct State {
   State(const EngineSetup& from, const sparsecollEngine_t& table)
-      : setup(from), port(table), lanes(port, from.rank, from.ranks) {}
+      : setup(from), port(table, from.pace), lanes(port, from.rank, from.ranks) {}
 
   const EngineSetup setup;
   std::mutex mutex;  // guards what follows: whoever holds it may use the table

@@ -15,6 +15,7 @@ namespace sparsecoll::engine {
 namespace {
 
 constexpr uint64_t kFarewellMs = 500;
+constexpr const char* kTooSlow = "what this rank sends has not all left in time, at the rate that it is limited to";
 
 class EngineTransport final : public Transport {
  public:
@@ -198,16 +199,18 @@ class EngineTransport final : public Transport {
     for (Patience patience(deadline);;) {
       bool moved = false;
       Status failed;
+      Pace::Time due;
       {
         const std::lock_guard lock(state_->mutex);
         SC_TRY(soundHere());
         auto over = look(moved);
         if (over.ok() && *over) return {};
         failed = over.ok() ? rounds_.checkLost(moved, lostSince) : over.takeStatus();
+        due = state_->port.due();
       }
       if (!failed.ok()) return accuse(failed);
       if (moved) patience.renew();
-      if (!moved && !patience.rest()) {
+      if (!moved && !patience.rest(due)) {
         const std::lock_guard lock(state_->mutex);
         return accuse(late());
       }
@@ -235,6 +238,7 @@ class EngineTransport final : public Transport {
     return wait(
         operation.deadline, [&](bool& moved) { return rounds_.finishSends(sequence, moved); },
         [&] {
+          if (state_->port.due() != Pace::Time::max()) return fail(sparsecollTimeout, "{}", kTooSlow);
           const int peer = state_->port.sendingTo(sequence);
           return failBy(peer, sparsecollTimeout, "rank {} has not taken what was sent to it in time", peer);
         });

@@ -1,9 +1,12 @@
 // Messages over sockets. Nothing moves but inside progress, and where a message is posted that can leave at once: on
 // the thread of whoever calls, which never waits there longer than a moment.
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "core/events.h"
@@ -55,6 +58,8 @@ class TcpMessenger final : public engine::Messenger {
     }
     return {};
   }
+
+  void wakeFor(std::shared_ptr<const engine::Pace> pace) override { pace_ = std::move(pace); }
 
   sparsecollEngine_t table() override {
     auto table = SPARSECOLL_INIT(sparsecollEngine_t);
@@ -170,10 +175,23 @@ class TcpMessenger final : public engine::Messenger {
     return moved;
   }
 
+  // Sleeps until something comes; how long epoll is to sleep then. Its milliseconds would end too late for what this
+  // rank is to send at a rate.
+  uint64_t sleepMs() const {
+    if (pace_ == nullptr) return kSleepMs;
+    using std::chrono::nanoseconds;
+    constexpr nanoseconds kLongest = std::chrono::milliseconds(kSleepMs);
+    const auto untilDue = pace_->due() - std::chrono::steady_clock::now();
+    const timespec length{0, std::clamp<nanoseconds>(untilDue, nanoseconds(0), kLongest).count()};
+    pollfd any{poll_.get(), POLLIN, 0};
+    (void)ppoll(&any, 1, &length, nullptr);
+    return 0;
+  }
+
   // Whether anything came or left.
-  bool serve(uint64_t waitMs) {
+  bool serve(bool sleeps) {
     std::array<epoll_event, kMostEvents> events;
-    const size_t count = awaitEvents(poll_.get(), events, Deadline::in(waitMs));
+    const size_t count = awaitEvents(poll_.get(), events, Deadline::in(sleeps ? sleepMs() : 0));
     bool moved = false;
     for (const epoll_event& event : std::span(events).first(count)) {
       const auto rank = static_cast<int>(event.data.u64);
@@ -194,7 +212,7 @@ class TcpMessenger final : public engine::Messenger {
     const Deadline soon = Deadline::in(kSleepMs);
     for (int turn = 0; turn < kMostTurns && tally_.ended == before; ++turn) {
       const bool sleeps = !came && (idle_ >= kSleepAfter || tally_.halfway != 0);
-      came = serve(sleeps ? kSleepMs : 0);
+      came = serve(sleeps);
       moved = moved || came;
       if ((!came && tally_.halfway == 0) || soon.expired()) break;
     }
@@ -212,6 +230,7 @@ class TcpMessenger final : public engine::Messenger {
 
   const pid_t process_ = getpid();
   bootstrap::Fd poll_;
+  std::shared_ptr<const engine::Pace> pace_;
   Tally tally_;
   std::vector<Peer> peers_;   // by rank
   std::vector<int> pending_;  // with something to send; never more than there are ranks
