@@ -10,8 +10,9 @@ using std::chrono::nanoseconds;
 
 constexpr uint64_t kPerSecond = 1000000000;
 
-// What a rank that has sent nothing for a while may send at once. Threads that sleep wake up late by so much, which
-// must not cost them a part of the rate. More would let small messages pass unlimited.
+// What may leave at once, after a thread has slept past the time of a message while others stood behind it: that must
+// not cost them a part of the rate. More would let small messages pass unlimited; for that reason a rank that had
+// nothing to send may not catch up at all.
 constexpr uint64_t kBurstBytes = 32u << 10;
 constexpr nanoseconds kBurstTime = std::chrono::milliseconds(1);
 
@@ -25,8 +26,8 @@ nanoseconds burstAt(uint64_t bitsPerSecond) {
 
 Pace::Pace(uint64_t bitsPerSecond) : bitsPerSecond_(bitsPerSecond), burst_(burstAt(bitsPerSecond)) {}
 
-void Pace::begin(uint64_t bytes, Time now) {
-  const Time earliest = now - burst_;
+void Pace::begin(uint64_t bytes, Time ready, Time now) {
+  const Time earliest = std::max(ready, now - burst_);
   const bool idle = free_ < earliest;
   const uint64_t scaled = scaledBits(bytes) + (idle ? 0 : rest_);
   due_ = (idle ? earliest : free_) + nanoseconds(static_cast<int64_t>(scaled / bitsPerSecond_));

@@ -1,6 +1,6 @@
-// How fast a rank's messages may leave: a bucket of tokens. A message has left once the bits of all its bytes have had
-// their time, as over a link of that rate, so a receiver never has one earlier than such a link would bring it. Not
-// charged: what protocols put around a message.
+// How fast a rank's messages may leave: a bucket of tokens, which is filled only while a message waits. One has left
+// once the bits of all its bytes have had their time, as over a link of that rate, so a receiver never has one earlier
+// than such a link would bring it. Not charged: what protocols put around a message.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,9 @@ class Pace {
   // bitsPerSecond: kSlowestRate to kFastestRate.
   explicit Pace(uint64_t bitsPerSecond);
 
-  // The next message, of less than 2^31 bytes, is ready: from now on `due` tells when it may leave. Begun anew before
-  // it has left, it is another one in its place.
-  void begin(uint64_t bytes, Time now);
+  // The next message, of less than 2^31 bytes, has been ready since then, and everything before it has left by now:
+  // `due` tells when it may leave. Begun anew before it has left, it is another one in its place.
+  void begin(uint64_t bytes, Time ready, Time now);
   void left();    // the message has left
   void giveUp();  // it never will
 

@@ -33,9 +33,15 @@ Status Port::send(int peer, Tag tag, const std::byte* data, uint64_t bytes, uint
     const bool waits = pace_ != nullptr && tag != kNotices;
     void* request = nullptr;
     if (!waits && !good(table_.isend(table_.user, peer, tag, data, piece, &request), "isend")) return unreachable(peer);
-    underWay_.push_back({request, peer, data, piece, sequence, count, false, tag, waits ? ++tickets_ : 0});
+    underWay_.push_back({request, peer, data, piece, sequence, count, false});
+    if (waits) {
+      UnderWay& one = underWay_.back();
+      one.tag = tag;
+      one.ticket = ++tickets_;
+      one.since = std::chrono::steady_clock::now();
+      ++waiting_;
+    }
     if (count != nullptr) ++*count;
-    if (waits) ++waiting_;
     data += piece;
     bytes -= piece;
   } while (bytes != 0);
@@ -52,7 +58,7 @@ bool Port::letLeave() {
       if (one.ticket != 0 && !one.givenUp && (next == nullptr || one.ticket < next->ticket)) next = &one;
     if (next == nullptr) break;
     const auto now = std::chrono::steady_clock::now();
-    if (next->ticket != begun_) pace_->begin(next->bytes, now);
+    if (next->ticket != begun_) pace_->begin(next->bytes, next->since, now);
     begun_ = next->ticket;
     sumBegun_ = false;
     if (now < pace_->due()) return moved;
@@ -141,7 +147,7 @@ bool Port::maySum(uint64_t bytes) {
   if (pace_ == nullptr) return true;
   if (waiting_ != 0) return false;
   const auto now = std::chrono::steady_clock::now();
-  if (!std::exchange(sumBegun_, true)) pace_->begin(bytes, now);
+  if (!std::exchange(sumBegun_, true)) pace_->begin(bytes, now, now);
   return now >= pace_->due();
 }
 

@@ -106,8 +106,10 @@ class Port {
     uint64_t sequence;  // UINT64_MAX: no send
     uint32_t* count;
     bool givenUp;
-    Tag tag = kEnvelopes;  // of a send that waits for its time
-    uint64_t ticket = 0;   // its place among those; 0: the table has it
+    // Of a send that waits for its time:
+    Tag tag = kEnvelopes;
+    uint64_t ticket = 0;  // its place among those; 0: the table has it
+    Pace::Time since = {};
   };
 
   bool good(int code, const char* function);
