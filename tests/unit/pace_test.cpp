@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <string>
 
+#include "src/engines.h"
 #include "src/rate.h"
 #include "tests/support/catch.h"
 
@@ -148,6 +150,20 @@ TEST_CASE("how a rate is written") {
     CHECK(why.result() == sparsecollInvalidArgument);
     CHECK(std::string(why.failure().text.view()).find("SPARSECOLL_RATE is '" + std::string(wrong) + "'") == 0);
   }
+}
+
+TEST_CASE("ranks with a rate do not meet over NCCL, which would not keep to it") {
+  setenv("SPARSECOLL_RATE", "1G", 1);
+  auto limited = abilityHere(sparsecollTransportNccl, true);
+  auto tcp = abilityHere(sparsecollTransportTcp, false);
+  unsetenv("SPARSECOLL_RATE");
+  REQUIRE(limited.ok());
+  CHECK(limited->lack.view() == "it cannot keep to SPARSECOLL_RATE");
+  REQUIRE(tcp.ok());
+  CHECK(tcp->lack.view().find("SPARSECOLL_RATE") == std::string::npos);
+  auto free = abilityHere(sparsecollTransportNccl, true);
+  REQUIRE(free.ok());
+  CHECK(free->lack.view().find("SPARSECOLL_RATE") == std::string::npos);
 }
 
 }  // namespace
