@@ -78,6 +78,10 @@ class Port {
   // Peers of sends of operations up to this one that are still under way; -1: none.
   int sendingTo(uint64_t sequence) const;
   bool isSending(int peer, const uint32_t& count) const;
+  // What waits leaves now: nothing looks at it once an operation is given up, and what tells that stands behind it.
+  void hurry() {
+    if (waiting_ != 0) (void)letLeave(true);
+  }
   // Sends to the peer are given up.
   void giveUp(int peer);
   // The peer of a send that has failed, told once; -1: none has.
@@ -116,7 +120,7 @@ class Port {
   Outcome look(void** request, uint64_t* bytes);
   void giveUp(UnderWay& one);
   void end(UnderWay& one, bool failed);
-  bool letLeave();
+  bool letLeave(bool all = false);
   void makeRoom(size_t requests = 1);
   bool uses(const Buffer& memory) const;
   void sweep();
