@@ -214,9 +214,10 @@ TEST_CASE("a deadline that passes while this rank's own messages wait blames nob
   ranks.run([&](int rank, sparsecollComm_t) {
     std::vector<float> vector = gradientOf(rank, 100000);
     const sparsecollResult_t result = sparsecollReducerRun(reducers[rank], vector.data(), vector.data(), nullptr);
-    if (result != sparsecollTimeout && result != sparsecollPeerFailed) std::abort();
+    if (result != sparsecollSuccess && result != sparsecollTimeout && result != sparsecollPeerFailed) std::abort();
   });
-  CHECK(failureOf(ranks[0]).result != sparsecollSuccess);
+  // What the first rank that gives up had waiting leaves then, so the other may still end well.
+  CHECK((failureOf(ranks[0]).result != sparsecollSuccess || failureOf(ranks[1]).result != sparsecollSuccess));
   CHECK(pairEngineMisuse() == "");
 }
 
