@@ -151,6 +151,30 @@ TEST_CASE("abort ends a wait that has no deadline") {
     }
 }
 
+// The rank that waits has all that the aborted one had to send.
+TEST_CASE("abort ends a wait for a third rank") {
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.opTimeoutMs = SPARSECOLL_NO_TIMEOUT;
+  for (const char* const name : {"dense", "topka", "spardl", "oktopk", "gtopk"}) {
+    CAPTURE(name);
+    Group group(3, 100, sparsecollFloat32, preset(name, name == std::string("dense") ? 0 : 0.1), nullptr, &config);
+    REQUIRE(group.created() == all(3, sparsecollSuccess));
+    std::atomic<int> waiting{0};
+    const Results results = group.each([&](int rank, sparsecollReducer_t reducer) {
+      const auto r = static_cast<size_t>(rank);
+      if (rank < 2) {
+        ++waiting;
+        return sparsecollReducerRun(reducer, group.gradients[r].data(), group.outs[r].data(), nullptr);
+      }
+      while (waiting < 2) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return sparsecollCommAbort(group.ranks()[0]);
+    });
+    CHECK(results == Results{sparsecollAborted, sparsecollPeerFailed, sparsecollSuccess});
+    CHECK(failureOf(group.ranks()[1]).peer == 0);
+  }
+}
+
 TEST_CASE("abort before use, and again") {
   Ranks ranks(2);
   for (int time = 0; time < 3; ++time) CHECK(sparsecollCommAbort(ranks[0]) == sparsecollSuccess);

@@ -169,25 +169,30 @@ Status Rounds::check(int peer) {
 }
 
 Status Rounds::lose(int peer) {
-  state_.lanes.takeDown(peer, failBy(peer, sparsecollPeerFailed, "rank {}: {}", peer, watch_->reasonOf(peer)));
+  state_.lanes.takeDown(peer, watch_ == nullptr
+                                  ? gone(peer, EnvelopeKind::kAbort)
+                                  : failBy(peer, sparsecollPeerFailed, "rank {}: {}", peer, watch_->reasonOf(peer)));
   state_.port.giveUp(peer);
   return state_.lanes.whyDown(peer);
 }
 
+bool Rounds::isLost(int peer) {
+  if (watch_ == nullptr) return state_.lanes.noticeOf(peer) == EnvelopeKind::kAbort;
+  const PeerState now = watch_->stateOf(peer);
+  return now == PeerState::kLost || now == PeerState::kAborted;  // which may have been killed a moment later
+}
+
 Status Rounds::checkLost(bool moved, std::optional<Deadline>& since) {
-  if (moved || watch_ == nullptr) {
+  if (moved) {
     since.reset();
     return {};
   }
-  int lost = 0;
-  const auto isLost = [this](int peer) {
-    const PeerState now = watch_->stateOf(peer);
-    return now == PeerState::kLost || now == PeerState::kAborted;  // which may have been killed a moment later
-  };
-  while (lost < ranks_ && (lost == rank_ || !isLost(lost))) ++lost;
-  if (lost == ranks_) return {};
+  // A look of its own for each peer: a look at all of them would make many of those that find nothing expensive.
+  if (lost_ < 0 && asked_ != rank_ && isLost(asked_)) lost_ = asked_;
+  asked_ = (asked_ + 1) % ranks_;
+  if (lost_ < 0) return {};
   if (!since) since = Deadline::in(kGraceMs);
-  return since->expired() ? lose(lost) : Status();
+  return since->expired() ? lose(lost_) : Status();
 }
 
 // False: no slot is free yet.

@@ -53,7 +53,8 @@ class Rounds {
   Result<bool> work();
   Status lookAround(bool& moved);
   Status check(int peer);
-  // For a wait of any kind, at each look. since: from when on no message has ended while a peer was known to be lost.
+  // For a wait of any kind, at each look. since: from when on no message has ended while a peer was known to be lost or
+  // to have aborted.
   // Without that peer the operation may still end; but its last message, begun and never ended, may keep away what
   // others send. Errors: PeerFailed.
   Status checkLost(bool moved, std::optional<Deadline>& since);
@@ -70,6 +71,7 @@ class Rounds {
   Awaited& awaited(int peer) { return awaited_[static_cast<size_t>(peer)]; }
   std::byte* slot(size_t index) const { return slots_.as<>() + index * kSlotBytes; }
   bool hasEnded(int peer);
+  bool isLost(int peer);
   Status lose(int peer);
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
@@ -88,7 +90,8 @@ class Rounds {
   std::span<const Outgoing> out_;
   std::span<Incoming> in_;
   size_t sent_ = 0, missing_ = 0;
-  int around_ = 0;  // the peer that was looked at last though nothing is missing from it
+  int around_ = 0;             // the peer that was looked at last though nothing is missing from it
+  int asked_ = 0, lost_ = -1;  // by checkLost: the peer whose turn is next, and the first that it found; -1: none yet
   bool noticeSent_ = false;
 };
 
