@@ -12,6 +12,9 @@
 
 namespace sparsecoll {
 
+// For what peers may still send once one of them is lost or has aborted, or has left.
+constexpr uint64_t kLossGraceMs = 1000;
+
 // Frames of an engine whose peers may still read them, or send to them, once their owner is done with them: the keeper
 // takes their memory then. To give it away must not take memory, so the keeper makes room before
 // (Keeper::expectRetirement, Keeper::retire).

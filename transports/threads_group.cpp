@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transports/common.h"
+
 namespace sparsecoll::threads {
 
 namespace {
@@ -120,10 +122,13 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
     mail.awaited = !mail.full;
     if (mail.awaited) ++me.missing;
   }
-  // A rank that is down matters only to those who miss something from it: it may have finished and gone.
-  me.wakeUp.wait(lock, operation.deadline, [&] {
+  // A rank that has gone matters only to those who miss something from it: it may have finished. Once one has aborted
+  // the others have a moment left: they may miss nothing from it, and only they themselves are not through yet.
+  const auto over = [&] {
     return me.missing == 0 || me.ahead || me.behind >= 0 || me.down || anyMissingDown(rank, in) || isRefused(operation);
-  });
+  };
+  const bool told = me.wakeUp.wait(lock, operation.deadline, [&] { return over() || abortedPeer(rank) >= 0; });
+  if (told && !over()) me.wakeUp.wait(lock, Deadline::earlier(operation.deadline, Deadline::in(kLossGraceMs)), over);
   const bool refused = me.missing != 0 && !me.down && isRefused(operation);
   const Status status = refused ? Status(refusals_[operation.sequence % 2].why) : finishCollect(rank, in, me.ticket);
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = false;
@@ -132,6 +137,13 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   for (const Incoming& message : in)
     if (at(message.peer).waitsForPeers) at(message.peer).wakeUp.wake();
   return {};
+}
+
+int Group::abortedPeer(int rank) const {
+  if (!anyDown()) return -1;
+  for (int peer = 0; peer < ranks(); ++peer)
+    if (peer != rank && members_[static_cast<size_t>(peer)].aborted) return peer;
+  return -1;
 }
 
 bool Group::anyMissingDown(int rank, std::span<const Incoming> wanted) {
@@ -152,6 +164,7 @@ Status Group::finishCollect(int rank, std::span<Incoming> in, uint64_t ticket) {
       return disagree(message.peer, "order", "rank {} has left the operation for a later one", message.peer);
   }
   if (me.missing != 0 && anyMissingDown(rank, in)) return failureFor(rank, in, ticket);
+  if (const int peer = abortedPeer(rank); me.missing != 0 && peer >= 0) return peerFailed(peer);
   if (me.missing != 0) return timeout(rank, in, ticket);
   for (Incoming& message : in) {
     Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];

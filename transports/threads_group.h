@@ -146,6 +146,7 @@ class Group {
   bool isRefused(const Operation& operation) const {
     return refusals_[operation.sequence % 2].sequence == operation.sequence;
   }
+  int abortedPeer(int rank) const;  // -1: none
   bool anyMissingDown(int rank, std::span<const Incoming> wanted);
   Status finishCollect(int rank, std::span<Incoming> in, uint64_t ticket);
   Status failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket);

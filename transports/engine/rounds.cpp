@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "transports/common.h"
+
 namespace sparsecoll::engine {
 
 namespace {
 
-constexpr uint64_t kManyBeats = 2;   // one may be late
-constexpr uint64_t kGraceMs = 1000;  // for what a peer sent before it left, or for others once one is lost
+constexpr uint64_t kManyBeats = 2;  // one may be late
 
 Status inAnotherOperation(int peer) {
   return disagree(peer, "order", "rank {} is in another operation, or in this one with another density", peer);
@@ -162,7 +163,7 @@ Status Rounds::check(int peer) {
   if (now == PeerState::kHere) return {};
   std::optional<Deadline>& grace = awaited(peer).grace;
   if (!grace) {
-    grace = Deadline::in(now == PeerState::kLeft ? kGraceMs : 0);
+    grace = Deadline::in(now == PeerState::kLeft ? kLossGraceMs : 0);
     return {};
   }
   return grace->expired() ? lose(peer) : Status();
@@ -191,7 +192,7 @@ Status Rounds::checkLost(bool moved, std::optional<Deadline>& since) {
   if (lost_ < 0 && asked_ != rank_ && isLost(asked_)) lost_ = asked_;
   asked_ = (asked_ + 1) % ranks_;
   if (lost_ < 0) return {};
-  if (!since) since = Deadline::in(kGraceMs);
+  if (!since) since = Deadline::in(kLossGraceMs);
   return since->expired() ? lose(lost_) : Status();
 }
 
