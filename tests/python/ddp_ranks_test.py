@@ -7,6 +7,7 @@ SPARSECOLL_TEST_CLOSES: how many states are made and closed (100).
 import os
 import pathlib
 import pickle
+import re
 import signal
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from ddp_models import (QUICK, assert_replicas_equal, backward, batch_of, ddp_of
                         vector_of)
 
 RANKS = 4
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "examples/python"
 
 
 def hooked(ddp, **options):
@@ -304,18 +306,19 @@ def interrupted():
 
 
 class Starts(unittest.TestCase):
-    def ranks(self, function, ranks, timeout=250):
+    def ranks(self, function, ranks, meet=True):
         def main():
             torch.set_num_threads(1)
-            dist.init_process_group("gloo")
+            if meet:
+                dist.init_process_group("gloo")
             function()
             sys.stdout.flush()
             os._exit(0)  # gloo's own threads may wait for a rank that is gone
 
-        return launch.fork(main, ranks, timeout)
+        return launch.fork(main, ranks, 250)
 
-    def succeed(self, function, ranks):
-        results = self.ranks(function, ranks)
+    def succeed(self, function, ranks, meet=True):
+        results = self.ranks(function, ranks, meet)
         for status, output in results:
             self.assertEqual(status, 0, output)
         return [output for _, output in results]
@@ -327,6 +330,31 @@ class Starts(unittest.TestCase):
 
         for output in self.succeed(tests, RANKS):
             self.assertRegex(output, r"Ran 8 tests[^$]*\nOK")
+
+    def test_three_lines_make_a_plain_program_sparse(self):
+        plain = (EXAMPLES / "ddp_plain.py").read_text().splitlines()
+        changes = (EXAMPLES / "ddp_three_lines.diff").read_text().split("@@\n")[1].splitlines()
+        at = plain.index(changes[0][1:])
+        sparse = plain[:at]
+        for line in changes:
+            if line[0] == " ":
+                self.assertEqual(plain[at], line[1:])
+                at += 1
+            sparse.append(line[1:])
+        sparse += plain[at:]
+        self.assertEqual([line[0] for line in changes if line[0] != " "], ["+"] * 3)
+        program = compile("\n".join(sparse), "ddp_sparse.py", "exec")
+
+        def run():
+            values = {"__name__": "__main__"}
+            exec(program, values)
+            assert_replicas_equal(values["ddp"])
+            assert "topka" in [bucket.plan for bucket in values["state"].stats()]
+            values["state"].close()
+
+        for rank, output in enumerate(self.succeed(run, 2, meet=False)):
+            losses = [float(loss) for loss in re.findall(rf"rank {rank}, step \d+: loss (\S+)", output)]
+            self.assertLess(losses[1], losses[0], output)
 
     def test_another_number_of_ranks_takes_over_everything(self):
         with tempfile.TemporaryDirectory() as name:
