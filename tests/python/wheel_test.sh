@@ -41,7 +41,7 @@ END
 needs=$(objdump -p "$place"/venv/lib/python3*/site-packages/sparsecoll/libsparsecoll.so.0 | sed -n 's/.*NEEDED *//p')
 for library in $needs; do
   case $library in
-    libc.so.6 | libm.so.6 | libpthread.so.0 | libdl.so.2 | ld-linux-*) ;;
+    libc.so.6 | libm.so.6 | libgcc_s.so.1 | libpthread.so.0 | libdl.so.2 | ld-linux-*) ;;
     *) fail "the library in the wheel needs $library" ;;
   esac
 done
