@@ -3,8 +3,8 @@
 beside sparse hooks, in turns, so that all see the same machine. hosts.sh starts it, one process a rank.
 
 Each method has a model of its own. In every round every method does some steps; a step is forward, backward with the
-exchange, and the optimiser. Rank 0 prints a line of CSV for each method: medians and quartiles over all rounds, and
-bytes that its network card has sent in a step.
+exchange, and the optimiser. Rank 0 prints a line of CSV for each method: medians and quartiles over all rounds; and
+for its own process the processor's time of a step, and the bytes that its network card has sent.
 """
 import argparse
 import os
@@ -33,7 +33,7 @@ class Method:
     def __init__(self, name, config):
         self.name = name
         self.model = network()
-        self.state, self.seconds, self.bytes = None, [], []
+        self.state, self.seconds, self.processor, self.bytes = None, [], [], []
         if name != "local":
             self.model = DistributedDataParallel(self.model)
         if name == "fp16":
@@ -51,7 +51,7 @@ class Method:
 
     def turn(self, data, steps, card, counted):
         dist.barrier()
-        before = sent(card)
+        before, processor = sent(card), time.process_time()
         for step in range(steps):
             begin = time.perf_counter()
             self.step(*data[step % len(data)])
@@ -59,6 +59,7 @@ class Method:
                 self.seconds.append(time.perf_counter() - begin)
         if counted:
             self.bytes.append((sent(card) - before) / steps)
+            self.processor.append((time.process_time() - processor) / steps)
 
 
 def sent(card):
@@ -96,12 +97,15 @@ def main():
             method.turn(data, options.steps, options.card, True)
     if dist.get_rank() == 0:
         if options.head:
-            print("rate,ranks,method,steps,median_ms,quartile_1_ms,quartile_3_ms,card_bytes_per_step,times_as_fast")
+            print("rate,ranks,method,steps,median_ms,quartile_1_ms,quartile_3_ms,processor_ms,card_bytes_per_step,times_as_fast")
         first = statistics.median(methods[0].seconds)
         for method in methods:
             low, median, high = statistics.quantiles(method.seconds, n=4)
             print(f"{options.label},{dist.get_world_size()},{method.name},{len(method.seconds)},{1000 * median:.1f},"
-                  f"{1000 * low:.1f},{1000 * high:.1f},{statistics.median(method.bytes):.0f},{first / median:.2f}")
+                  f"{1000 * low:.1f},{1000 * high:.1f},{1000 * statistics.median(method.processor):.1f},"
+                  f"{statistics.median(method.bytes):.0f},{first / median:.2f}")
+            if os.environ.get("DEBUG") and method.state:
+                for b in method.state.stats(): print(b.elements, b.plan, b.milliseconds, b.counters and (b.counters.last_rounds, b.counters.last_messages_sent, b.counters.last_select_ns/1e6, b.counters.last_exchange_ns/1e6, b.counters.last_scatter_ns/1e6, b.counters.last_total_ns/1e6))
     dist.barrier()
     for method in methods:
         if method.state:

@@ -211,6 +211,9 @@ class FourRanks(unittest.TestCase):
 
         with self.assertRaisesRegex(sparsecoll.Unsupported, "^Sharded: FSDP .*HSDP"):
             sct.DDPState(Sharded(2, 2))
+        if torch.__version__.startswith("1."):
+            with self.assertRaisesRegex(sparsecoll.Unsupported, "has no FSDP2: 2.6 or later"):
+                sct.fsdp_hook(model_of(), None)
 
 
 def saved_by_four(folder):

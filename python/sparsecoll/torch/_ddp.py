@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The communication hook of DistributedDataParallel."""
-import hashlib
 import threading
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
@@ -9,9 +8,10 @@ import torch
 import torch.distributed as dist
 
 from .._communicator import Communicator, Config
-from .._errors import Aborted, InvalidArgument, InvalidUsage, Mismatch, NonFinite, Unsupported
+from .._errors import Aborted, InvalidArgument, InvalidUsage, NonFinite, Unsupported
 from .._reducer import presets
 from ._buckets import Buckets, BucketStats, Method
+from ._gather import agree, gatherer
 from ._state import chosen
 from ._worker import Worker
 
@@ -30,7 +30,7 @@ def _check_model(ddp):
     """Names what this hook cannot do before anything waits for other ranks."""
     if _SHARDED & {base.__name__ for base in type(ddp).__mro__}:
         raise Unsupported(f"{type(ddp).__name__}: FSDP shards parameters and reduces gradients itself, between replicas "
-                          "too (HYBRID_SHARD, HSDP); this hook is for DistributedDataParallel")
+                          "too (HYBRID_SHARD, HSDP); fsdp_hook is for FSDP2")
     if not hasattr(ddp, "register_comm_hook"):
         raise InvalidArgument(f"{type(ddp).__name__} is no DistributedDataParallel")
     for name, parameter in ddp.module.named_parameters():
@@ -40,16 +40,6 @@ def _check_model(ddp):
         if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
             raise Unsupported(f"{name or type(module).__name__} has sparse gradients, which DDP gathers without buckets: "
                               "make it with sparse=False")
-
-
-def _gatherer(group, ranks):
-    def gather(data):
-        mine = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        parts = [torch.empty_like(mine) for _ in range(ranks)]
-        dist.all_gather(parts, mine, group=group)
-        return [bytes(part.tolist()) for part in parts]
-
-    return gather
 
 
 class DDPState:
@@ -108,10 +98,10 @@ class DDPState:
         self.step = 0  # backward passes that were exchanged
         self.error: Optional[Exception] = None  # what ended the exchange
         rank, ranks = dist.get_rank(group), dist.get_world_size(group)
-        self._gather = _gatherer(group, ranks)
+        self._gather = gatherer(group, ranks)
         # Ranks that differ here would wait for each other in different exchanges.
-        self._agree(preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
-                    density_schedule=self._schedule, schedule_steps=schedule_steps)
+        agree(self._gather, preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
+              density_schedule=self._schedule, schedule_steps=schedule_steps)
         self._communicator = Communicator.from_all_gather(rank, ranks, self._gather, config=config)
         self._worker = Worker("sparsecoll")
         _states[ddp] = weakref.ref(self)
@@ -120,13 +110,6 @@ class DDPState:
     def communicator(self) -> Communicator:
         """What the buckets are sent over. The state's thread uses it during backward."""
         return self._communicator
-
-    def _agree(self, **values):
-        """Raises Mismatch on all ranks where a value differs. Collective."""
-        digests = self._gather(b"".join(hashlib.sha256(repr(value).encode()).digest() for value in values.values()))
-        for at, field in enumerate(values):
-            if len({digest[32 * at:32 * at + 32] for digest in digests}) > 1:
-                raise Mismatch(f"ranks have different {field}", field=field)
 
     def _take(self, bucket) -> "torch.futures.Future":
         """A bucket of DDP's: the future has its average."""
