@@ -69,7 +69,7 @@ def sent(card):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", default="gloo,topka:0.01,micro:0.01,local")
+    parser.add_argument("--methods", default="gloo,fp16,topka:0.01,micro:0.01,local")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=6, help="of each method in a round")
     parser.add_argument("--batch-size", type=int, default=16, help="of each rank")
@@ -104,8 +104,6 @@ def main():
             print(f"{options.label},{dist.get_world_size()},{method.name},{len(method.seconds)},{1000 * median:.1f},"
                   f"{1000 * low:.1f},{1000 * high:.1f},{1000 * statistics.median(method.processor):.1f},"
                   f"{statistics.median(method.bytes):.0f},{first / median:.2f}")
-            if os.environ.get("DEBUG") and method.state:
-                for b in method.state.stats(): print(b.elements, b.plan, b.milliseconds, b.counters and (b.counters.last_rounds, b.counters.last_messages_sent, b.counters.last_select_ns/1e6, b.counters.last_exchange_ns/1e6, b.counters.last_scatter_ns/1e6, b.counters.last_total_ns/1e6))
     dist.barrier()
     for method in methods:
         if method.state:
