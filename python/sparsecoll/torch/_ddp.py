@@ -164,8 +164,11 @@ class DDPState:
         try:
             done.wait()
         except BaseException as error:
-            self._failed(Aborted(f"{type(error).__name__} while ranks waited for each other"))
+            self._interrupted(error)
             raise
+
+    def _interrupted(self, error):
+        self._failed(Aborted(f"{type(error).__name__} in a step"))
 
     def _start_step(self):
         self.step += 1
@@ -291,4 +294,8 @@ def hook(state: DDPState, bucket: dist.GradBucket) -> torch.futures.Future[torch
     """For ddp.register_comm_hook(state, hook): the ranks' average of the bucket, of which each sends few entries."""
     if not isinstance(state, DDPState):
         raise InvalidArgument("register_comm_hook(state, hook) wants a DDPState as its state")
-    return state._take(bucket)
+    try:
+        return state._take(bucket)
+    except KeyboardInterrupt as error:
+        state._interrupted(error)
+        raise
