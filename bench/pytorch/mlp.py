@@ -97,7 +97,8 @@ def main():
             method.turn(data, options.steps, options.card, True)
     if dist.get_rank() == 0:
         if options.head:
-            print("rate,ranks,method,steps,median_ms,quartile_1_ms,quartile_3_ms,processor_ms,card_bytes_per_step,times_as_fast")
+            print("rate,ranks,method,steps,median_ms,quartile_1_ms,quartile_3_ms,processor_ms,card_bytes_per_step,"
+                  "times_as_fast")
         first = statistics.median(methods[0].seconds)
         for method in methods:
             low, median, high = statistics.quantiles(method.seconds, n=4)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The hook for DistributedDataParallel on four ranks: groups, several models, models with unused parts, loss scales that
-overflow, states of other numbers of ranks, and ranks that are killed or interrupted.
+"""The hook for DistributedDataParallel on four ranks: groups, several models, models with unused parts, loss scales
+that overflow, states of other numbers of ranks, and ranks that are killed or interrupted.
 
 SPARSECOLL_TEST_CLOSES: how many states are made and closed (100).
 """
@@ -217,7 +217,7 @@ class FourRanks(unittest.TestCase):
 
 
 def saved_by_four(folder):
-    """Trains and saves: each rank its state, and rank 0 the model and the sums of what all have not sent, over ranks."""
+    """Trains and saves: each rank its state, and rank 0 the model."""
     ddp = ddp_of()
     optimizer = sgd(ddp, momentum=0.5)
     state = sct.attach(ddp, optimizer, 0.02, config=QUICK)

@@ -41,8 +41,8 @@ def finish(processes, timeout=120):
 
 
 def fork(function, ranks, timeout=120):
-    """[(exit status, output)] of processes that run `function`, one a rank. They have what is imported here, which costs
-    seconds of a processor each otherwise; so nothing may have run here that a process cannot inherit."""
+    """[(exit status, output)] of processes that run `function`, one a rank. They have what is imported here, which
+    costs seconds of a processor each otherwise; so nothing may have run here that a process cannot inherit."""
     port, outputs, processes = free_port(), [tempfile.TemporaryFile() for _ in range(ranks)], []
 
     def run(rank):

@@ -51,7 +51,7 @@ if ! run python3 -c 'import torch' 2> /dev/null; then
   exit 0
 fi
 processes=()
-port=$(run python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(min(s.getsockname()[1], 65000))')
+port=$(cd "$root/tests/python" && run python3 -Bc 'import launch; print(launch.free_port())')
 for rank in 0 1; do
   run RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" \
     python3 "$root/examples/python/ddp_cifar10.py" --steps 8 --batch-size 4 > "$place/out$rank" 2>&1 &

@@ -29,8 +29,8 @@ def small_or_1d(name: str, parameter: torch.Tensor) -> bool:
 def _check_model(ddp):
     """Names what this hook cannot do before anything waits for other ranks."""
     if _SHARDED & {base.__name__ for base in type(ddp).__mro__}:
-        raise Unsupported(f"{type(ddp).__name__}: FSDP shards parameters and reduces gradients itself, between replicas "
-                          "too (HYBRID_SHARD, HSDP); fsdp_hook is for FSDP2")
+        raise Unsupported(f"{type(ddp).__name__}: FSDP shards parameters and reduces gradients itself, between "
+                          "replicas too (HYBRID_SHARD, HSDP); fsdp_hook is for FSDP2")
     if not hasattr(ddp, "register_comm_hook"):
         raise InvalidArgument(f"{type(ddp).__name__} is no DistributedDataParallel")
     for name, parameter in ddp.module.named_parameters():
@@ -38,8 +38,8 @@ def _check_model(ddp):
             raise Unsupported(f"{name} is on {parameter.device}; this hook takes parameters in host memory only")
     for name, module in ddp.module.named_modules():
         if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
-            raise Unsupported(f"{name or type(module).__name__} has sparse gradients, which DDP gathers without buckets: "
-                              "make it with sparse=False")
+            raise Unsupported(f"{name or type(module).__name__} has sparse gradients, which DDP gathers without "
+                              "buckets: make it with sparse=False")
 
 
 class DDPState:
@@ -159,8 +159,8 @@ class DDPState:
         return result
 
     def _wait(self, done):
-        """At the end of the backward pass, right before DDP itself waits for the buckets: there signals would wait, too,
-        as long as a rank does not come."""
+        """At the end of the backward pass, right before DDP itself waits for the buckets: there signals would wait,
+        too, as long as a rank does not come."""
         try:
             done.wait()
         except BaseException as error:
@@ -232,8 +232,8 @@ class DDPState:
     def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from state_dict of the same rank; DDP may cut other buckets. On every rank before the same step.
 
-        On another number of ranks: from the list of all ranks' states. Each is taken over by one rank, and multiplied so
-        that the ranks' averages get from it what they would have got.
+        On another number of ranks: from the list of all ranks' states. Each is taken over by one rank, and multiplied
+        so that the ranks' averages get from it what they would have got.
 
         There are no dense steps at first then. With "topka" training goes on with the same bits on as many ranks; other
         presets begin with new thresholds. Errors: InvalidArgument (names what does not fit); then nothing has changed.

@@ -81,8 +81,8 @@ class FSDPState:
             if options["error_feedback"]:
                 kept = self._residuals.setdefault(name, torch.zeros(shard.numel(), dtype=accumulate_type(shard.dtype)))
                 if kept.numel() != shard.numel():
-                    raise InvalidArgument(f"the state has {kept.numel()} elements of {name or 'the model'}, whose shard "
-                                          f"has {shard.numel()}")
+                    raise InvalidArgument(f"the state has {kept.numel()} elements of {name or 'the model'}, whose "
+                                          f"shard has {shard.numel()}")
                 options["residual"] = kept
             self._reducers[name] = Reducer(self._communicator, shard.numel(), shard.dtype, tag=self._tags[name],
                                            **options)
@@ -95,7 +95,8 @@ class FSDPState:
     def state_dict(self) -> Dict[str, Any]:
         """What this rank has not sent yet, by module, for as many shards and replicas; every rank saves its own."""
         residuals = {name: value.clone() for name, value in self._residuals.items()}
-        return {"form": _FORM, "rank": self._communicator.rank, "ranks": self._communicator.size, "residuals": residuals}
+        return {"form": _FORM, "rank": self._communicator.rank, "ranks": self._communicator.size,
+                "residuals": residuals}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes on from state_dict of the same rank. On every rank before the same step.
@@ -147,11 +148,11 @@ def fsdp_hook(module: Any, replicate_group: Any, density: float = 0.01, preset: 
         fully_shard(model, mesh=mesh["shard"])
         state = sct.fsdp_hook(model, mesh["replicate"].get_group(), density=0.01)
 
-    module: fully_shard was called on it or on modules inside, with meshes of one dimension, and it has the same parameters
-    on all replicas. replicate_group: the ranks that have the same shard. Each entry is sent or kept whatever tensor it is
-    of. The rest as for DDPState; the state must be kept while the model is trained.
+    module: fully_shard was called on it or on modules inside, with meshes of one dimension, and it has the same
+    parameters on all replicas. replicate_group: the ranks that have the same shard. Each entry is sent or kept whatever
+    tensor it is of. The rest as for DDPState.
 
-    Errors: Unsupported (PyTorch before 2.6, HSDP of FSDP's own, parameters on a GPU), InvalidArgument, Mismatch, those of
-    Communicator; ValueError (PyTorch's: a module with several groups of parameters).
+    Errors: Unsupported (PyTorch before 2.6, HSDP of FSDP's own, parameters on a GPU), InvalidArgument, Mismatch, those
+    of Communicator; ValueError (PyTorch's: a module with several groups of parameters).
     """
     return FSDPState(module, replicate_group, density, preset, error_feedback, adjust, config)
