@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build cuda-all test $(PRESETS:%=test-%) summary test-trainers demo bench hosts fuzz stress convergence golden docs clean
+.PHONY: help setup build cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts pytorch-hosts fuzz stress convergence golden docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -90,6 +90,17 @@ hosts: setup ## dense against sparse between 4 hosts made of namespaces; RATE=1g
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target hosts
 	@tests/hosts/hosts.sh build/release/bin table
+
+pytorch-hosts: ## DistributedDataParallel over gloo against sparse hooks between hosts made of namespaces, as CSV; COUNTS="2 4" RATES="100mbit 1gbit"
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target sparsecoll
+	@bench/pytorch/hosts.sh build/release/lib/libsparsecoll.so
+
+wheel: ## sdist and wheel of the Python package into dist; needs a package index
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) scripts/wheel dist
+
+test-wheel: ## build the wheel, install it without a compiler, train on two ranks: minutes
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) tests/python/wheel_test.sh
 
 golden: ## faithful methods beside records of what the authors' programs did
 	cmake --preset release

@@ -45,10 +45,11 @@ const char* sparsecollGetBuildInfo(void) {
     return found != 0 ? fmt::format(R"(, "{}")", name) : std::string();
   };
   static const std::string info = fmt::format(
-      R"({{"version": "0.1.0", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["{}"{}], )"
+      R"({{"version": "{}", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["{}"{}], )"
       R"("transports": ["{}"{}{}{}]}})",
-      SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name, backendName(sparsecollBackendHost),
-      ifFound(SPARSECOLL_CUDA_FOUND, backendName(sparsecollBackendCuda)), transportName(sparsecollTransportThreads),
+      SPARSECOLL_VERSION_TEXT, SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name,
+      backendName(sparsecollBackendHost), ifFound(SPARSECOLL_CUDA_FOUND, backendName(sparsecollBackendCuda)),
+      transportName(sparsecollTransportThreads),
       ifFound(SPARSECOLL_SODIUM_FOUND, transportName(sparsecollTransportTcp)),
       ifFound(SPARSECOLL_UCX_FOUND, transportName(sparsecollTransportUcx)),
       ifFound(SPARSECOLL_CUDA_FOUND, transportName(sparsecollTransportNccl)));

@@ -14,11 +14,10 @@ from ._communicator import CURRENT_DEVICE, HOST, Communicator, Config
 from ._errors import (Aborted, AuthFailed, Capacity, Corrupted, CudaError, Error, Failure, InternalError,
                       InvalidArgument, InvalidUsage, Mismatch, NonFinite, OutOfMemory, PeerFailed, RemoteError,
                       SystemFailure, Timeout, Unsupported)
+from ._library import VERSION as __version__
 from ._library import lib as _lib
 from ._reducer import Reducer, Segment, all_reduce, presets
 from ._stats import Info, Stats
-
-__version__ = "0.1.0"
 
 
 def build_info() -> str:

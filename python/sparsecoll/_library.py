@@ -17,6 +17,9 @@ def _version(code):
     return f"{code // 10000}.{code // 100 % 100}.{code % 100}"
 
 
+VERSION = _version(_abi.SPARSECOLL_VERSION_CODE)
+
+
 def _find():
     named = os.environ.get("SPARSECOLL_LIBRARY")
     if named:
@@ -40,8 +43,8 @@ def load(path=None):
                           ) from error
     # While the major version is 0, another minor version may break programs.
     if version // 100 != _abi.SPARSECOLL_VERSION_CODE // 100 or version < _abi.SPARSECOLL_VERSION_CODE:
-        raise ImportError(f"{path} is version {_version(version)}; this package needs "
-                          f"{_version(_abi.SPARSECOLL_VERSION_CODE)} or a later patch of it")
+        raise ImportError(f"{path} is version {_version(version)}; this package needs {VERSION} or a later "
+                          "patch of it")
     for name, (result, arguments) in _abi.FUNCTIONS.items():
         function = getattr(library, name)
         function.restype = result

@@ -5,6 +5,7 @@ usage: abi_test.py ROOT C_COMPILER
 """
 import ctypes
 import dataclasses
+import json
 import pathlib
 import re
 import subprocess
@@ -15,6 +16,7 @@ import unittest
 ROOT, COMPILER = pathlib.Path(sys.argv[1]), sys.argv[2]
 SCRIPT = [sys.executable, str(ROOT / "scripts/python-abi")]
 
+import sparsecoll
 from sparsecoll import Info, Stats, _abi, _library
 
 
@@ -62,12 +64,21 @@ class Abi(unittest.TestCase):
             fields -= {"struct_size", "magic", "header_version", "reserved0"}
             self.assertEqual({field.name for field in dataclasses.fields(kind)}, fields)
 
+    def test_the_version_is_the_headers(self):
+        header = (ROOT / "include/sparsecoll/sparsecoll.h").read_text()
+        expression = re.search(r"^regex = '(.*)'$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
+        parts = re.search(expression, header).groupdict()
+        wheel = f"{parts['major']}.{parts['minor']}.{parts['patch']}"
+        library = json.loads(sparsecoll.build_info())["version"]
+        self.assertEqual({wheel, library, sparsecoll.__version__}, {sparsecoll.__version__})
+
     def test_another_version_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             source, binary = pathlib.Path(folder, "other.c"), pathlib.Path(folder, "libother.so")
             source.write_text("int sparsecollGetVersion(void) { return 203; }\n")
             subprocess.run([COMPILER, "-shared", "-fPIC", str(source), "-o", str(binary)], check=True)
-            with self.assertRaisesRegex(ImportError, r"is version 0\.2\.3; this package needs 0\.1\.0"):
+            with self.assertRaisesRegex(ImportError, r"is version 0\.2\.3; this package needs "
+                                        + re.escape(sparsecoll.__version__)):
                 _library.load(str(binary))
         with self.assertRaisesRegex(ImportError, "cannot load /nowhere.so.*SPARSECOLL_LIBRARY"):
             _library.load("/nowhere.so")

@@ -19,55 +19,10 @@ if not dist.is_available() or not dist.is_gloo_available():
 import launch
 import sparsecoll
 import sparsecoll.torch as sct
+from ddp_models import (QUICK, assert_replicas_equal, backward, batch_of, ddp_of, model_of, sgd, train, vector_of)
 from sparsecoll.torch._buckets import Buckets, Method
 
 STEPS = 20
-QUICK = sparsecoll.Config(op_timeout=60, init_timeout=60)
-
-
-def model_of(seed=1):
-    torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(20, 600), torch.nn.LayerNorm(600), torch.nn.ReLU(),
-                               torch.nn.Linear(600, 450), torch.nn.ReLU(), torch.nn.Linear(450, 30))
-
-
-def ddp_of(**options):
-    """Its first bucket has 1 MB and the others less, so that there are several, which DDP cuts anew after one step."""
-    return torch.nn.parallel.DistributedDataParallel(model_of(), bucket_cap_mb=0.03, **options)
-
-
-def batch_of(step, rank=None):
-    rank = dist.get_rank() if rank is None else rank
-    generator = torch.Generator().manual_seed(100 * step + rank)
-    return torch.randn(16, 20, generator=generator), torch.randn(16, 30, generator=generator)
-
-
-def backward(ddp, step):
-    inputs, targets = batch_of(step)
-    torch.nn.functional.mse_loss(ddp(inputs), targets).backward()
-
-
-def train(ddp, optimizer, steps):
-    for step in steps:
-        optimizer.zero_grad()
-        backward(ddp, step)
-        optimizer.step()
-
-
-def vector_of(ddp):
-    return torch.nn.utils.parameters_to_vector(ddp.parameters()).detach().clone()
-
-
-def sgd(ddp, **options):
-    return torch.optim.SGD(ddp.parameters(), lr=0.05, **options)
-
-
-def assert_replicas_equal(ddp):
-    mine = vector_of(ddp)
-    all_ranks = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(all_ranks, mine)
-    for other in all_ranks:
-        assert torch.equal(other, mine), "replicas differ"
 
 
 class TwoProcesses(unittest.TestCase):

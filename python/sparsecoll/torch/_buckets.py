@@ -41,6 +41,7 @@ class Method:
     nesterov: bool = False
     input_scale: float = 1.0
     output_scale: float = 1.0
+    undo: bool = False  # steps with NaN or Inf
 
     def adjusted(self, params):
         """Momentum is that of `velocity`, which goes along into another layout, never the reducer's, preset or not."""
@@ -75,6 +76,8 @@ class Bucket:
         self.seconds = 0.0
         self._store = store
         self._velocity: Optional[torch.Tensor] = None
+        self._before = None  # residual and velocity before the latest step, where it may be undone
+        self.overflowed = False
 
     def ranges(self):
         """(name, begin, end, kept dense) of each parameter."""
@@ -92,11 +95,16 @@ class Bucket:
             self.close_reducer()
         if self.reducer is None and sparse and (ready or self.steps >= method.warmup_steps):
             self._make_reducer(method, communicator)
+        if method.undo:
+            if method.momentum:
+                self.velocity()
+            self._before = [None if each is None else each.clone() for each in (self.residual, self._velocity)]
         if self.reducer is None:
             self._run_dense(buffer, method, group, communicator.size)
         else:
             self._run_sparse(buffer, method)
         self.steps += 1
+        self.overflowed = method.undo and not torch.isfinite(buffer).all()
         self.seconds = time.perf_counter() - begin
 
     def _make_reducer(self, method, communicator):
@@ -107,6 +115,15 @@ class Bucket:
         self.density = method.density
         self.reducer = Reducer(communicator, self.n, self.dtype, preset=method.preset, density=method.density, op="avg",
                                segments=segments, residual=self.residual, tag=self.index, adjust=method.adjusted)
+
+    def undo(self):
+        """Residual and velocity are again as before the latest step, with a new reducer, which has seen none of it."""
+        self.overflowed = False
+        if self._before is None:
+            return
+        self.close_reducer()
+        self.residual, self._velocity = self._before
+        self._before = None
 
     def close_reducer(self):
         if self.reducer is not None:
@@ -217,6 +234,12 @@ class Buckets:
                 del self._current[other.names]
             found = self._current[names] = Bucket(index, names, lengths, kept, dtype, self)
         return found
+
+    def settle(self):
+        """Undoes the latest step where a loss scaler has skipped it: NaN and Inf arrive at all ranks alike."""
+        if any(bucket.overflowed for bucket in self._current.values()):
+            for bucket in self._current.values():
+                bucket.undo()
 
     def all(self) -> List[Bucket]:
         return sorted(self._current.values(), key=lambda bucket: bucket.index)

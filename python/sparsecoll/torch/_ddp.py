@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The communication hook of DistributedDataParallel."""
-import hashlib
+import threading
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import torch
 import torch.distributed as dist
 
 from .._communicator import Communicator, Config
-from .._errors import InvalidArgument, InvalidUsage, Mismatch, NonFinite, Unsupported
+from .._errors import Aborted, InvalidArgument, InvalidUsage, NonFinite, Unsupported
 from .._reducer import presets
 from ._buckets import Buckets, BucketStats, Method
+from ._gather import agree, gatherer
+from ._state import chosen
 from ._worker import Worker
 
 _FORM = 1  # of state_dict
+_SHARDED = {"FullyShardedDataParallel", "FSDPModule"}
 _states: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # by model
 
 
@@ -23,14 +26,20 @@ def small_or_1d(name: str, parameter: torch.Tensor) -> bool:
     return parameter.dim() <= 1 or parameter.numel() < 1024
 
 
-def _gatherer(group, ranks):
-    def gather(data):
-        mine = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        parts = [torch.empty_like(mine) for _ in range(ranks)]
-        dist.all_gather(parts, mine, group=group)
-        return [bytes(part.tolist()) for part in parts]
-
-    return gather
+def _check_model(ddp):
+    """Names what this hook cannot do before anything waits for other ranks."""
+    if _SHARDED & {base.__name__ for base in type(ddp).__mro__}:
+        raise Unsupported(f"{type(ddp).__name__}: FSDP shards parameters and reduces gradients itself, between "
+                          "replicas too (HYBRID_SHARD, HSDP); fsdp_hook is for FSDP2")
+    if not hasattr(ddp, "register_comm_hook"):
+        raise InvalidArgument(f"{type(ddp).__name__} is no DistributedDataParallel")
+    for name, parameter in ddp.module.named_parameters():
+        if parameter.requires_grad and parameter.device.type != "cpu":
+            raise Unsupported(f"{name} is on {parameter.device}; this hook takes parameters in host memory only")
+    for name, module in ddp.module.named_modules():
+        if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
+            raise Unsupported(f"{name or type(module).__name__} has sparse gradients, which DDP gathers without "
+                              "buckets: make it with sparse=False")
 
 
 class DDPState:
@@ -44,9 +53,10 @@ class DDPState:
     density_schedule, schedule_steps: densities of the first steps, so many steps each. adjust may set every other field
     of sparsecollParams_t. config: of the communicator.
 
-    Errors, all as exceptions of sparsecoll: InvalidArgument, Unsupported (parameters on a GPU), InvalidUsage (ddp has a
-    state already), Mismatch (ranks have different arguments); those of Communicator. An error in a step ends the
-    backward pass with a RuntimeError that has its text; `error` is then the exception itself.
+    Errors, all as exceptions of sparsecoll: InvalidArgument, Unsupported (parameters on a GPU, sparse gradients, FSDP),
+    InvalidUsage (ddp has a state already), Mismatch (ranks have different arguments); those of Communicator. An error
+    in a step ends the backward pass with a RuntimeError that has its text; `error` is then the exception itself, and
+    ranks in it count as in `group`. Ctrl-C ends a backward pass that waits for other ranks, and tells them.
     Threads: a thread of the state's sends buckets in DDP's order while backward goes on. Call methods between steps.
     """
 
@@ -55,17 +65,13 @@ class DDPState:
                  density_schedule: Sequence[float] = (), schedule_steps: int = 0,
                  adjust: Optional[Callable[[Any], None]] = None, config: Optional[Config] = None):
         self._worker = self._communicator = None
-        if not hasattr(ddp, "register_comm_hook"):
-            raise InvalidArgument(f"{type(ddp).__name__} is no DistributedDataParallel")
+        _check_model(ddp)
         if ddp in _states and _states[ddp]() is not None:
             raise InvalidUsage("this DistributedDataParallel has a state already; PyTorch takes one hook")
         self._names: Dict[torch.Tensor, str] = {}
         for name, parameter in ddp.module.named_parameters():
-            if not parameter.requires_grad:
-                continue
-            if parameter.device.type != "cpu":
-                raise Unsupported(f"{name} is on {parameter.device}; this hook takes parameters in host memory only")
-            self._names[parameter] = name
+            if parameter.requires_grad:
+                self._names[parameter] = name
         self._kept = {name: bool(keep_dense(name, parameter)) for parameter, name in self._names.items()}
         self._shapes = {name: parameter.shape for parameter, name in self._names.items()}
         self._views = bool(getattr(ddp, "gradient_as_bucket_view", False))
@@ -92,10 +98,10 @@ class DDPState:
         self.step = 0  # backward passes that were exchanged
         self.error: Optional[Exception] = None  # what ended the exchange
         rank, ranks = dist.get_rank(group), dist.get_world_size(group)
-        self._gather = _gatherer(group, ranks)
+        self._gather = gatherer(group, ranks)
         # Ranks that differ here would wait for each other in different exchanges.
-        self._agree(preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
-                    density_schedule=self._schedule, schedule_steps=schedule_steps)
+        agree(self._gather, preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
+              density_schedule=self._schedule, schedule_steps=schedule_steps)
         self._communicator = Communicator.from_all_gather(rank, ranks, self._gather, config=config)
         self._worker = Worker("sparsecoll")
         _states[ddp] = weakref.ref(self)
@@ -104,13 +110,6 @@ class DDPState:
     def communicator(self) -> Communicator:
         """What the buckets are sent over. The state's thread uses it during backward."""
         return self._communicator
-
-    def _agree(self, **values):
-        """Raises Mismatch on all ranks where a value differs. Collective."""
-        digests = self._gather(b"".join(hashlib.sha256(repr(value).encode()).digest() for value in values.values()))
-        for at, field in enumerate(values):
-            if len({digest[32 * at:32 * at + 32] for digest in digests}) > 1:
-                raise Mismatch(f"ranks have different {field}", field=field)
 
     def _take(self, bucket) -> "torch.futures.Future":
         """A bucket of DDP's: the future has its average."""
@@ -131,7 +130,7 @@ class DDPState:
         buffer, outcome = bucket.buffer(), []
         lengths = [parameter.numel() for parameter in parameters]
         kept = [self._kept[name] for name in names]
-        index = bucket.index()
+        index, done = bucket.index(), threading.Event()
 
         def average(_):
             if outcome:
@@ -152,12 +151,28 @@ class DDPState:
                 outcome.append(error)
                 self._failed(error)
             arrived.set_result(None)
+            done.set()
 
         self._worker.post(exchange)
+        if bucket.is_last():
+            torch.autograd.Variable._execution_engine.queue_callback(lambda: self._wait(done))
         return result
+
+    def _wait(self, done):
+        """At the end of the backward pass, right before DDP itself waits for the buckets: there signals would wait,
+        too, as long as a rank does not come."""
+        try:
+            done.wait()
+        except BaseException as error:
+            self._interrupted(error)
+            raise
+
+    def _interrupted(self, error):
+        self._failed(Aborted(f"{type(error).__name__} in a step"))
 
     def _start_step(self):
         self.step += 1
+        self._buckets.settle()
         level = (self.step - 1) // self._schedule_steps if self._schedule else 0
         self._method.density = self._schedule[level] if level < len(self._schedule) else self._density
 
@@ -172,17 +187,28 @@ class DDPState:
         """The optimiser skips the latest step: what this rank has sent goes back into its residual. Call it on every
         rank before zero_grad. factor: what gradients were multiplied by since backward, 1 / S where a loss scaler has
         divided them by S. Buckets that were sent dense have nothing to give back: their step is lost, as in plain DDP.
+        Where set_loss_scale was called, a step that overflowed is undone without it, and this changes nothing then.
         """
-        self._worker.call(lambda: [bucket.give_back(factor if self._views else 1.0) for bucket in self._buckets.all()])
+        def give_back():
+            self._buckets.settle()
+            for bucket in self._buckets.all():
+                bucket.give_back(factor if self._views else 1.0)
+
+        self._worker.call(give_back)
 
     def set_loss_scale(self, scale: float) -> None:
         """The loss of the next steps is multiplied by `scale`, and the averages come multiplied by it, too; residuals
-        stay in unscaled units. On every rank before the same step."""
+        stay in unscaled units. On every rank before the same step.
+
+        From then on a step in which some gradient overflows leaves residuals and velocities as they were, which takes
+        memory for a second one of each: as a loss scaler skips that step, the ranks forget its gradients, too.
+        """
         if not 0 < scale < float("inf"):
             raise InvalidArgument(f"a loss scale of {scale}")
 
         def change():
             self._method.input_scale, self._method.output_scale = 1 / scale, scale
+            self._method.undo = True
 
         self._worker.call(change)
 
@@ -194,6 +220,7 @@ class DDPState:
     def state_dict(self) -> Dict[str, Any]:
         """What this rank has not sent yet, by parameter name; every rank saves its own, beside model and optimiser."""
         def copy():
+            self._buckets.settle()
             residuals, velocities = self._buckets.snapshot()
             shaped = [{name: value.reshape(self._shapes[name]) for name, value in kind.items()}
                       for kind in (residuals, velocities)]
@@ -202,30 +229,27 @@ class DDPState:
 
         return self._worker.call(copy)
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
+    def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from state_dict of the same rank; DDP may cut other buckets. On every rank before the same step.
 
-        There are no dense steps at first then. With "topka" training goes on with the same bits; other presets begin
-        with new thresholds. Errors: InvalidArgument (names what does not fit); then nothing has changed.
+        On another number of ranks: from the list of all ranks' states. Each is taken over by one rank, and multiplied
+        so that the ranks' averages get from it what they would have got.
+
+        There are no dense steps at first then. With "topka" training goes on with the same bits on as many ranks; other
+        presets begin with new thresholds. Errors: InvalidArgument (names what does not fit); then nothing has changed.
         """
-        self._check_state(state)
-        residuals, velocities = ({name: value.detach().reshape(-1).clone() for name, value in state[kind].items()}
-                                 for kind in ("residuals", "velocities"))
+        step, residuals, velocities = chosen(state, _FORM, self._communicator.rank, self._communicator.size,
+                                             self._check_values)
 
         def replace():
+            self._buckets.settle()
             self._buckets.retire()
             self._buckets.residuals, self._buckets.velocities = residuals, velocities
-            self.step, self._resumed = state["step"], True
+            self.step, self._resumed = step, True
 
         self._worker.call(replace)
 
-    def _check_state(self, state):
-        if state.get("form") != _FORM:
-            raise InvalidArgument("this is no state_dict of a DDPState of this version")
-        here = (self._communicator.rank, self._communicator.size)
-        if (state["rank"], state["ranks"]) != here:
-            raise InvalidArgument(f"the state of rank {state['rank']} of {state['ranks']}, this is rank {here[0]} of "
-                                  f"{here[1]}: every rank loads its own")
+    def _check_values(self, state):
         for kind in ("residuals", "velocities"):
             for name, value in state[kind].items():
                 if name not in self._shapes:
@@ -270,4 +294,8 @@ def hook(state: DDPState, bucket: dist.GradBucket) -> torch.futures.Future[torch
     """For ddp.register_comm_hook(state, hook): the ranks' average of the bucket, of which each sends few entries."""
     if not isinstance(state, DDPState):
         raise InvalidArgument("register_comm_hook(state, hook) wants a DDPState as its state")
-    return state._take(bucket)
+    try:
+        return state._take(bucket)
+    except KeyboardInterrupt as error:
+        state._interrupted(error)
+        raise

@@ -9,6 +9,7 @@ import torch
 from .._errors import InvalidArgument, InvalidUsage, Unsupported
 from ._buckets import accumulate_type
 from ._ddp import DDPState, hook
+from ._gather import agree
 
 
 def _schedule(density, training_steps):
@@ -93,7 +94,7 @@ def _move_momentum(state, optimizer, momentum, nesterov):
             raise InvalidUsage("the optimiser has momentum again, which is in front of the exchange: load a state that "
                                "was saved before attach before attach")
 
-    state._agree(momentum=momentum, nesterov=bool(nesterov), velocities=sorted(velocities))
+    agree(state._gather, momentum=momentum, nesterov=bool(nesterov), velocities=sorted(velocities))
     state._buckets.velocities.update(velocities)
     state._method.momentum, state._method.nesterov = momentum, bool(nesterov)
     state._before_step = check

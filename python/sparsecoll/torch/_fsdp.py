@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse averages between replicas of a model that FSDP2 shards."""
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Dict, Optional
+
+import torch
+import torch.distributed as dist
+
+from .._communicator import Communicator, Config
+from .._errors import Aborted, InvalidArgument, InvalidUsage, Unsupported
+from .._reducer import Reducer
+from .._stats import Stats
+from ._buckets import accumulate_type
+from ._gather import agree, gatherer
+from ._worker import Worker
+
+_FORM = "fsdp 1"
+
+
+def _sharded_modules(module):
+    """The modules inside `module` that fully_shard was called on, by name."""
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):
+        raise Unsupported(f"PyTorch {torch.__version__} has no FSDP2: 2.6 or later does")
+    from torch.distributed.fsdp import FSDPModule
+
+    found = {name: each for name, each in module.named_modules() if isinstance(each, FSDPModule)}
+    if not found:
+        raise InvalidArgument(f"{type(module).__name__} has no module that fully_shard was called on")
+    for name, parameter in module.named_parameters():
+        mesh = getattr(parameter, "device_mesh", None)
+        if mesh is not None and mesh.ndim > 1:
+            raise Unsupported(f"{name} lies on a mesh of {mesh.ndim} dimensions (HSDP), where FSDP sums gradients of "
+                              "replicas densely before any hook: call fully_shard with a mesh of the shards alone")
+        if parameter.device.type != "cpu":
+            raise Unsupported(f"{name} is on {parameter.device}; this hook takes parameters in host memory only")
+    return found
+
+
+class FSDPState:
+    """What the hook of fsdp_hook keeps: a reducer and a residual for each module that fully_shard was called on."""
+
+    def __init__(self, module: Any, replicate_group: Any, density: float, preset: str, error_feedback: bool,
+                 adjust: Optional[Callable[[Any], None]], config: Optional[Config]):
+        self._worker = self._communicator = None
+        modules = _sharded_modules(module)
+        rank, ranks = dist.get_rank(replicate_group), dist.get_world_size(replicate_group)
+        gather = gatherer(replicate_group, ranks)
+        agree(gather, modules=sorted(modules), density=density, preset=preset, error_feedback=error_feedback)
+        self._options = dict(preset=preset, density=density, op="avg", error_feedback=error_feedback, adjust=adjust)
+        self._tags = {name: tag for tag, name in enumerate(modules)}
+        self._reducers: Dict[str, Reducer] = {}
+        self._residuals: Dict[str, torch.Tensor] = {}
+        self.error: Optional[BaseException] = None  # what ended the exchange
+        self._communicator = Communicator.from_all_gather(rank, ranks, gather, config=config)
+        self._worker = Worker("sparsecoll")
+        for name, each in modules.items():
+            each.set_all_reduce_hook(functools.partial(self._average, name))
+
+    @property
+    def communicator(self) -> Communicator:
+        """Of the replicas."""
+        return self._communicator
+
+    def _average(self, name, shard):
+        """shard, this rank's part of the gradients of a module, becomes the average of all replicas."""
+        if self.error is not None:
+            raise self.error
+        try:  # by a thread, so that Ctrl-C ends the wait for other ranks
+            self._worker.call(lambda: self._reducer(name, shard).run(shard))
+        except BaseException as error:
+            if self.error is None:
+                self.error = error if isinstance(error, Exception) else Aborted(f"{type(error).__name__} in a step")
+                self._communicator.abort()
+            raise
+
+    def _reducer(self, name, shard):
+        if name not in self._reducers:
+            options = dict(self._options)
+            if options["error_feedback"]:
+                kept = self._residuals.setdefault(name, torch.zeros(shard.numel(), dtype=accumulate_type(shard.dtype)))
+                if kept.numel() != shard.numel():
+                    raise InvalidArgument(f"the state has {kept.numel()} elements of {name or 'the model'}, whose "
+                                          f"shard has {shard.numel()}")
+                options["residual"] = kept
+            self._reducers[name] = Reducer(self._communicator, shard.numel(), shard.dtype, tag=self._tags[name],
+                                           **options)
+        return self._reducers[name]
+
+    def stats(self) -> Dict[str, Stats]:
+        """Counters of the modules that had a step, by name."""
+        return {name: reducer.stats() for name, reducer in self._reducers.items()}
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What this rank has not sent yet, by module, for as many shards and replicas; every rank saves its own."""
+        residuals = {name: value.clone() for name, value in self._residuals.items()}
+        return {"form": _FORM, "rank": self._communicator.rank, "ranks": self._communicator.size,
+                "residuals": residuals}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Goes on from state_dict of the same rank. On every rank before the same step.
+        Errors: InvalidArgument; then nothing has changed."""
+        here = (_FORM, self._communicator.rank, self._communicator.size)
+        if (state.get("form"), state.get("rank"), state.get("ranks")) != here:
+            raise InvalidArgument(f"this is no state of rank {here[1]} of {here[2]} replicas: every rank loads its own")
+        unknown = set(state["residuals"]) - set(self._tags)
+        if unknown:
+            raise InvalidArgument(f"the state has residuals of {sorted(unknown)}, which the model has not")
+        self._drop_reducers()
+        self._residuals = {name: value.detach().clone() for name, value in state["residuals"].items()}
+
+    def _drop_reducers(self):
+        for reducer in self._reducers.values():
+            reducer.close()
+        self._reducers.clear()
+
+    def close(self) -> None:
+        """Ends the thread and the communicator. May be repeated; the model cannot be trained with the hook any more."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        worker.close()
+        self.error = self.error or InvalidUsage("the state is closed")
+        self._drop_reducers()
+        self._communicator.close()
+
+    def __enter__(self) -> FSDPState:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_worker", None) is not None:
+            self._worker.post(None)
+
+    def __reduce__(self):
+        raise TypeError("an FSDPState has connections to other ranks, which cannot be saved: save its state_dict()")
+
+
+def fsdp_hook(module: Any, replicate_group: Any, density: float = 0.01, preset: str = "topka", *,
+              error_feedback: bool = True, adjust: Optional[Callable[[Any], None]] = None,
+              config: Optional[Config] = None) -> FSDPState:
+    """Averages the gradients of a model's replicas sparsely, where FSDP2 shards each replica. Collective.
+
+        shards = init_device_mesh("cpu", (replicas, shards), mesh_dim_names=("replicate", "shard"))
+        fully_shard(model, mesh=mesh["shard"])
+        state = sct.fsdp_hook(model, mesh["replicate"].get_group(), density=0.01)
+
+    module: fully_shard was called on it or on modules inside, with meshes of one dimension, and it has the same
+    parameters on all replicas. replicate_group: the ranks that have the same shard. Each entry is sent or kept whatever
+    tensor it is of. The rest as for DDPState.
+
+    Errors: Unsupported (PyTorch before 2.6, HSDP of FSDP's own, parameters on a GPU), InvalidArgument, Mismatch, those
+    of Communicator; ValueError (PyTorch's: a module with several groups of parameters).
+    """
+    return FSDPState(module, replicate_group, density, preset, error_feedback, adjust, config)

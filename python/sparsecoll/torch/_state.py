@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which part of saved states a rank goes on from."""
+from __future__ import annotations
+
+from .._errors import InvalidArgument
+
+
+def _all_of(states, form):
+    """The states by rank. Errors: InvalidArgument (one is missing, there twice, or of another training)."""
+    for each in states:
+        if not isinstance(each, dict) or each.get("form") != form:
+            raise InvalidArgument("this is no state_dict of a DDPState of this version")
+    ranks = {state["ranks"] for state in states}
+    if len(ranks) != 1 or sorted(state["rank"] for state in states) != list(range(*ranks)):
+        raise InvalidArgument(f"states of ranks {sorted(state['rank'] for state in states)} of {sorted(ranks)}: all of "
+                              "one training are needed")
+    steps = {state["step"] for state in states}
+    if len(steps) > 1:
+        raise InvalidArgument(f"states of different steps: {sorted(steps)}")
+    return sorted(states, key=lambda state: state["rank"])
+
+
+def chosen(saved, form, rank, ranks, check):
+    """(step, residuals, velocities) for `rank` of `ranks`: flat, by parameter name, in memory of their own.
+
+    saved: the state of this rank, or the list of all ranks' states. An average over other many ranks divides by their
+    number, so what is taken over is multiplied by it. check(state) raises InvalidArgument unless the model fits.
+    """
+    if isinstance(saved, dict):
+        if saved.get("form") != form:
+            raise InvalidArgument("this is no state_dict of a DDPState of this version")
+        if (saved["rank"], saved["ranks"]) != (rank, ranks):
+            raise InvalidArgument(f"the state of rank {saved['rank']} of {saved['ranks']}, this is rank {rank} of "
+                                  f"{ranks}: every rank loads its own, or on another number of ranks the list of all")
+        states = [saved]
+    else:
+        states = _all_of(list(saved), form)
+    for each in states:
+        check(each)
+    step, before = states[0]["step"], states[0]["ranks"]
+    if isinstance(saved, dict) or before == ranks:
+        mine, factor = [state for state in states if state["rank"] == rank], 1
+    else:
+        mine, factor = [state for state in states if state["rank"] % ranks == rank], ranks / before
+    sums = []
+    for kind in ("residuals", "velocities"):
+        total = {}
+        for state in mine:
+            for name, value in state[kind].items():
+                value = value.detach().reshape(-1)
+                total[name] = total[name] + value if name in total else value.clone()
+        sums.append({name: value if factor == 1 else value * factor for name, value in total.items()})
+    return step, sums[0], sums[1]

@@ -1,0 +1,429 @@
+#!/usr/bin/env python3
+"""The hook for DistributedDataParallel on four ranks: groups, several models, models with unused parts, loss scales
+that overflow, states of other numbers of ranks, and ranks that are killed or interrupted.
+
+SPARSECOLL_TEST_CLOSES: how many states are made and closed (100).
+"""
+import os
+import pathlib
+import pickle
+import re
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError:
+    print("skipped: there is no PyTorch here")
+    sys.exit(77)
+if not dist.is_available() or not dist.is_gloo_available():
+    print("skipped: this PyTorch has no gloo")
+    sys.exit(77)
+
+import launch
+import sparsecoll
+import sparsecoll.torch as sct
+from ddp_models import (QUICK, assert_replicas_equal, backward, batch_of, ddp_of, model_of, replicas_of, sgd, train,
+                        vector_of)
+
+RANKS = 4
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "examples/python"
+
+
+def hooked(ddp, **options):
+    state = sct.DDPState(ddp, config=QUICK, **options)
+    ddp.register_comm_hook(state, sct.hook)
+    return state
+
+
+class Parts(torch.nn.Module):
+    """Two branches, of which a step uses those that it names."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.branches = torch.nn.ModuleList([torch.nn.Linear(20, 300) for _ in range(2)])
+        self.head = torch.nn.Linear(300, 30)
+
+    def forward(self, inputs, used):
+        return self.head(sum(torch.relu(self.branches[branch](inputs)) for branch in used))
+
+
+class FourRanks(unittest.TestCase):
+    """Runs in each of four processes, in the same order."""
+
+    def state(self, ddp, **options):
+        state = hooked(ddp, **options)
+        self.addCleanup(state.close)
+        return state
+
+    def test_presets(self):
+        for preset in ("topka", "micro", "spardl"):
+            with self.subTest(preset):
+                ddp = ddp_of()
+                state = self.state(ddp, density=0.05, preset=preset)
+                train(ddp, sgd(ddp), range(6))
+                assert_replicas_equal(ddp)
+                self.assertTrue([bucket for bucket in state.stats() if bucket.plan == preset])
+
+    def test_groups_of_some_ranks(self):
+        pairs = [(dist.new_group(ranks), dist.new_group(ranks)) for ranks in ([0, 2], [1, 3])]
+        theirs, ours = pairs[dist.get_rank() % 2]
+        ddp = ddp_of(process_group=theirs)
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "give `group`"):
+            sct.DDPState(ddp)
+        state = self.state(ddp, density=0.05, group=ours)
+        self.assertEqual((state.communicator.rank, state.communicator.size), (dist.get_rank() // 2, 2))
+        train(ddp, sgd(ddp), range(6))
+        assert_replicas_equal(ddp, theirs)
+        mine, other = [replicas_of(ddp)[rank] for rank in (dist.get_rank(), (dist.get_rank() + 1) % RANKS)]
+        self.assertFalse(torch.equal(mine, other), "both groups have the same gradients")
+
+    def test_several_models_and_all_reduces_of_the_trainers_own(self):
+        """At density 1 as plain DDP, up to rounding."""
+        def models():
+            torch.manual_seed(5)
+            return [ddp_of(torch.nn.Sequential(torch.nn.Linear(20, 200), torch.nn.ReLU())),
+                    ddp_of(torch.nn.Linear(200, 100)), ddp_of(torch.nn.Linear(100, 30))]
+
+        plain, ours = models(), models()
+        for ddp in ours:
+            self.state(ddp, density=1)
+        for step in range(5):
+            own = torch.full((50,), float(dist.get_rank() + step))
+            for ddps in (plain, ours):
+                before = dist.all_reduce(own, async_op=True) if ddps is ours else None
+                values, targets = batch_of(step)
+                for ddp in ddps:
+                    ddp.zero_grad()
+                    values = ddp(values)
+                torch.nn.functional.mse_loss(values, targets).backward()
+                after = dist.all_reduce(torch.zeros(7), async_op=True)
+                for work in (before, after):
+                    if work:
+                        work.wait()
+                for ddp in ddps:
+                    sgd(ddp).step()
+            self.assertTrue(torch.equal(own, torch.full((50,), 4.0 * step + 6)))
+            for one, other in zip(plain, ours):
+                torch.testing.assert_close(vector_of(other), vector_of(one), rtol=1e-4, atol=1e-6)
+
+    def test_unused_parameters_and_a_static_graph(self):
+        for options, used_in in (({"find_unused_parameters": True}, lambda step: [(dist.get_rank() + step) % 2]),
+                                 ({"find_unused_parameters": True}, lambda step: [step % 2]),
+                                 ({"static_graph": True}, lambda step: [0, 1])):
+            results = []
+            for hook in (False, True):
+                ddp = ddp_of(Parts(), **options)
+                if hook:
+                    self.state(ddp, density=1)
+                optimizer = sgd(ddp)
+                for step in range(6):
+                    optimizer.zero_grad()
+                    inputs, targets = batch_of(step)
+                    torch.nn.functional.mse_loss(ddp(inputs, used_in(step)), targets).backward()
+                    optimizer.step()
+                assert_replicas_equal(ddp)
+                results.append(vector_of(ddp))
+            torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-6)
+
+    def test_a_state_is_loaded_where_buckets_were_cut_anew(self):
+        """It has the same bits as a training that was never interrupted, whatever was trained before."""
+        ddp = ddp_of()
+        optimizer, state = sgd(ddp), self.state(ddp, density=0.02)
+        train(ddp, optimizer, range(4))
+        saved = pickle.loads(pickle.dumps((ddp.module.state_dict(), state.state_dict())))
+        train(ddp, optimizer, range(4, 8))
+        whole = vector_of(ddp)
+        train(ddp, optimizer, range(90, 93))
+        ddp.module.load_state_dict(saved[0])
+        state.load_state_dict(saved[1])
+        train(ddp, optimizer, range(4, 8))
+        self.assertTrue(torch.equal(vector_of(ddp), whole))
+
+    def test_a_step_that_overflows_leaves_no_trace(self):
+        """Residuals, velocities and all that follows have the bits of a training without the step."""
+        def trained(momentum, overflows):
+            ddp = ddp_of()
+            optimizer = sgd(ddp, momentum=momentum)
+            state = sct.attach(ddp, optimizer, 0.02, config=QUICK)
+            self.addCleanup(state.close)
+            for step in range(9):
+                state.set_loss_scale(1024.0)
+                if step in overflows:
+                    before = state.state_dict()
+                    optimizer.zero_grad()
+                    backward(ddp, 50, float("inf") if dist.get_rank() == RANKS - 1 else 1024)
+                    self.assertFalse(torch.isfinite(next(ddp.parameters()).grad).all())
+                    after = state.state_dict()
+                    state.give_back(1 / 1024)
+                    for kind in ("residuals", "velocities"):
+                        self.assertEqual(set(before[kind]), set(after[kind]))
+                        for name, value in before[kind].items():
+                            self.assertTrue(torch.equal(value, after[kind][name]), f"{kind} of {name}")
+                optimizer.zero_grad()
+                backward(ddp, step, 1024)
+                for value in ddp.parameters():
+                    value.grad /= 1024
+                optimizer.step()
+            self.assertTrue(state.state_dict()["residuals"])
+            return vector_of(ddp)
+
+        for momentum in (0, 0.9):
+            self.assertTrue(torch.equal(trained(momentum, ()), trained(momentum, (5, 6))))
+
+    @unittest.skipUnless(hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler"), "no GradScaler for CPUs here")
+    def test_grad_scaler(self):
+        ddp = ddp_of()
+        optimizer, scaler = sgd(ddp), torch.amp.GradScaler("cpu", init_scale=1024.0)
+        state = self.state(ddp, density=0.02)
+        for step in range(8):
+            state.set_loss_scale(scaler.get_scale())
+            before, model = state.state_dict()["residuals"], vector_of(ddp)
+            optimizer.zero_grad()
+            inputs, targets = batch_of(step)
+            overflows = step == 5
+            loss = torch.nn.functional.mse_loss(ddp(inputs), targets)
+            scaler.scale(loss * (float("inf") if overflows and dist.get_rank() == 1 else 1)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            after = state.state_dict()["residuals"]
+            if before:  # no longer dense
+                same = [torch.equal(after[name], value) for name, value in before.items()]
+                self.assertEqual((all(same), torch.equal(model, vector_of(ddp))), (overflows, overflows))
+        self.assertTrue(before)
+        self.assertEqual(scaler.get_scale(), 512)
+        assert_replicas_equal(ddp)
+
+    def test_sparse_gradients_and_fsdp_are_refused(self):
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "^words has sparse gradients"):
+            sct.DDPState(ddp_of(torch.nn.ModuleDict({"words": torch.nn.Embedding(50, 8, sparse=True)})))
+
+        class FSDPModule:
+            pass
+
+        class Sharded(FSDPModule, torch.nn.Linear):
+            pass
+
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "^Sharded: FSDP .*HSDP"):
+            sct.DDPState(Sharded(2, 2))
+        if torch.__version__.startswith("1."):
+            with self.assertRaisesRegex(sparsecoll.Unsupported, "has no FSDP2: 2.6 or later"):
+                sct.fsdp_hook(model_of(), None)
+
+
+def saved_by_four(folder):
+    """Trains and saves: each rank its state, and rank 0 the model."""
+    ddp = ddp_of()
+    optimizer = sgd(ddp, momentum=0.5)
+    state = sct.attach(ddp, optimizer, 0.02, config=QUICK)
+    train(ddp, optimizer, range(6))
+    torch.save(state.state_dict(), folder / f"state{dist.get_rank()}")
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), folder / "model")
+    state.close()
+
+
+def loaded_by_others(folder):
+    """What all ranks together have not sent, as a share of an average, is what four ranks had, in any layout."""
+    saved = [torch.load(folder / f"state{rank}") for rank in range(4)]
+    ddp = ddp_of()
+    ddp.module.load_state_dict(torch.load(folder / "model"))
+    optimizer = sgd(ddp, momentum=0.5)
+    state = sct.attach(ddp, optimizer, 0.02, config=QUICK)
+    for wrong in (saved[0], saved[:3], [*saved[:3], saved[0]], [*saved[:3], {**saved[3], "step": 1}]):
+        try:
+            state.load_state_dict(wrong)
+            raise AssertionError("a state that does not fit was taken")
+        except sparsecoll.InvalidArgument as error:
+            print(error)
+    state.load_state_dict(saved)
+    here = state.state_dict()
+    for kind in ("residuals", "velocities"):
+        for name, value in saved[0][kind].items():
+            mass = here[kind].get(name, torch.zeros_like(value)).double()
+            dist.all_reduce(mass)
+            before = sum(each[kind][name].double() for each in saved)
+            assert before.abs().max() > 0
+            torch.testing.assert_close(mass / dist.get_world_size(), before / 4, rtol=1e-5, atol=1e-7)
+    train(ddp, optimizer, range(6, 9))
+    assert_replicas_equal(ddp)
+    assert state.step == 9
+    state.close()
+
+
+def closed_many_times():
+    torch.manual_seed(1)
+    model = torch.nn.Linear(64, 64)
+
+    def use():
+        ddp = torch.nn.parallel.DistributedDataParallel(model)
+        with hooked(ddp, warmup_steps=0):
+            ddp(torch.ones(2, 64)).sum().backward()
+
+    use()
+    before = launch.threads_and_descriptors()
+    for _ in range(int(os.environ.get("SPARSECOLL_TEST_CLOSES", "100"))):
+        use()
+    after = launch.threads_and_descriptors()
+    assert after == before, f"threads and descriptors: {before}, and later {after}"
+
+
+def killed(folder):
+    """Rank 2 dies while the others wait for it, in steps that are sparse already; all of them name it within 2 s."""
+    ddp = ddp_of()
+    state = hooked(ddp, density=0.05)
+    optimizer = sgd(ddp)
+    train(ddp, optimizer, range(4))
+    if dist.get_rank() == 2:
+        (folder / "when").write_text(str(time.monotonic()))
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        train(ddp, optimizer, range(4, 100))
+    except RuntimeError as error:
+        seconds = time.monotonic() - float((folder / "when").read_text())
+        print(f"{type(state.error).__name__} of rank {state.error.peer} after {seconds:.3f} s: {error}", flush=True)
+
+
+def interrupted():
+    """Trains until Ctrl-C. Rank 1 of a second run does not come, and rank 0 is interrupted while it waits."""
+    ddp = ddp_of()
+    state = hooked(ddp, density=0.05)
+    optimizer = sgd(ddp)
+    train(ddp, optimizer, range(4))
+    print("trains", flush=True)
+    if sys.argv[2:] == ["late"] and dist.get_rank() == 1:
+        time.sleep(1)
+        os.kill(os.getppid(), signal.SIGUSR1)
+        try:
+            time.sleep(50)
+            raise AssertionError("nobody interrupted rank 1")
+        except KeyboardInterrupt:
+            pass
+        try:
+            train(ddp, optimizer, [4])
+        except RuntimeError as error:
+            print(f"{type(state.error).__name__} of rank {state.error.peer}: {error}", flush=True)
+        raise SystemExit(4)
+    train(ddp, optimizer, range(4, 100000))
+
+
+class Starts(unittest.TestCase):
+    def ranks(self, function, ranks, meet=True):
+        def main():
+            torch.set_num_threads(1)
+            if meet:
+                dist.init_process_group("gloo")
+            function()
+            sys.stdout.flush()
+            os._exit(0)  # gloo's own threads may wait for a rank that is gone
+
+        return launch.fork(main, ranks, 250)
+
+    def succeed(self, function, ranks, meet=True):
+        results = self.ranks(function, ranks, meet)
+        for status, output in results:
+            self.assertEqual(status, 0, output)
+        return [output for _, output in results]
+
+    def test_four_ranks(self):
+        def tests():
+            result = unittest.main(argv=[sys.argv[0], "FourRanks"], verbosity=2, exit=False).result
+            assert result.wasSuccessful()
+
+        for output in self.succeed(tests, RANKS):
+            self.assertRegex(output, r"Ran 8 tests[^$]*\nOK")
+
+    def test_three_lines_make_a_plain_program_sparse(self):
+        plain = (EXAMPLES / "ddp_plain.py").read_text().splitlines()
+        changes = (EXAMPLES / "ddp_three_lines.diff").read_text().split("@@\n")[1].splitlines()
+        at = plain.index(changes[0][1:])
+        sparse = plain[:at]
+        for line in changes:
+            if line[0] == " ":
+                self.assertEqual(plain[at], line[1:])
+                at += 1
+            sparse.append(line[1:])
+        sparse += plain[at:]
+        self.assertEqual([line[0] for line in changes if line[0] != " "], ["+"] * 3)
+        program = compile("\n".join(sparse), "ddp_sparse.py", "exec")
+
+        def run():
+            values = {"__name__": "__main__"}
+            exec(program, values)
+            assert_replicas_equal(values["ddp"])
+            assert "topka" in [bucket.plan for bucket in values["state"].stats()]
+            values["state"].close()
+
+        for rank, output in enumerate(self.succeed(run, 2, meet=False)):
+            losses = [float(loss) for loss in re.findall(rf"rank {rank}, step \d+: loss (\S+)", output)]
+            self.assertLess(losses[1], losses[0], output)
+
+    def test_another_number_of_ranks_takes_over_everything(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            self.succeed(lambda: saved_by_four(folder), 4)
+            for ranks in (2, 3):
+                for output in self.succeed(lambda: loaded_by_others(folder), ranks):
+                    self.assertIn("on another number of ranks the list of all", output)
+                    self.assertIn("states of ranks [0, 1, 2] of [4]", output)
+                    self.assertIn("states of ranks [0, 0, 1, 2] of [4]", output)
+                    self.assertIn("states of different steps: [1, 6]", output)
+
+    def test_threads_and_descriptors_go_with_close(self):
+        self.succeed(closed_many_times, 2)
+
+    def test_all_ranks_name_the_one_that_was_killed(self):
+        with tempfile.TemporaryDirectory() as name:
+            results = self.ranks(lambda: killed(pathlib.Path(name)), RANKS)
+        for rank, (status, output) in enumerate(results):
+            if rank == 2:
+                self.assertEqual(status, -signal.SIGKILL, output)
+                continue
+            self.assertEqual(status, 0, output)
+            self.assertRegex(output, r"PeerFailed of rank 2 after [01]\.\d+ s: .*rank 2")
+
+    def interrupt(self, *arguments):
+        """Exit statuses and outputs of two ranks after Ctrl-C, which a terminal sends to both."""
+        told = []
+        before = signal.signal(signal.SIGUSR1, lambda *_: told.append(True))
+        processes = launch.start(__file__, ["interrupted", *arguments], 2)
+        try:
+            for process in processes:
+                line = process.stdout.readline()
+                self.assertEqual(line, "trains\n")
+            while arguments and not told:
+                time.sleep(0.05)
+            for process in processes:
+                process.send_signal(signal.SIGINT)
+            begin = time.monotonic()
+            results = launch.finish(processes, 60)
+            self.assertLess(time.monotonic() - begin, 50, "until the deadline of the state")
+            return results
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+    def test_ctrl_c(self):
+        for status, output in self.interrupt():
+            self.assertIn(status, (1, -signal.SIGINT), output)
+            self.assertRegex(output, "KeyboardInterrupt|PeerFailed")
+            self.assertNotRegex(output, "terminate called|Segmentation|core dumped")
+
+    def test_ctrl_c_while_a_rank_does_not_come(self):
+        (first, output), (second, others) = self.interrupt("late")
+        self.assertIn(first, (1, -signal.SIGINT), output)
+        self.assertIn("KeyboardInterrupt", output)
+        self.assertEqual(second, 4, others)
+        self.assertRegex(others, "PeerFailed of rank 0")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["interrupted"]:
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo")
+        interrupted()
+    unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["Starts"])], verbosity=2)

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""The hook for FSDP2: two replicas of two shards each, in four processes over gloo."""
+import sys
+import unittest
+
+try:
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+except ImportError:
+    print("skipped: there is no PyTorch with FSDP2 here (2.6 or later)")
+    sys.exit(77)
+
+import launch
+import sparsecoll
+import sparsecoll.torch as sct
+from ddp_models import QUICK, batch_of, model_of
+
+
+def sharded(mesh):
+    model = model_of()
+    for layer in (model[0], model[3]):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model
+
+
+def train(model, steps):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for step in steps:
+        optimizer.zero_grad()
+        inputs, targets = batch_of(step)
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+
+
+def vector_of(model):
+    """All parameters, whole."""
+    return torch.cat([parameter.full_tensor().detach().flatten() for parameter in model.parameters()])
+
+
+class FourProcesses(unittest.TestCase):
+    """Runs in each of four processes, in the same order."""
+
+    def setUp(self):
+        self.mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+        self.replicas = self.mesh["replicate"].get_group()
+
+    def hooked(self, **options):
+        model = sharded(self.mesh["shard"])
+        state = sct.fsdp_hook(model, self.replicas, config=QUICK, **options)
+        self.addCleanup(state.close)
+        return model, state
+
+    def replicas_of(self, model):
+        mine = vector_of(model)
+        vectors = [torch.empty_like(mine) for _ in range(4)]
+        dist.all_gather(vectors, mine)
+        return vectors
+
+    def test_density_1_is_hsdp_up_to_rounding(self):
+        plain = sharded(self.mesh)
+        ours, _ = self.hooked(density=1)
+        for model in (plain, ours):
+            train(model, range(5))
+        torch.testing.assert_close(vector_of(ours), vector_of(plain), rtol=1e-4, atol=1e-6)
+
+    def test_replicas_stay_equal(self):
+        for preset in ("topka", "micro"):
+            model, state = self.hooked(density=0.02, preset=preset)
+            before = vector_of(model)
+            train(model, range(8))
+            first, *others = self.replicas_of(model)
+            for other in others:
+                self.assertTrue(torch.equal(first, other))
+            self.assertFalse(torch.equal(first, before))
+            stats = state.stats()
+            self.assertEqual(set(stats), {"", "0", "3"})
+            for counters in stats.values():
+                self.assertEqual(counters.ops_completed, 8)
+                self.assertLess(counters.bytes_sent, counters.bytes_dense / 4)
+
+    def test_resume_has_the_same_bits(self):
+        model, state = self.hooked(density=0.02)
+        train(model, range(5))
+        saved = state.state_dict()
+        weights = [parameter.to_local().detach().clone() for parameter in model.parameters()]
+        self.assertTrue(all(value.abs().max() > 0 for value in saved["residuals"].values()))
+        train(model, range(5, 9))
+        whole = vector_of(model)
+        other, resumed = self.hooked(density=0.02)
+        with torch.no_grad():
+            for parameter, value in zip(other.parameters(), weights):
+                parameter.to_local().copy_(value)
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "every rank loads its own"):
+            resumed.load_state_dict({**saved, "rank": 1 - saved["rank"]})
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "residuals of .'9'.*which the model has not"):
+            resumed.load_state_dict({**saved, "residuals": {"9": torch.zeros(1)}})
+        resumed.load_state_dict(saved)
+        train(other, range(5, 9))
+        self.assertTrue(torch.equal(vector_of(other), whole))
+
+    def test_what_is_refused(self):
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "mesh of 2 dimensions .HSDP."):
+            sct.fsdp_hook(sharded(self.mesh), self.replicas)
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "no module that fully_shard was called on"):
+            sct.fsdp_hook(model_of(), self.replicas)
+        with self.assertRaisesRegex(sparsecoll.Mismatch, "different density$"):
+            sct.fsdp_hook(sharded(self.mesh["shard"]), self.replicas, density=0.1 * (1 + dist.get_rank()))
+        model, state = self.hooked(density=0.02)
+        state.close()
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            train(model, [0])
+
+
+class Starts(unittest.TestCase):
+    def test_four_processes(self):
+        def main():
+            torch.set_num_threads(1)
+            dist.init_process_group("gloo")
+            result = unittest.main(argv=[sys.argv[0], "FourProcesses"], verbosity=2, exit=False).result
+            assert result.wasSuccessful()
+
+        for status, output in launch.fork(main, 4, 250):
+            self.assertEqual(status, 0, output)
+            self.assertRegex(output, r"Ran 4 tests[^$]*\nOK")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["Starts"])], verbosity=2)
