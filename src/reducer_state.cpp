@@ -162,6 +162,7 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
     vectorPart = vectorPart.subspan(residual_.bytes());
   }
   residual_.forgetStep();
+  owesResidual_ = spec_.keepsResidual();
   return {};
 }
 
