@@ -293,6 +293,7 @@ const sparsecollSegment_t kReserved[] = {{kLength, 0, 0, 1}};
 const double kWarmUp[] = {0.5, 0.2};
 const double kNotADensity[] = {0.5, 1.5};
 const double kZeroDensity[] = {0.5, 0};
+const sparsecollChoice_t kPlan[] = {{0, sparsecollSelectTopK, sparsecollCollAllGather}};
 
 const FieldRow<sparsecollReducerConfig_t> kReducers[] = {
     REDUCER(segmentCount = 1, kBad),
@@ -332,6 +333,9 @@ const FieldRow<sparsecollReducerConfig_t> kReducers[] = {
     REDUCER(densitySchedule = kNotADensity; c.densityScheduleCount = 2; c.scheduleSteps = 1, kBad),
     REDUCER(densitySchedule = kZeroDensity; c.densityScheduleCount = 2; c.scheduleSteps = 1, kBad),
     REDUCER(buffer = reinterpret_cast<void*>(0x1002), kBad),
+    REDUCER(denseNs = 1, kGood),
+    REDUCER(plan = kPlan; c.planCount = 1, kBad),  // of a method that is named
+    REDUCER(planCount = 1, kBad),
 };
 
 }  // namespace
