@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "core/crc32c.h"
 #include "src/agreement.h"
@@ -130,9 +131,8 @@ Status AutoReducer::run(const void* gradient, void* out, Stream stream) {
   SC_TRY(now().checkRun(gradient, out));  // before anything that all ranks take part in
   if (candidates_[0]->scheduleEnded() && plan_.k() != candidates_[0]->entries()) startTrials();
   SC_TRY(meet());
-  const bool decided = plan_.decided();
   turnTo(plan_.next());
-  if (plan_.decided() && !decided && comm_->rank() == 0)
+  if (std::exchange(told_, plan_.decisions()) != plan_.decisions() && comm_->rank() == 0)
     comm_->log().write(sparsecollLogInfo, "plan", "step {}: {}", plan_.steps(), plan_.line());
   const uint64_t begin = nowNs();
   const Status status = now().run(gradient, out, stream);

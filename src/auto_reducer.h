@@ -76,6 +76,7 @@ class AutoReducer final : public AnyReducer {
   std::vector<uint8_t> able_;  // to run with the density that was set
   Plan plan_;
   size_t current_ = 0;
+  uint64_t told_ = 0;  // decisions that were logged
 };
 
 }  // namespace sparsecoll

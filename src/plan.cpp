@@ -200,6 +200,7 @@ void Plan::stepped(bool counts, const StepCost& cost) {
 
 void Plan::decide() {
   phase_ = Phase::kDecided;
+  ++decisions_;
   const double least = fastest();
   for (size_t c = candidates_.size(); c-- > 0;)
     if (able_[c] != 0 && (predicted(c) == least || least == 0)) chosen_ = c;
@@ -221,7 +222,7 @@ Text<64> Plan::size() const {
 
 Text<128> Plan::line() const {
   if (replays()) return "auto: replays a plan";
-  if (phase_ == Phase::kBefore) return "auto: trials begin after the density's warm-up";
+  if (phase_ == Phase::kBefore) return "auto: no trials yet";
   if (phase_ == Phase::kComparing) return "auto: trials of methods are under way";
   Text<128> text = Text<128>::format("{}: {}, {}", size(), candidates_[chosen_].name, duration(predicted(chosen_)));
   size_t sparse = candidates_.size();

@@ -60,6 +60,7 @@ class Plan {
   void start(uint64_t k, std::span<const uint8_t> able);
   uint64_t k() const { return k_; }  // that was decided for; UINT64_MAX: nothing was yet
   bool decided() const { return phase_ == Phase::kDecided; }
+  uint64_t decisions() const { return decisions_; }  // so far, in this process
   const char* name(size_t candidate) const { return candidates_[candidate].name; }
 
   // Before a step: whether the ranks tell each other own(), and what they said.
@@ -117,6 +118,7 @@ class Plan {
   bool unheard_ = false;  // own_ was not told yet
   uint64_t own_ = 0;
   size_t chosen_ = 0;
+  uint64_t decisions_ = 0;
 };
 
 }  // namespace sparsecoll

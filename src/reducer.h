@@ -63,8 +63,12 @@ class Reducer final : public AnyReducer {
   void takeResidual(Reducer& other);
   // Thresholds as after create; iteration: of the next step.
   void startAnew(uint64_t iteration);
-  uint64_t entries() const { return selection_->k(); }  // a step is asked for
-  bool scheduleEnded() const { return schedule_.ended(); }
+  // Whether the next step has the density that stays, and the entries that it is asked for.
+  bool scheduleEnded() {
+    schedule_.follow(*selection_);
+    return schedule_.ended();
+  }
+  uint64_t entries() const { return selection_->k(); }
   ScalePair scales() const { return scales_.now(); }
   void copyResidual(Reducer& to) { residual_.copyTo(to.residual_, false, comm_->kernels()); }
 
