@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "core/crc32c.h"
 #include "src/agreement.h"
+#include "src/blob.h"
 #include "src/methods.h"
 #include "src/names.h"
 #include "src/structs.h"
@@ -17,7 +17,6 @@ namespace {
 
 constexpr uint32_t kMagic = 0x31415053;  // "SPA1"
 constexpr uint32_t kVersion = 1;
-constexpr uint64_t kHeadBytes = 3 * sizeof(uint32_t);  // magic, version, bytes of the plan
 
 template <class T>
 Result<T> readCopy(const T* user, const char* name) {
@@ -163,7 +162,7 @@ Status AutoReducer::meet() {
 
 // A rank may have been elsewhere in its trials than the others. All of them met the Mismatch, so all begin anew.
 void AutoReducer::differ() {
-  plan_.stepped(false, {});
+  plan_.differed();
   startTrials();
 }
 
@@ -206,22 +205,20 @@ Status AutoReducer::reset(Stream stream) {
 }
 
 Result<uint64_t> AutoReducer::exportState(void* blob, uint64_t room, Stream stream) {
-  Writer plan;
-  plan_.save(plan, current_);
   Writer head;
   head.write(kMagic);
   head.write(kVersion);
-  head.write(static_cast<uint32_t>(plan.bytes().size()));
-  head.append(plan.bytes().data(), plan.bytes().size());
-  head.write(crc32c(head.bytes()));
+  plan_.save(head, current_);
   const uint64_t before = head.bytes().size();
-  SC_TRY(const uint64_t rest, now().exportState(nullptr, 0, stream));
-  if (blob == nullptr) return before + rest;
-  if (room < before + rest)
-    return fail(sparsecollCapacity, "the state has {} bytes, the buffer {}", before + rest, room);
-  std::memcpy(blob, head.bytes().data(), before);
-  SC_TRY(now().exportState(static_cast<std::byte*>(blob) + before, room - before, stream).takeStatusOrOk());
-  return before + rest;
+  SC_TRY(const uint64_t method, now().exportState(nullptr, 0, stream));
+  const uint64_t need = before + method + kBlobSumBytes;
+  if (blob == nullptr) return need;
+  if (room < need) return fail(sparsecollCapacity, "the state has {} bytes, the buffer {}", need, room);
+  auto* const begin = static_cast<std::byte*>(blob);
+  std::memcpy(begin, head.bytes().data(), before);
+  SC_TRY(now().exportState(begin + before, method, stream).takeStatusOrOk());
+  seal(begin, begin + before + method);
+  return need;
 }
 
 Status AutoReducer::importState(std::span<const std::byte> blob, Stream stream) {
@@ -234,28 +231,21 @@ Status AutoReducer::importStateFrom(std::span<const std::byte> blob, bool sumMer
 
 // Other ranks take another time: with their state comes their residual, and trials begin anew.
 Status AutoReducer::restore(std::span<const std::byte> blob, bool otherRanks, bool sumMerge, Stream stream) {
-  Reader reader(blob);
+  SC_TRY(const auto body, bodyOf(blob));
+  Reader reader(body);
   SC_TRY(const auto magic, reader.read<uint32_t>());
   SC_TRY(const auto version, reader.read<uint32_t>());
   if (magic != kMagic) return invalid("this is not the state of an auto reducer");
   if (version != kVersion) return unsupported("state of version {}, this library reads {}", version, kVersion);
-  SC_TRY(const auto planBytes, reader.read<uint32_t>());
-  SC_TRY(const auto planPart, reader.take(planBytes));
-  SC_TRY(const auto sum, reader.read<uint32_t>());
-  if (crc32c(blob.first(kHeadBytes + planBytes)) != sum)
-    return fail(sparsecollCorrupted, "the state's plan fails its checksum");
   Plan plan = plan_;
-  Reader planReader(planPart);
-  SC_TRY(const size_t saved, plan.load(planReader));
-  if (planReader.left() != 0)
-    return fail(sparsecollCorrupted, "the state's plan is {} bytes too long", planReader.left());
+  SC_TRY(const size_t saved, plan.load(reader));
   if (otherRanks) plan.forgetCosts();
 
   // Where it fails the candidates' thresholds are as they were: only the residual has changed hands, and comes back.
   Reducer& before = now();
   Reducer& after = *candidates_[saved];
   if (&before != &after) after.takeResidual(before);
-  const auto rest = blob.subspan(blob.size() - reader.left());
+  const auto rest = body.subspan(body.size() - reader.left());
   const Status status = otherRanks ? after.importStateFrom(rest, sumMerge, stream) : after.importState(rest, stream);
   if (!status.ok()) {
     if (&before != &after) before.takeResidual(after);

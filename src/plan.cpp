@@ -198,6 +198,11 @@ void Plan::stepped(bool counts, const StepCost& cost) {
   ++turn_;
 }
 
+void Plan::differed() {
+  if (record_.size() > 1 && record_.back().step == steps_) record_.pop_back();
+  ++steps_;
+}
+
 void Plan::decide() {
   phase_ = Phase::kDecided;
   ++decisions_;

@@ -58,8 +58,7 @@ class Plan {
   // Trials begin, for k entries a rank. able: which candidates can run with that, one byte each. Those that are
   // predicted to be much slower than another one are left out.
   void start(uint64_t k, std::span<const uint8_t> able);
-  uint64_t k() const { return k_; }  // that was decided for; UINT64_MAX: nothing was yet
-  bool decided() const { return phase_ == Phase::kDecided; }
+  uint64_t k() const { return k_; }                  // that was decided for; UINT64_MAX: nothing was yet
   uint64_t decisions() const { return decisions_; }  // so far, in this process
   const char* name(size_t candidate) const { return candidates_[candidate].name; }
 
@@ -72,6 +71,9 @@ class Plan {
   bool measures() const;  // the time of the step that next() has named is of interest
   // Afterwards. counts: its time may be compared.
   void stepped(bool counts, const StepCost& cost);
+
+  // A step that ranks disagreed in, maybe on its method: it is in no rank's record.
+  void differed();
 
   uint64_t steps() const { return steps_; }
   std::span<const sparsecollChoice_t> record() const { return record_; }

@@ -405,7 +405,6 @@ TEST_CASE("a rank that ends in a trial ends the step of the others") {
         with = with && after[i] == held[i] + gradient[i];
       }
       CHECK((with || without));
-      CHECK(failureOf(group.ranks()[rank]).peer == 1);
       std::vector<float> rest(kLength);
       CHECK(sparsecollReducerFlush(group.reducer(rank), rest.data(), nullptr) == sparsecollSuccess);
     }
