@@ -295,17 +295,19 @@ sparsecollReducerInfo_t AutoReducer::info() const {
   return info;
 }
 
+// The last* fields are those of the candidate that ran last.
 sparsecollStats_t AutoReducer::stats() const {
-  std::vector<sparsecollStats_t> parts;
-  for (const auto& candidate : candidates_) parts.push_back(candidate->stats());
-  std::ranges::stable_sort(parts, {}, &sparsecollStats_t::lastSequence);
+  size_t last = 0;
+  for (size_t c = 1; c < candidates_.size(); ++c)
+    if (candidates_[c]->stats().lastSequence > candidates_[last]->stats().lastSequence) last = c;
   sparsecollStats_t total = SPARSECOLL_INIT(sparsecollStats_t);
   uint64_t bytes = 0;
   uint64_t peak = 0;
-  for (const sparsecollStats_t& part : parts) {
-    accumulateStats(total, part);
-    bytes += part.workspaceBytes;
-    peak += part.workspacePeakBytes;
+  for (size_t c = 1; c <= candidates_.size(); ++c) {
+    const sparsecollStats_t one = candidates_[(last + c) % candidates_.size()]->stats();
+    accumulateStats(total, one);
+    bytes += one.workspaceBytes;
+    peak += one.workspacePeakBytes;
   }
   total.workspaceBytes = bytes;
   total.workspacePeakBytes = peak;
