@@ -79,7 +79,7 @@ Status readSchedule(const sparsecollReducerConfig_t& config, ReducerSpec& spec) 
 Status resolveSelector(ReducerSpec& spec, const sparsecollReducerConfig_t& config) {
   const bool chooses = spec.params.selector == sparsecollSelectAuto;
   if (chooses && spec.params.collective != sparsecollCollAuto)
-    return invalid("selector auto takes its own collective, params.collective is {}",
+    return invalid("params.selector is auto, which takes its own collective, and params.collective {}",
                    collectiveName(spec.params.collective));
   if (config.plan != nullptr || config.planCount != 0) {
     if (!chooses) return invalid("config.plan for a method that is named");

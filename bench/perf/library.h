@@ -19,8 +19,8 @@ struct UnsupportedError : EnvironmentError {
 // Throws EnvironmentError with the library's words.
 void check(sparsecollResult_t result, const char* call);
 
-// The preset that finds the fastest method by trials, which is none of the published ones. So many steps, and its choice
-// is made.
+// The preset that finds the fastest method by trials, which is none of the published ones. So many steps, and its
+// choice is made.
 inline constexpr const char* kAuto = "auto";
 inline constexpr uint64_t kAutoSteps = 26;
 
