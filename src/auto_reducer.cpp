@@ -122,7 +122,7 @@ Status AutoReducer::makeCandidates(const char* call) {
   able_.assign(candidates_.size(), 1);
   plan_ =
       Plan(std::move(known), {spec_.asked.n, elementBytes(spec_.asked.type), static_cast<uint64_t>(comm_->ranks())});
-  if (denseNs != 0) plan_.knowDense(denseNs);
+  plan_.knowDense(denseNs);
   return plan_.replay(spec_.plan);
 }
 

@@ -69,8 +69,9 @@ Plan::Plan(std::vector<Candidate> candidates, const Shape& shape)
 }
 
 void Plan::knowDense(uint64_t ns) {
+  callersNs_ = ns;
   for (size_t c = 0; c < candidates_.size(); ++c)
-    if (candidates_[c].dense()) known_[c] = {ns, 0, 0, true};
+    if (candidates_[c].dense() && ns != 0) known_[c] = {ns, 0, 0, true};
 }
 
 Status Plan::replay(std::span<const sparsecollChoice_t> recorded) {
@@ -269,8 +270,8 @@ void Plan::reset() {
 }
 
 void Plan::forgetCosts() {
-  for (Known& known : known_)
-    if (!known.callers) known = {};
+  std::ranges::fill(known_, Known{});
+  knowDense(callersNs_);
   phase_ = Phase::kBefore;
   k_ = UINT64_MAX;
   unheard_ = false;
@@ -281,7 +282,7 @@ void Plan::save(Writer& to, size_t current) const {
   to.write(static_cast<uint32_t>(current));
   to.write(static_cast<uint32_t>(phase_));
   to.write(static_cast<uint32_t>(chosen_));
-  to.write(k_);
+  to.write(phase_ == Phase::kDecided ? k_ : UINT64_MAX);  // trials of another run took another time
   to.write(steps_);
   for (const Known& known : known_) {
     to.write(known.ns);
@@ -308,6 +309,7 @@ Result<size_t> Plan::load(Reader& from) {
   SC_TRY(const auto k, from.read<uint64_t>());
   SC_TRY(const auto steps, from.read<uint64_t>());
   if (current >= count || chosen >= count || phase > static_cast<uint32_t>(Phase::kDecided)) return damaged();
+  if (phase != static_cast<uint32_t>(Phase::kDecided) && k != UINT64_MAX) return damaged();
   std::vector<Known> known(count);
   for (Known& one : known) {
     SC_TRY(one.ns, from.read<uint64_t>());
@@ -326,17 +328,17 @@ Result<size_t> Plan::load(Reader& from) {
     SC_TRY(record[i].collective, from.read<int32_t>());
     if (record[i].step > steps || (i > 0 && record[i].step <= record[i - 1].step)) return damaged();
   }
-  for (size_t c = 0; c < count; ++c)
-    if (known_[c].callers) known[c] = known_[c];  // what this reducer was given counts
   known_ = std::move(known);
+  knowDense(callersNs_);  // what this reducer was given counts
   record_ = std::move(record);
   record_.reserve(record_.size() + replayed_.size() + 1);
   phase_ = static_cast<Phase>(phase);
   chosen_ = chosen;
   steps_ = steps;
   unheard_ = false;
-  // A candidate's trials go on nowhere: those of another run took another time.
-  k_ = phase_ == Phase::kDecided ? k : UINT64_MAX;
+  round_ = 0;
+  beginRound();
+  k_ = k;
   return size_t{current};
 }
 

@@ -49,7 +49,7 @@ class Plan {
   Plan() = default;
   Plan(std::vector<Candidate> candidates, const Shape& shape);
 
-  // The caller's own dense sum takes so long: dense has no trials.
+  // The caller's own dense sum takes so long, in nanoseconds: dense has no trials. 0: it is not known.
   void knowDense(uint64_t ns);
   // Runs what was recorded, without trials. Errors: InvalidArgument (no plan of these candidates).
   Status replay(std::span<const sparsecollChoice_t> recorded);
@@ -121,6 +121,7 @@ class Plan {
   uint64_t own_ = 0;
   size_t chosen_ = 0;
   uint64_t decisions_ = 0;
+  uint64_t callersNs_ = 0;  // what the caller's dense sum takes; 0: not known
 };
 
 }  // namespace sparsecoll
