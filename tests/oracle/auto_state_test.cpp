@@ -204,3 +204,35 @@ TEST_CASE("survivors begin trials anew with their residuals") {
     CHECK(collectives[r] == "split_gather");
   }
 }
+
+TEST_CASE("another number of ranks takes residuals over and begins trials anew") {
+  const CostsInPlace costs(kSplitWins);
+  AutoGroup three(0.05);
+  for (uint64_t step = 0; step < 26; ++step) conservingStep(three, step);
+  std::vector<Blob> blobs;
+  for (int rank = 0; rank < kRanks; ++rank) blobs.push_back(exported(three.reducer(rank)));
+  Group two(2, kLength, sparsecollFloat32, preset("auto", 0.05));
+  REQUIRE(two.created() == all(2, sparsecollSuccess));
+  CHECK(importInto(two.reducer(0), blobs[0]) == sparsecollInvalidArgument);
+  REQUIRE(two.each([&](int rank, sparsecollReducer_t reducer) {
+    sparsecollResult_t result = sparsecollSuccess;
+    for (auto r = static_cast<size_t>(rank); r < blobs.size() && result == sparsecollSuccess; r += 2)
+      result = sparsecollReducerImportFrom(reducer, blobs[r].data(), blobs[r].size(), 1, nullptr);
+    return result;
+  }) == all(2, sparsecollSuccess));
+  const Elements residuals[] = {three.residual(0), three.residual(1), three.residual(2)};
+  const Elements merged[] = {two.residual(0), two.residual(1)};
+  std::vector<double> held(kLength);
+  std::vector<double> taken(kLength);
+  for (uint64_t i = 0; i < kLength; ++i) {
+    for (int rank = 0; rank < kRanks; ++rank) held[i] += residuals[static_cast<size_t>(rank)][i];
+    for (int rank = 0; rank < 2; ++rank) taken[i] += merged[static_cast<size_t>(rank)][i];
+  }
+  CHECK(taken == held);
+  const size_t choices = choicesOf(two.reducer(0)).size();
+  two.fillRandom(1);
+  for (int step = 0; step < 26; ++step) REQUIRE(two.step() == all(2, sparsecollSuccess));
+  CHECK(choicesOf(two.reducer(0)).size() > choices + 6);
+  CHECK(shown(choicesOf(two.reducer(1))) == shown(choicesOf(two.reducer(0))));
+  CHECK(infoOf(two.reducer(0)).collective == sparsecollCollSplitGather);
+}
