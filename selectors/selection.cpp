@@ -122,7 +122,7 @@ Status Selection::allocate(const std::shared_ptr<MemoryBudget>& budget) {
   return {};
 }
 
-void Selection::reset() {
+void Selection::reset(uint64_t iteration) {
   Control fresh{};
   Tables tables(control_.as<>());
   tables.place(plan_, request_, fresh);
@@ -135,8 +135,8 @@ void Selection::reset() {
   fresh.windowCount = static_cast<uint32_t>(plan_.windows.size());
   fresh.seed = mixBits(mixBits(request_.params.seed) + fresh.rank);
   fresh.isDouble = request_.accumulateType == sparsecollFloat64 ? 1 : 0;
+  iteration_ = fresh.iteration = iteration;
   tables_ = fresh;
-  iteration_ = 0;
   kernels_.copy(control(), &fresh, sizeof fresh, stream_);
   clearTables();
   uint64_t slot = plan_.lazySlots;

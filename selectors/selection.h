@@ -166,7 +166,8 @@ class Selection {
   // planned for it).
   Result<DensityPlan> planDensity(double density, uint64_t k) const;
   void adopt(const DensityPlan& density);  // needs no memory
-  void reset();
+  // As at create, but for the density; iteration: of the next step.
+  void reset(uint64_t iteration = 0);
   // Where what the ranks compute together may have come to differ.
   void startAgreedAnew();
 

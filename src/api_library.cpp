@@ -24,8 +24,8 @@ HandleTable<Communicator, sparsecollComm_t>& communicators() {
   return table;
 }
 
-HandleTable<Reducer, sparsecollReducer_t>& reducers() {
-  static HandleTable<Reducer, sparsecollReducer_t> table("reducer", 2);
+HandleTable<AnyReducer, sparsecollReducer_t>& reducers() {
+  static HandleTable<AnyReducer, sparsecollReducer_t> table("reducer", 2);
   return table;
 }
 

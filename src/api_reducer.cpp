@@ -1,5 +1,10 @@
 // C shims: reducers.
+#include <algorithm>
+#include <utility>
+
+#include "src/auto_reducer.h"
 #include "src/guard.h"
+#include "src/reducer.h"
 #include "src/structs.h"
 #include "src/tables.h"
 
@@ -20,9 +25,16 @@ sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* reducer, uint64_
   return guard("ReducerCreate", [&]() -> Status {
     if (reducer == nullptr) return invalid("reducer is NULL");
     SC_TRY(const auto live, use(communicators(), comm));
+    constexpr const char* kCall = "ReducerCreate";
+    SC_TRY(std::optional<AutoSpec> several, readAutoSpec(n, type, params, config, live->onHost()));
+    HandleTable<AnyReducer, sparsecollReducer_t>::Reservation place(reducers());
+    if (several) {
+      SC_TRY(auto made, AutoReducer::make(live.shared(), kCall, std::move(*several)));
+      *reducer = place.fill(std::move(made));
+      return {};
+    }
     SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, config));
-    HandleTable<Reducer, sparsecollReducer_t>::Reservation place(reducers());
-    SC_TRY(auto made, Reducer::make(live.shared(), "ReducerCreate", std::move(spec)));
+    SC_TRY(auto made, Reducer::make(live.shared(), kCall, std::move(spec)));
     *reducer = place.fill(std::move(made));
     return {};
   });
@@ -32,6 +44,20 @@ sparsecollResult_t sparsecollReducerGetInfo(sparsecollReducer_t reducer, sparsec
   return guard("ReducerGetInfo", [&]() -> Status {
     SC_TRY(const auto live, reducers().find(reducer));
     return writeStruct(info, live->info(), "info");
+  });
+}
+
+sparsecollResult_t sparsecollReducerGetPlan(sparsecollReducer_t reducer, sparsecollChoice_t* choices, uint64_t* count) {
+  return guard("ReducerGetPlan", [&]() -> Status {
+    if (count == nullptr) return invalid("count is NULL");
+    SC_TRY(const auto live, reducers().find(reducer));
+    const std::vector<sparsecollChoice_t> made = live->choices();
+    const uint64_t room = std::exchange(*count, made.size());
+    if (choices == nullptr) return {};
+    if (room < made.size())
+      return fail(sparsecollCapacity, "the plan has {} choices, there is room for {}", made.size(), room);
+    std::ranges::copy(made, choices);
+    return {};
   });
 }
 
@@ -151,8 +177,8 @@ sparsecollResult_t sparsecollReducerDestroy(sparsecollReducer_t reducer) {
   return guard("ReducerDestroy", [&]() -> Status {
     if (reducer == nullptr) return {};
     SC_TRY(auto removed, reducers().remove(reducer));
-    const InUse<Reducer> gone(std::move(removed));
-    if (gone->forked()) new std::shared_ptr<Reducer>(gone.shared());  // for ever, as CommDestroy does
+    const InUse<AnyReducer> gone(std::move(removed));
+    if (gone->forked()) new std::shared_ptr<AnyReducer>(gone.shared());  // for ever, as CommDestroy does
     return {};
   });
 }

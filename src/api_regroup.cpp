@@ -51,8 +51,8 @@ sparsecollResult_t sparsecollReducerMove(sparsecollReducer_t reducer, sparsecoll
     SC_TRY(const auto from, reducers().find(reducer));
     SC_TRY(const auto live, communicators().find(comm));
     if (moved == nullptr) return invalid("moved is NULL");
-    HandleTable<Reducer, sparsecollReducer_t>::Reservation place(reducers());
-    SC_TRY(const Reducer::Moved made, from->moveTo(live));
+    HandleTable<AnyReducer, sparsecollReducer_t>::Reservation place(reducers());
+    SC_TRY(const AnyReducer::Moved made, from->moveTo(live));
     *moved = place.fill(made.reducer);
     if (steppedBack != nullptr) *steppedBack = made.steppedBack ? 1 : 0;
     return {};

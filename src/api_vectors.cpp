@@ -1,6 +1,7 @@
 // C shims: one-shot collectives and local primitives.
 #include "src/agreement.h"
 #include "src/guard.h"
+#include "src/reducer.h"
 #include "src/tables.h"
 #include "src/vectors.h"
 

@@ -20,7 +20,7 @@ Result<const CollectiveRow*> findCollective(int32_t id);
 // The i-th of all presets: those of the collectives, the dense one first, then those of the selectors. nullptr: there
 // are fewer.
 const PresetRow* presetRow(uint32_t i);
-// Errors: InvalidArgument; its message lists all presets.
+// One of these, or auto. Errors: InvalidArgument; its message lists all presets.
 Result<const PresetRow*> findPreset(const char* name);
 
 }  // namespace sparsecoll

@@ -67,7 +67,7 @@ constexpr Name kTransports[] = {
 
 // Those that have no row.
 constexpr Name kOtherCollectives[] = {{sparsecollCollAuto, "auto"}, {sparsecollCollHierarchical, "hierarchical"}};
-constexpr Name kOtherSelectors[] = {{sparsecollSelectDefault, "default"}};
+constexpr Name kOtherSelectors[] = {{sparsecollSelectDefault, "default"}, {sparsecollSelectAuto, "auto"}};
 
 constexpr Name kDistributions[] = {
     {sparsecollDistributionDefault, "default"},

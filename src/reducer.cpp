@@ -16,13 +16,32 @@ Result<StreamUse> Reducer::streamOf(sparsecollStream_t stream) {
 }
 
 Status Reducer::run(const void* gradient, void* out, Stream stream) {
-  SC_TRY(checkVectors(spec_, gradient, out));
-  const uint64_t bytes = spec_.n * elementBytes(spec_.type);
-  SC_TRY(residual_.checkApart("the gradient", gradient, bytes));
-  SC_TRY(residual_.checkApart("out", out, bytes));
+  SC_TRY(checkRun(gradient, out));
   if (spec_.dense()) return runDense(gradient, out, stream);
   SC_TRY(preservedOut_.prepare(out, residual_.captured(), stream));
   return step(gradient, &Reducer::finishDense, out, stream);
+}
+
+Status Reducer::checkRun(const void* gradient, const void* out) const {
+  SC_TRY(checkVectors(spec_, gradient, out));
+  const uint64_t bytes = spec_.n * elementBytes(spec_.type);
+  SC_TRY(residual_.checkApart("the gradient", gradient, bytes));
+  return residual_.checkApart("out", out, bytes);
+}
+
+void Reducer::takeResidual(Reducer& other) {
+  residual_ = std::move(other.residual_);
+  other.residual_ = Residual();
+  residual_.pointAt(denseTensors_);
+  owesResidual_ = spec_.keepsResidual();
+}
+
+void Reducer::startAnew(uint64_t iteration) {
+  if (selection_ != nullptr) {
+    selection_->reset(iteration);
+    schedule_.follow(*selection_);
+  }
+  preservedOut_.forget();
 }
 
 Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream stream) {
@@ -135,7 +154,12 @@ Finish Reducer::finishOf(const Operation& operation) const {
   return {overRanks ? static_cast<double>(comm_->ranks()) : 1.0, scales_.out(operation.sequenceAt != nullptr)};
 }
 
+// Where methods take turns, a dense sum after another one finds a residual that is empty, or that rounding has left.
+bool Reducer::formsDense() const { return spec_.dense() && (shapesInput(spec_.params) || owesResidual_); }
+
 Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
+  const bool forms = formsDense();
+  residual_.beginStep();
   Operation operation;
   operation.plan = stepPlan();
   operation.turn = ++turn_;
@@ -144,14 +168,21 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   const Status status = comm_->operate(operation, [&](Operation& op) -> Status {
     const Scale in = scales_.in(op.sequenceAt != nullptr);
     DenseArgs args{gradient, out, spec_.n, spec_.type, in, finishOf(op), spec_.has(SPARSECOLL_ACCUMULATE), &nonFinite};
-    if (spec_.shapesDense()) shapeDense(args, stream);
+    if (forms) shapeDense(args, stream);
     if (sumCheck_) args.nonFiniteAt = sumCheck_->begin(stream);
     SC_TRY(comm_->transport().allReduce(op, args, stream));
     if (sumCheck_) return sumCheck_->tell(op, stream);
     if (nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError)
       return fail(sparsecollNonFinite, "the sum has NaN or Inf");
+    if (spec_.keepsResidual()) {
+      if (forms) residual_.leaveDense(spec_.type, stream);
+      owesResidual_ = false;
+      residual_.noteDense();
+      scales_.noteStep(false, stream);
+    }
     return {};
   });
+  owesResidual_ = owesResidual_ || (forms && spec_.keepsResidual() && !status.ok());
   stats_->end(Phase::kExchange, stream);
   sparsecollStats_t& step = stats_->step();
   step.opsNonFinite = nonFinite ? 1 : 0;
@@ -204,8 +235,9 @@ Status Reducer::giveBack(const void* out, double factor, Stream stream) {
   SC_TRY(residual_.checkApart("out", out, spec_.n * elementBytes(spec_.type)));
   SC_TRY(residual_.checkStays(stream));
   const double share = spec_.params.op == sparsecollAvg ? 1.0 : 1.0 / comm_->ranks();
-  residual_.giveBack(out, spec_.type, share / factor, scales_.lastOut(residual_.captured()), selection_->control(),
-                     stream);
+  residual_.giveBack(out, spec_.type, share / factor, scales_.lastOut(residual_.captured()),
+                     spec_.dense() ? nullptr : selection_->control(), stream);
+  owesResidual_ = true;
   return {};
 }
 

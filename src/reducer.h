@@ -11,6 +11,7 @@
 #include "collectives/survey.h"
 #include "core/status.h"
 #include "selectors/selection.h"
+#include "src/any_reducer.h"
 #include "src/communicator.h"
 #include "src/dense_tensors.h"
 #include "src/density_schedule.h"
@@ -24,44 +25,52 @@
 
 namespace sparsecoll {
 
-class Reducer {
+class Reducer final : public AnyReducer {
  public:
   // Collective: agrees on the spec with the other ranks first. call: of the C ABI; other calls' ranks do not match.
   static Result<std::shared_ptr<Reducer>> make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec);
 
-  const ReducerSpec& spec() const { return spec_; }
-  Communicator& comm() { return *comm_; }
-  int device() const { return comm_->device(); }
-  bool forked() const { return comm_->forked(); }
+  const ReducerSpec& spec() const override { return spec_; }
+  int device() const override { return comm_->device(); }
+  bool forked() const override { return comm_->forked(); }
+  Result<StreamUse> streamOf(sparsecollStream_t stream) override;
 
-  // A caller's stream with this reducer's workspace. Errors: InvalidArgument (a stream on the host).
-  Result<StreamUse> streamOf(sparsecollStream_t stream);
+  Status run(const void* gradient, void* out, Stream stream) override;
+  Status runSparse(const void* gradient, sparsecollVector_t& out, Stream stream) override;
+  Status setDensity(double density) override;
+  Status setScales(ScalePair scales) override;
+  Status giveBack(const void* out, double factor, Stream stream) override;
+  Status reset(Stream stream) override;
+  Status flush(void* dense, Stream stream) override;
+  void* residual() override { return residual_.data(); }
 
-  Status run(const void* gradient, void* out, Stream stream);
-  Status runSparse(const void* gradient, sparsecollVector_t& out, Stream stream);
-  Status setDensity(double density);
-  Status setScales(ScalePair scales);
-  Status giveBack(const void* out, double factor, Stream stream);
-  Status reset(Stream stream);
-  Status flush(void* dense, Stream stream);
-  // The residual that the next step reads; nullptr for methods without one. Until the next step it holds what it says.
-  void* residual() { return residual_.data(); }
+  Result<uint64_t> exportState(void* blob, uint64_t room, Stream stream) override;
+  Status importState(std::span<const std::byte> blob, Stream stream) override;
+  Status importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream) override;
+  Result<Moved> moveTo(const std::shared_ptr<Communicator>& comm) override;
 
-  Result<uint64_t> exportState(void* blob, uint64_t room, Stream stream);
-  Status importState(std::span<const std::byte> blob, Stream stream);
-  Status importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream);
+  sparsecollReducerInfo_t info() const override;
+  sparsecollStats_t stats() const override {
+    return stats_->now(spec_.dense() ? nullptr : selection_.get(), sumCheck_.get());
+  }
+  std::vector<sparsecollChoice_t> choices() const override { return {{0, info().selector, spec_.collective->id}}; }
 
-  // A reducer like this one on a communicator that was made of this one's, collective there, with this rank's residual
-  // and velocity: those after the last step that all ranks there have committed, if this one is transactional.
-  struct Moved {
-    std::shared_ptr<Reducer> reducer;
-    bool steppedBack = false;
-  };
-  Result<Moved> moveTo(const std::shared_ptr<Communicator>& comm);
-
-  sparsecollReducerInfo_t info() const;
-  sparsecollStats_t stats() const { return stats_->now(spec_.dense() ? nullptr : selection_.get(), sumCheck_.get()); }
+  // What methods that take turns need besides.
+  // Whether a step could begin with these. Errors: InvalidArgument.
+  Status checkRun(const void* gradient, const void* out) const;
+  // The other one's residual is this one's from now on.
+  void takeResidual(Reducer& other);
+  // Thresholds as after create; iteration: of the next step.
+  void startAnew(uint64_t iteration);
+  // Whether the next step has the density that stays, and the entries that it is asked for.
+  bool scheduleEnded() {
+    schedule_.follow(*selection_);
+    return schedule_.ended();
+  }
+  uint64_t entries() const { return selection_->k(); }
+  ScalePair scales() const { return scales_.now(); }
+  void copyResidual(Reducer& to) { residual_.copyTo(to.residual_, false, comm_->kernels()); }
 
  private:
   // How a step writes its sum.
@@ -78,6 +87,7 @@ class Reducer {
   Status finishDense(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   Status finishSparse(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   Status runDense(const void* gradient, void* out, Stream stream);
+  bool formsDense() const;
   void shapeDense(DenseArgs& args, Stream stream);
   Finish finishOf(const Operation& operation) const;
   uint64_t stepPlan() const;
@@ -107,6 +117,7 @@ class Reducer {
   Residual residual_;
   PreservedOut preservedOut_;
   Buffer denseInput_;                   // of a dense sum that is added to out, where momentum or clipping forms it
+  bool owesResidual_ = false;           // the next dense sum takes the residual along
   std::unique_ptr<SumCheck> sumCheck_;  // of a dense sum, where somebody wants to hear of NaN and Inf
 };
 

@@ -45,7 +45,7 @@ Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicato
     reducer->plan_ = hashOf("reducer", fields);
     return reducer->allocate();
   }));
-  comm->tellPlan(reducer->info());
+  if (!reducer->spec_.takesTurns) comm->tellPlan(reducer->info());
   return reducer;
 }
 
@@ -79,7 +79,9 @@ Status Reducer::allocateDenseShape() {
   need.n = spec_.n;
   need.windows = selection_->windows();
   SC_TRY(workspace_, kernels.makeWorkspace(need, budget_));
-  SC_TRY(residual_, Residual::make(spec_, *comm_, denseTensors_, budget_));
+  if (spec_.makesResidual) {
+    SC_TRY(residual_, Residual::make(spec_, *comm_, denseTensors_, budget_));
+  }
   if (spec_.has(SPARSECOLL_ACCUMULATE)) {
     SC_TRY(denseInput_, kernels.allocate(spec_.n * elementBytes(spec_.type), budget_));
   }
@@ -132,7 +134,9 @@ Status Reducer::allocate() {
     SC_TRY(survey_, Survey::make(setup, selection_->surveyLength(), selection_->surveyRows()));
   }
   SC_TRY(denseTensors_, DenseTensors::make(spec_, *comm_, budget_));
-  SC_TRY(residual_, Residual::make(spec_, *comm_, denseTensors_, budget_));
+  if (spec_.makesResidual) {
+    SC_TRY(residual_, Residual::make(spec_, *comm_, denseTensors_, budget_));
+  }
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
     SC_TRY(preservedOut_, PreservedOut::make(spec_.n, elementBytes(spec_.type), kernels, budget_));
   }
@@ -140,7 +144,7 @@ Status Reducer::allocate() {
   return kernels.findings(kernels.stream(), Deadline::in(comm_->config().opTimeoutMs));
 }
 
-Result<Reducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm) {
+Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm) {
   if (!comm->descendsFrom(*comm_)) return invalid("the communicator is not made of the reducer's");
   ReducerSpec spec = spec_;
   spec.buffer = nullptr;
@@ -152,12 +156,13 @@ Result<Reducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm
     spec.densitySchedule.clear();
     spec.scheduleSteps = 0;
   }
+  SC_TRY(const std::shared_ptr<Reducer> made, make(comm, "ReducerMove", std::move(spec)));
   Moved result;
-  SC_TRY(result.reducer, make(comm, "ReducerMove", std::move(spec)));
+  result.reducer = made;
   // Before a step of a transactional reducer begins, all ranks have committed the one before: so the buffer that the
   // latest commit left behind is still what it was then.
   result.steppedBack = residual_.isAhead(comm->parentCompleted());
-  residual_.copyTo(result.reducer->residual_, result.steppedBack, comm->kernels());
+  residual_.copyTo(made->residual_, result.steppedBack, comm->kernels());
   return result;
 }
 
@@ -178,12 +183,14 @@ sparsecollReducerInfo_t Reducer::info() const {
   std::memcpy(info.reason, spec_.reason, length);
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
   if (spec_.shapesDense())
-    info.memoryBoundBytes = (spec_.n + residual_.furtherElements()) * elementBytes(spec_.accumulateType) +
-                            denseInput_.bytes() + kFixedBytes + ranks * kFixedBytesPerRank;
+    info.memoryBoundBytes =
+        ((spec_.makesResidual ? spec_.n : 0) + residual_.furtherElements()) * elementBytes(spec_.accumulateType) +
+        denseInput_.bytes() + kFixedBytes + ranks * kFixedBytesPerRank;
   if (spec_.dense()) return info;
   const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
   const uint64_t most = selection_->mostEntries();
-  const uint64_t elements = bound.perLength * spec_.n + residual_.furtherElements() + denseTensors_.held() +
+  const uint64_t elsewhere = spec_.makesResidual ? 0 : spec_.n;
+  const uint64_t elements = bound.perLength * spec_.n - elsewhere + residual_.furtherElements() + denseTensors_.held() +
                             bound.perEntry * std::max<uint64_t>(most, 1) * ranks +
                             spec_.collective->perSlot * selection_->capacity() * ranks + spec_.n / 256;
   info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + residual_.deferredZerosBytes() + kFixedBytes +

@@ -75,6 +75,20 @@ Status readSchedule(const sparsecollReducerConfig_t& config, ReducerSpec& spec) 
   return {};
 }
 
+// Auto has no trials here (AutoReducer): the method is chosen once.
+Status resolveSelector(ReducerSpec& spec, const sparsecollReducerConfig_t& config) {
+  const bool chooses = spec.params.selector == sparsecollSelectAuto;
+  if (chooses && spec.params.collective != sparsecollCollAuto)
+    return invalid("params.selector is auto, which takes its own collective, and params.collective {}",
+                   collectiveName(spec.params.collective));
+  if (config.plan != nullptr || config.planCount != 0) {
+    if (!chooses) return invalid("config.plan for a method that is named");
+    return unsupported("config.plan where auto chooses once: on devices, transactional, or selecting nothing");
+  }
+  if (chooses) spec.params.selector = sparsecollSelectTopK;
+  return {};
+}
+
 Status resolveCollective(ReducerSpec& spec, bool transactional) {
   int32_t id = spec.params.collective;
   if (id == sparsecollCollAuto) {
@@ -116,6 +130,7 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   spec.type = static_cast<sparsecollDataType_t>(type);
   spec.accumulateType = accumulateTypeOf(spec.type);
   SC_TRY(spec.params, readParams(params));
+  SC_TRY(resolveSelector(spec, config));
   SC_TRY(spec.selector, findSelector(spec.params));
   if (spec.params.collective != sparsecollCollDense) SC_TRY(checkDensity(spec.params));
   const bool autoResolved = spec.params.collective == sparsecollCollAuto;

@@ -26,16 +26,20 @@ struct ReducerSpec {
   bool transactional = false;
   void* buffer = nullptr;  // residual in the caller's memory
   const char* reason = "";
+  // One of several methods that take turns over one residual (AutoReducer). A dense sum then takes the residual along.
+  bool takesTurns = false;
+  bool makesResidual = true;  // else it gets it with its first turn
 
   bool dense() const { return collective->make == nullptr; }
   bool has(uint32_t flag) const { return (params.flags & flag) != 0; }
   bool countsContributors() const {
     return has(SPARSECOLL_AVERAGE_CONTRIBUTORS) && collective->contributors == Contributors::kLists;
   }
-  bool keepsResidual() const { return !dense() && !has(SPARSECOLL_NO_RESIDUAL); }
+  bool keepsResidual() const { return (!dense() || takesTurns) && !has(SPARSECOLL_NO_RESIDUAL); }
   // Entries a step is asked for, whose selection is asked for k.
   uint64_t requested(uint64_t k) const { return std::min(n, k + sentDense); }
-  bool shapesDense() const { return dense() && shapesInput(params); }
+  // A dense step may have to form its input, as it does in every step where the parameters shape that.
+  bool shapesDense() const { return dense() && (takesTurns || shapesInput(params)); }
 };
 
 // Errors: InvalidArgument, Unsupported.

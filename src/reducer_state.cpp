@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/bytes.h"
-#include "core/crc32c.h"
+#include "src/blob.h"
 #include "src/reducer.h"
 
 namespace sparsecoll {
@@ -67,16 +67,6 @@ Status sameField(const char* name, uint64_t blob, uint64_t here) {
   return {};
 }
 
-Result<std::span<const std::byte>> checkSum(std::span<const std::byte> blob) {
-  constexpr uint64_t kSumBytes = sizeof(uint32_t);
-  if (blob.size() < kSumBytes) return fail(sparsecollCorrupted, "state of {} bytes", blob.size());
-  const auto body = blob.first(blob.size() - kSumBytes);
-  uint32_t stored = 0;
-  std::memcpy(&stored, blob.data() + body.size(), sizeof stored);
-  if (crc32c(body) != stored) return fail(sparsecollCorrupted, "the state fails its checksum");
-  return body;
-}
-
 // No step leaves NaN or Inf in a residual, so a residual that has one is not this library's.
 Status checkFinite(std::span<const std::byte> residual, sparsecollDataType_t type) {
   return withAccumulate(type, [&]<class A>(A element) -> Status {
@@ -98,7 +88,7 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) 
     selection_->use(stream);
     selection_->save(writer);
   }
-  uint64_t need = writer.bytes().size() + sizeof(uint32_t);
+  uint64_t need = writer.bytes().size() + kBlobSumBytes;
   for (const void* const vector : residual_.vectors()) need += vector != nullptr ? residual_.bytes() : 0;
   if (blob == nullptr) return need;
   if (room < need) return fail(sparsecollCapacity, "the state has {} bytes, the buffer {}", need, room);
@@ -110,8 +100,7 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) 
     comm_->kernels().copy(to, vector, residual_.bytes(), stream);
     to += residual_.bytes();
   }
-  const uint32_t sum = crc32c({begin, to});
-  std::memcpy(to, &sum, sizeof sum);
+  seal(begin, to);
   return need;
 }
 
@@ -126,7 +115,7 @@ Status Reducer::importStateFrom(std::span<const std::byte> blob, bool sumMerge, 
 Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge, Stream stream) {
   SC_TRY(notCaptured(stream));
   SC_TRY(keepsSchedule());
-  SC_TRY(const auto body, checkSum(blob));
+  SC_TRY(const auto body, bodyOf(blob));
   Reader reader(body);
   SC_TRY(const BlobHead head, readHead(reader));
   const BlobHead here = headOf(spec_, comm_->ranks(), comm_->rank());
@@ -162,6 +151,7 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
     vectorPart = vectorPart.subspan(residual_.bytes());
   }
   residual_.forgetStep();
+  owesResidual_ = spec_.keepsResidual();
   return {};
 }
 

@@ -1,8 +1,14 @@
 #include "src/residual.h"
 
+#include <algorithm>
+
 #include "src/pointer_checks.h"
 
 namespace sparsecoll {
+
+namespace {
+constexpr uint64_t kPiece = 4096;  // elements, of a vector that is rounded piece by piece
+}
 
 Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm, DenseTensors& denseTensors,
                                 const std::shared_ptr<MemoryBudget>& budget) {
@@ -25,6 +31,10 @@ Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm, Den
   if (spec.keepsResidual() && kernels.defersZeros() && spec.buffer == nullptr && !spec.transactional &&
       !residual.shape_.changesResidual()) {
     SC_TRY(residual.deferredZeros_, kernels.allocate(Kernels::deferredZerosBytes(spec.n), budget));
+  }
+  if (spec.takesTurns && residual.kept_ && spec.type != spec.accumulateType) {
+    SC_TRY(residual.pieces_,
+           kernels.allocate(kPiece * (elementBytes(spec.accumulateType) + elementBytes(spec.type)), budget));
   }
   return residual;
 }
@@ -49,13 +59,20 @@ Status Residual::checkApart(const char* name, const void* vector, uint64_t vecto
 
 void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type,
                           Stream stream) {
-  input.out = buffer(current_);
-  if (shape_.changesResidual()) {  // what leaves nothing behind finds nothing
+  input.out = kept_ ? data() : buffer(current_);
+  if (kept_) {
+    input.in = input.out;
+  } else if (shape_.changesResidual()) {  // what leaves nothing behind finds nothing
     kernels_->fillZero(input.out, bytes(), stream);
     input.in = input.out;
   }
   shape_.prepare(input, current_, current_, stream);
   selection.pass(input, stream);
+  if (kept_) {
+    roundInto(x, type, stream);
+    clearOwnNonFinite(selection.control(), stream);
+    return;
+  }
   clearOwnNonFinite(selection.control(), stream);
   if (type == type_) {
     kernels_->copy(x, input.out, bytes(), stream);
@@ -63,6 +80,42 @@ void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, 
   }
   kernels_->fillZero(x, n_ * elementBytes(type), stream);
   kernels_->flush(input.out, type_, x, type, n_, stream);
+}
+
+// each(at, acc, count, copy, rounded): of a piece, with room for as many elements of either type.
+template <class Each>
+void Residual::eachPiece(sparsecollDataType_t type, Each each) {
+  auto* const copy = pieces_.as<>();
+  auto* const rounded = copy + kPiece * elementBytes(type_);
+  for (uint64_t at = 0; at < n_; at += kPiece) {
+    const uint64_t count = std::min(kPiece, n_ - at);
+    kernels_->fillZero(rounded, count * elementBytes(type), {});
+    each(at, static_cast<std::byte*>(buffer(current_)) + at * elementBytes(type_), count, copy, rounded);
+  }
+}
+
+// A copy is rounded, because acc has to be whole again if the sum comes to nothing.
+void Residual::roundInto(void* x, sparsecollDataType_t type, Stream stream) {
+  if (type == type_) {
+    kernels_->copy(x, buffer(current_), bytes(), stream);
+    return;
+  }
+  eachPiece(type, [&](uint64_t at, const void* acc, uint64_t count, void* copy, void* rounded) {
+    kernels_->copy(copy, acc, count * elementBytes(type_), stream);
+    kernels_->flush(copy, type_, rounded, type, count, stream);
+    kernels_->copy(static_cast<std::byte*>(x) + at * elementBytes(type), rounded, count * elementBytes(type), stream);
+  });
+}
+
+void Residual::leaveDense(sparsecollDataType_t type, Stream stream) {
+  if (!kept_) return;
+  if (type == type_) {
+    kernels_->fillZero(buffer(current_), bytes(), stream);
+    return;
+  }
+  eachPiece(type, [&](uint64_t, void* acc, uint64_t count, void*, void* rounded) {
+    kernels_->flush(acc, type_, rounded, type, count, stream);
+  });
 }
 
 // Of NaN and Inf only this rank's own get into what it keeps, so nobody else has to be asked.

@@ -42,8 +42,17 @@ class Residual {
   // Errors: InvalidArgument (a byte of the vector is the residual's).
   Status checkApart(const char* name, const void* vector, uint64_t bytes) const;
 
-  // The dense collective's step: x = what the input comes to with clipping and momentum, rounded to the type.
+  // It goes on with another method, whose tensors sent dense are these.
+  void pointAt(DenseTensors& denseTensors) { denseTensors_ = &denseTensors; }
+
+  // The dense collective's step: x = what the input comes to with clipping and momentum, rounded to the type. A
+  // residual that is kept is part of it, and holds acc until leaveDense.
   void shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type, Stream stream);
+
+  // The dense sum was delivered: what rounding left of acc is all that stays.
+  void leaveDense(sparsecollDataType_t type, Stream stream);
+  // A dense sum that may be given back.
+  void noteDense() { outLeft_ = true; }
 
   void beginStep();
   // Completes the input of the operation's pass, with the place where it forms acc. Errors: what enqueueing meets.
@@ -77,6 +86,9 @@ class Residual {
   void* buffer(int which) const;
   int other() const { return 1 - current_; }
   void snapshot(int to, int from, Stream stream);
+  void roundInto(void* x, sparsecollDataType_t type, Stream stream);
+  template <class Each>
+  void eachPiece(sparsecollDataType_t type, Each each);
   void clearOwnNonFinite(Control* control, Stream stream);
   void leave(const Delivered& delivered, const Control* decision, uint64_t* lost, Stream stream);
 
@@ -89,6 +101,7 @@ class Residual {
   void* callers_ = nullptr;  // buffers in the caller's memory
   Buffer own_;
   InputShape shape_;  // velocity, clipping, a fading residual
+  Buffer pieces_;     // of acc on its way into a dense sum of another type
   DenseTensors* denseTensors_ = nullptr;
   Buffer deferredZeros_;  // see Kernels::defersZeros; empty: zeros are written at once
   bool anyDeferred_ = false;

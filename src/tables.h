@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "cuda/cuda_kernels.h"
+#include "src/any_reducer.h"
 #include "src/communicator.h"
 #include "src/handles.h"
-#include "src/reducer.h"
 
 namespace sparsecoll {
 
 HandleTable<Communicator, sparsecollComm_t>& communicators();
-HandleTable<Reducer, sparsecollReducer_t>& reducers();
+HandleTable<AnyReducer, sparsecollReducer_t>& reducers();
 
 // What a handle stands for while a call is at work on it, on its device (see cuda::OnDevice).
 template <class Object>

@@ -19,6 +19,11 @@ struct UnsupportedError : EnvironmentError {
 // Throws EnvironmentError with the library's words.
 void check(sparsecollResult_t result, const char* call);
 
+// The preset that finds the fastest method by trials, which is none of the published ones. So many steps, and its
+// choice is made.
+inline constexpr const char* kAuto = "auto";
+inline constexpr uint64_t kAutoSteps = 26;
+
 std::vector<std::string> presetNames();
 bool isDense(const sparsecollParams_t& params);
 bool isExactTopK(const sparsecollParams_t& params);

@@ -18,6 +18,7 @@
 #include "bench/common/program.h"
 #include "bench/perf/check.h"
 #include "bench/perf/device.h"
+#include "bench/perf/library.h"
 #include "bench/perf/progress.h"
 #include "bench/perf/report.h"
 #include "bench/perf/timing.h"
@@ -146,7 +147,8 @@ class Benchmark {
 
   void measure(Case& what, const Gradients& gradients, const Roofline& roofline, Team& team, Row& row) {
     const Shape& shape = what.shape;
-    const StepCounts counts{options_.warmup, options_.steps};
+    const bool trials = what.method.preset == kAuto;
+    const StepCounts counts{trials ? std::max(options_.warmup, kAutoSteps) : options_.warmup, options_.steps};
     if (!options_.noCheck) row.check = checkCase(what, options_.seed);
     if (what.method.threshold == 0 && what.method.params().selector == sparsecollSelectThreshold)
       what.method.threshold = thresholdOfTopK(what, gradients, counts);

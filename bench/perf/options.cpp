@@ -63,7 +63,8 @@ void addShapes(CLI::App& app, Options& options) {
   app.add_option("-f,--stepfactor", options.bytes.factor, "each time by this factor")->check(within(1.1, 1e6));
   app.add_option("-i,--stepbytes", options.bytes.increment, "or by so many more")->check(bytes());
   app.add_option("--density", options.densities, "entries to send / n, a list")->delimiter(',')->check(densities());
-  app.add_option("--preset", options.presets, "methods, a list, or all (see --list)")->delimiter(',');
+  app.add_option("--preset", options.presets, "methods, a list, or all (see --list); auto: the fastest, by trials")
+      ->delimiter(',');
   app.add_option("-d,--dtype", options.types, elementTypeNames() + ", a list")->delimiter(',');
   app.add_option("--ranks", options.ranks,
                  "threads:RANKS, a list, for example threads:4,threads:7; not with the other transports")
@@ -145,8 +146,8 @@ void resolvePresets(Options& options) {
   const std::vector<std::string> known = presetNames();
   if (options.presets == std::vector<std::string>{"all"}) options.presets = known;
   for (const std::string& preset : options.presets)
-    if (std::find(known.begin(), known.end(), preset) == known.end())
-      throw UsageError(fmt::format("--preset {}: there are {}", preset, inOneLine(known)));
+    if (preset != kAuto && std::find(known.begin(), known.end(), preset) == known.end())
+      throw UsageError(fmt::format("--preset {}: there are {}, {}", preset, inOneLine(known), kAuto));
 }
 
 void joinWorld(Options& options, bool ranksGiven) {

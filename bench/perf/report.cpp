@@ -12,6 +12,7 @@
 
 #include "bench/common/clock.h"
 #include "bench/perf/device.h"
+#include "bench/perf/library.h"
 
 namespace bench {
 
@@ -92,6 +93,7 @@ nlohmann::json measuredJson(const Row& row) {
                          {"xroof", t.total / row.roofline},
                          {"local_us", t.local},
                          {"k", t.k},
+                         {"reason", t.reason},
                          {"selected", t.selected}};
   for (const char* const name : {"select_us", "exchange_us", "scatter_us", "local_roofline_us", "xlocal"})
     json[name] = nullptr;
@@ -250,6 +252,7 @@ void Report::add(const Row& row) {
   for (const Column& column : row.notCaptured.empty() ? columns : columns.first(kPlaceColumns))
     fmt::print("{:>{}} ", column.text(row), widthOf(column));
   fmt::print("{}\n", row.notCaptured.empty() ? "" : "not captured: " + row.notCaptured);
+  if (row.preset == kAuto) note(fmt::format("auto took {}", row.timing.reason));
   if (row.check && row.check->wrong != 0) {
     note("WRONG: " + row.check->firstWrong);
     anyWrong_ = true;

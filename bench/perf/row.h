@@ -23,6 +23,7 @@ struct Timing {
   double achievedDensity = 0;
   double imbalance = 0;
   uint64_t k = 0;
+  std::string reason;  // of the choice of a method
 };
 
 struct CheckResult {

@@ -128,6 +128,7 @@ class Runner {
     summarise(steps_, team_.onDevice(), timing_);
     timing_.unionEntries = union_;
     timing_.k = info_.k;
+    timing_.reason = info_.reason;
     const auto n = static_cast<double>(case_.shape.n);
     const double together = medianOf(steps_, largest, [](const Step& step) { return step.stats.lastUnion; });
     timing_.achievedDensity = (info_.densityIsGlobal != 0 ? together : static_cast<double>(timing_.selected)) / n;

@@ -64,6 +64,24 @@
        dgc            sampled       allgather     Lin et al. 2018 (DGC), arXiv:1712.01887
        rtopk          random_of_top allgather     Barnes et al. 2020 (rTop-k), arXiv:2005.10761
 
+   Auto. The preset auto is none of these: it finds out which of topka, sparcml-split, spardl and dense is the fastest here.
+   Its first steps are trials, each a step of one candidate on the same residual, so none is wasted: a candidate runs two,
+   and four more unless it is twice as slow as the fastest, in all at most 24. What a step took on the slowest rank counts.
+   From then on steps cost what the chosen method costs. Info says what was chosen and why, ReducerGetPlan since when, and
+   SPARSECOLL_LOG=info logs it:
+       n 25M P 8: topka, 41 ms; dense 310 ms; break-even density 0.17; link 0.94 Gbit/s measured
+   Trials begin when a density schedule has ended, until which topka runs, and again when the density changes; a candidate
+   is then left out if its last times predict that it is twice as slow as another one. density and k count a rank's entries;
+   spardl, which counts those of all ranks, gets nRanks times as much (density at most 1, k at most n), so no candidate
+   delivers fewer entries than topka. One that cannot have it within maxDensity is left out.
+   A change of method keeps residual and velocity. Thresholds begin anew; a dense sum takes the residual along. Ranks decide
+   by the same numbers, so they change in the same step. Sums are equal on all ranks; in another run they are the same only
+   if that replays the plan (sparsecollReducerConfig_t). Import goes on with what the state had decided. After Reset,
+   ImportFrom and Move trials begin anew.
+   The reducer holds the workspace of all candidates. Auto has trials in host memory, with and without momentum or clipping.
+   On devices, transactional, with SPARSECOLL_SELECT_NOTHING and in AllReduce it chooses once: dense below 65536 elements or
+   above density 0.25, else topka. RunSparse is Unsupported.
+
    Selectors and collectives. Tensors can be sent dense beside any of these pairs (sparsecollSegment_t). Any selector goes
    with any collective, with these exceptions, which are Unsupported: spardl cuts blocks to select from, as topk alone
    can; and selectors that share one density need a collective in which every rank sees the list of every other one.
@@ -255,6 +273,7 @@ typedef enum {
   sparsecollSelectRedSync = 13,
   sparsecollSelectReusedTopK = 14,
   sparsecollSelectRandomOfTop = 15, /* k at random of the r largest */
+  sparsecollSelectAuto = 16, /* the preset auto: selector and collective that trials have shown to be the fastest */
   sparsecollSelectMaxEnum = 0x7fffffff
 } sparsecollSelect_t;
 
@@ -498,6 +517,13 @@ typedef struct {
   uint64_t reserved[8];
 } sparsecollVector_t;
 
+/* A method of a reducer's, which runs its steps from this one on; the first step is 0. */
+typedef struct {
+  uint64_t step;
+  int32_t selector;   /* as in sparsecollReducerInfo_t */
+  int32_t collective; /* sparsecollColl_t */
+} sparsecollChoice_t;
+
 typedef struct {
   SPARSECOLL_STRUCT_HEAD;
   const sparsecollSegment_t* segments; /* tensors in order, lengths add up to n; NULL: one segment. If any has a density,
@@ -514,6 +540,13 @@ typedef struct {
                                     0.25, 0.0625, 0.015625, 0.004, an epoch each, before 0.001) */
   uint64_t densityScheduleCount; /* densities */
   uint64_t scheduleSteps;        /* > 0 with a schedule; counted are steps that got as far as their exchange */
+  uint64_t denseNs;              /* the preset auto: nanoseconds that a dense all-reduce of the gradient takes by the caller's
+                                    own means; the largest of the ranks' numbers takes the place of dense's trials. 0: it is
+                                    measured. Where Info then names the dense collective, the caller may sum that way:
+                                    ReducerFlush first, as the residual has what was not sent yet */
+  const sparsecollChoice_t* plan; /* the preset auto: what ReducerGetPlan told of another run, to be run again without trials;
+                                     the same on all ranks. NULL: trials decide */
+  uint64_t planCount;
 } sparsecollReducerConfig_t;
 
 /* Counters of a reducer or a communicator on this rank. Times are nanoseconds, sizes bytes, last*: the latest step. On
@@ -805,12 +838,13 @@ SPARSECOLL_API sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t*
 /* ---- reducers: a published method ready to run in a training loop --------------------------------------------------
    Agreed once between the ranks, then without allocation. State: residual, thresholds, iteration. */
 
-/* Fills params with a published method by name ("dense", "topka", "micro", "dgc", ...), density still to be set.
+/* Fills params with a published method by name ("dense", "topka", "micro", "dgc", ...), or with "auto", density still to
+   be set.
    Errors: InvalidArgument (unknown name; GetLastError lists the known ones), Unsupported (params of a caller's older
    header have no room for the method's). Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params);
 
-/* The i-th preset's name, and the paper that it was published in: authors, year, and where it is found. NULL past the
+/* The i-th published preset's name, and the paper that it was published in: authors, year, and where it is found. NULL past the
    last. Static storage. Any thread. */
 SPARSECOLL_API_QUIET const char* sparsecollPresetName(uint32_t i);
 SPARSECOLL_API_QUIET const char* sparsecollPresetPaper(uint32_t i);
@@ -824,6 +858,12 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* r
 
 /* Copies what was decided at create. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetInfo(sparsecollReducer_t reducer, sparsecollReducerInfo_t* info);
+
+/* Which methods the reducer has run, from which step on, trials included. *count: in the room at choices, out how many there
+   are. choices NULL: only how many. The preset auto adds to them; any other method has one. Call it between steps.
+   Errors: InvalidArgument, InvalidUsage, Capacity (*count is the need). */
+SPARSECOLL_API sparsecollResult_t sparsecollReducerGetPlan(sparsecollReducer_t reducer, sparsecollChoice_t* choices,
+                                                           uint64_t* count);
 
 /* One step: gradient and out are n elements of the reducer's type; out may equal gradient. After an error the content of
    out is unspecified; the residual holds at most this step's gradient in addition (transactional: is unchanged).

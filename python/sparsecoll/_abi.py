@@ -118,6 +118,7 @@ sparsecollSelectChunkTopK = 12
 sparsecollSelectRedSync = 13
 sparsecollSelectReusedTopK = 14
 sparsecollSelectRandomOfTop = 15
+sparsecollSelectAuto = 16
 sparsecollSelectMaxEnum = 0x7fffffff
 
 # sparsecollDistribution_t
@@ -273,6 +274,14 @@ class sparsecollVector_t(Structure):
     ]
 
 
+class sparsecollChoice_t(Structure):
+    _fields_ = [
+        ("step", c_uint64),
+        ("selector", c_int32),
+        ("collective", c_int32),
+    ]
+
+
 class sparsecollReducerConfig_t(Structure):
     _fields_ = [
         ("structSize", c_size_t),
@@ -287,6 +296,9 @@ class sparsecollReducerConfig_t(Structure):
         ("densitySchedule", POINTER(c_double)),
         ("densityScheduleCount", c_uint64),
         ("scheduleSteps", c_uint64),
+        ("denseNs", c_uint64),
+        ("plan", POINTER(sparsecollChoice_t)),
+        ("planCount", c_uint64),
     ]
 
 
@@ -374,8 +386,8 @@ class sparsecollFailure_t(Structure):
 
 
 STRUCTS = (sparsecollUniqueId_t, sparsecollAllocator_t, sparsecollConfig_t, sparsecollOob_t, sparsecollEngine_t,
-           sparsecollParams_t, sparsecollSegment_t, sparsecollVector_t, sparsecollReducerConfig_t, sparsecollStats_t,
-           sparsecollReducerInfo_t, sparsecollCommDetails_t, sparsecollFailure_t)
+           sparsecollParams_t, sparsecollSegment_t, sparsecollVector_t, sparsecollChoice_t, sparsecollReducerConfig_t,
+           sparsecollStats_t, sparsecollReducerInfo_t, sparsecollCommDetails_t, sparsecollFailure_t)
 
 # name: (result, arguments)
 FUNCTIONS = {
@@ -427,6 +439,7 @@ FUNCTIONS = {
     "sparsecollReducerCreate": (c_int, [POINTER(c_void_p), c_uint64, c_int, POINTER(sparsecollParams_t),
         POINTER(sparsecollReducerConfig_t), c_void_p]),
     "sparsecollReducerGetInfo": (c_int, [c_void_p, POINTER(sparsecollReducerInfo_t)]),
+    "sparsecollReducerGetPlan": (c_int, [c_void_p, POINTER(sparsecollChoice_t), POINTER(c_uint64)]),
     "sparsecollReducerRun": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "sparsecollReducerRunSparse": (c_int, [c_void_p, c_void_p, POINTER(sparsecollVector_t), c_void_p]),
     "sparsecollReducerSetDensity": (c_int, [c_void_p, c_double]),

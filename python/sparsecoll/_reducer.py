@@ -93,8 +93,8 @@ class Reducer(Handle):
             reducer.run(gradient)        # in place: now it is the ranks' average
 
     n: elements, 1 to 2^32 - 2. dtype: float16, bfloat16, float32 or float64, NumPy's, PyTorch's or the name.
-    preset: a name of presets(). density: of what the preset counts, in (0, 1], default 0.01; or k, entries. op: "sum"
-    or "avg". segments: the tensors in order, as Segment or lengths, which add up to n.
+    preset: a name of presets(), or "auto". density: of what the preset counts, in (0, 1], default 0.01; or k, entries.
+    op: "sum" or "avg". segments: the tensors in order, as Segment or lengths, which add up to n.
     momentum, nesterov: SGD's, in front of the exchange. clip_norm: L2 norm of all ranks' gradients together, 0 for
     none. residual_decay: in (0, 1]. None for one of these: the preset's own (dgc has momentum). error_feedback=False:
     what is not sent is lost. max_density: the most that set_density will ask for. density_schedule, schedule_steps:

@@ -130,6 +130,7 @@ VALUE(sparsecollSelectChunkTopK, 12);
 VALUE(sparsecollSelectRedSync, 13);
 VALUE(sparsecollSelectReusedTopK, 14);
 VALUE(sparsecollSelectRandomOfTop, 15);
+VALUE(sparsecollSelectAuto, 16);
 VALUE(sparsecollSelectMaxEnum, 0x7fffffff);
 
 /* sparsecollDistribution_t */
@@ -276,7 +277,12 @@ FIELD(sparsecollVector_t, flags, 48, 4);
 FIELD(sparsecollVector_t, reserved0, 52, 4);
 FIELD(sparsecollVector_t, reserved, 56, 64);
 
-SIZE(sparsecollReducerConfig_t, 80);
+SIZE(sparsecollChoice_t, 16);
+FIELD(sparsecollChoice_t, step, 0, 8);
+FIELD(sparsecollChoice_t, selector, 8, 4);
+FIELD(sparsecollChoice_t, collective, 12, 4);
+
+SIZE(sparsecollReducerConfig_t, 104);
 FIELD(sparsecollReducerConfig_t, structSize, 0, 8);
 FIELD(sparsecollReducerConfig_t, magic, 8, 4);
 FIELD(sparsecollReducerConfig_t, headerVersion, 12, 4);
@@ -289,6 +295,9 @@ FIELD(sparsecollReducerConfig_t, transactional, 52, 4);
 FIELD(sparsecollReducerConfig_t, densitySchedule, 56, 8);
 FIELD(sparsecollReducerConfig_t, densityScheduleCount, 64, 8);
 FIELD(sparsecollReducerConfig_t, scheduleSteps, 72, 8);
+FIELD(sparsecollReducerConfig_t, denseNs, 80, 8);
+FIELD(sparsecollReducerConfig_t, plan, 88, 8);
+FIELD(sparsecollReducerConfig_t, planCount, 96, 8);
 
 SIZE(sparsecollStats_t, 248);
 FIELD(sparsecollStats_t, structSize, 0, 8);

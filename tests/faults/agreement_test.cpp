@@ -51,11 +51,19 @@ const sparsecollSegment_t kThirds[] = {{100, 0, 0, 0}, {300, 0, 0, 0}};
 const sparsecollSegment_t kRuled[] = {{200, 0.2, 0, 0}, {200, 0, 0, 0}};
 const sparsecollSegment_t kDense[] = {{200, 0, 1, 0}, {200, 0, 0, 0}};
 float ownResidual[kLength];
+const sparsecollChoice_t kPlan[] = {{0, sparsecollSelectTopK, sparsecollCollAllGather},
+                                    {1, sparsecollSelectTopK, sparsecollCollSplitGather}};
+const sparsecollChoice_t kOtherPlan[] = {{0, sparsecollSelectTopK, sparsecollCollSplitGather}};
 
 void schedule(Given& g) {
   g.reducer.densitySchedule = kSchedule;
   g.reducer.densityScheduleCount = 1;
   g.reducer.scheduleSteps = 2;
+}
+void replay(Given& g) {
+  g.params = preset("auto", 0.1);
+  g.reducer.plan = kPlan;
+  g.reducer.planCount = 1;
 }
 void halves(Given& g) {
   g.reducer.segments = kHalves;
@@ -167,6 +175,9 @@ const Row kReducer[] = {
      [](Given& g) { g.reducer.densityScheduleCount = 2; }, schedule},
     {AT(sparsecollReducerConfig_t, scheduleSteps), "scheduleSteps", nullptr,
      [](Given& g) { g.reducer.scheduleSteps = 3; }, schedule},
+    {AT(sparsecollReducerConfig_t, denseNs), nullptr, "the largest counts", [](Given& g) { g.reducer.denseNs = 1; }},
+    {AT(sparsecollReducerConfig_t, plan), "plan", nullptr, [](Given& g) { g.reducer.plan = kOtherPlan; }, replay},
+    {AT(sparsecollReducerConfig_t, planCount), "plan", nullptr, [](Given& g) { g.reducer.planCount = 2; }, replay},
 };
 
 const Row kSegment[] = {

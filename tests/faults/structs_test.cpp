@@ -136,7 +136,8 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(seed = ~0ull, kGood),
     PARAM(k = 0, kGood),
     PARAM(selector = -1, kBad),
-    PARAM(selector = 16, kBad),
+    PARAM(selector = 17, kBad),
+    PARAM(selector = sparsecollSelectAuto, kBad),  // with a collective that is named
     PARAM(distribution = 1, kGood),
     PARAM(distribution = 3, kGood),
     PARAM(distribution = 4, kBad),
@@ -293,6 +294,7 @@ const sparsecollSegment_t kReserved[] = {{kLength, 0, 0, 1}};
 const double kWarmUp[] = {0.5, 0.2};
 const double kNotADensity[] = {0.5, 1.5};
 const double kZeroDensity[] = {0.5, 0};
+const sparsecollChoice_t kPlan[] = {{0, sparsecollSelectTopK, sparsecollCollAllGather}};
 
 const FieldRow<sparsecollReducerConfig_t> kReducers[] = {
     REDUCER(segmentCount = 1, kBad),
@@ -332,6 +334,9 @@ const FieldRow<sparsecollReducerConfig_t> kReducers[] = {
     REDUCER(densitySchedule = kNotADensity; c.densityScheduleCount = 2; c.scheduleSteps = 1, kBad),
     REDUCER(densitySchedule = kZeroDensity; c.densityScheduleCount = 2; c.scheduleSteps = 1, kBad),
     REDUCER(buffer = reinterpret_cast<void*>(0x1002), kBad),
+    REDUCER(denseNs = 1, kGood),
+    REDUCER(plan = kPlan; c.planCount = 1, kBad),  // of a method that is named
+    REDUCER(planCount = 1, kBad),
 };
 
 }  // namespace

@@ -19,9 +19,9 @@ struct Method {
   const char* preset;
   double momentum;
 };
-constexpr Method kMethods[] = {{"topka", 0},   {"micro", 0},       {"exdyna", 0},   {"oktopk", 0},
-                               {"dgc", 0.9},   {"deft", 0},        {"sage", 0},     {"cltk", 0},
-                               {"sidco-e", 0}, {"spardl-rsag", 0}, {"gaussiank", 0}};
+constexpr Method kMethods[] = {{"topka", 0},   {"micro", 0},       {"exdyna", 0},    {"oktopk", 0},
+                               {"dgc", 0.9},   {"deft", 0},        {"sage", 0},      {"cltk", 0},
+                               {"sidco-e", 0}, {"spardl-rsag", 0}, {"gaussiank", 0}, {"auto", 0}};
 
 void check(sparsecollResult_t result, const char* what) {
   if (result == sparsecollSuccess) return;

@@ -165,6 +165,31 @@ TEST_CASE("steps allocate nothing on any rank") {
   }
 }
 
+TEST_CASE("trials of auto allocate nothing, nor do steps after them") {
+  if (skipped()) return;
+  for (const sparsecollDataType_t type : {sparsecollFloat32, sparsecollBfloat16}) {
+    CAPTURE(nameOf(type));
+    Group group(3, kLength, type, preset("auto", 0.01));
+    REQUIRE(group.created() == all(3, sparsecollSuccess));
+    group.fillRandom(1);
+    std::vector<uint64_t> counted(3);
+    REQUIRE(group.each([&](int rank, sparsecollReducer_t reducer) {
+      const auto r = static_cast<size_t>(rank);
+      sparsecollStats_t stats = SPARSECOLL_INIT(sparsecollStats_t);
+      uint64_t first = 0;
+      sparsecollResult_t result = sparsecollSuccess;
+      for (int step = 0; step < 30 && result == sparsecollSuccess; ++step) {
+        if (step == 2) first = memory::allocationsHere();
+        result = sparsecollReducerRun(reducer, group.gradients[r].data(), group.outs[r].data(), nullptr);
+        if (result == sparsecollSuccess) result = sparsecollReducerGetStats(reducer, &stats);
+      }
+      counted[r] = memory::allocationsHere() - first;
+      return result;
+    }) == all(3, sparsecollSuccess));
+    CHECK(counted == std::vector<uint64_t>(3, 0));
+  }
+}
+
 namespace {
 
 struct Measured {

@@ -1,0 +1,319 @@
+#include "src/auto_reducer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "src/agreement.h"
+#include "src/blob.h"
+#include "src/methods.h"
+#include "src/names.h"
+#include "src/structs.h"
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr uint32_t kMagic = 0x31415053;  // "SPA1"
+constexpr uint32_t kVersion = 1;
+
+template <class T>
+Result<T> readCopy(const T* user, const char* name) {
+  T copy = SPARSECOLL_INIT(T);
+  if (user == nullptr) return copy;
+  SC_TRY(const T read, readStruct(user, name));
+  std::memcpy(reinterpret_cast<std::byte*>(&copy) + kStructHeadBytes,
+              reinterpret_cast<const std::byte*>(&read) + kStructHeadBytes, sizeof(T) - kStructHeadBytes);
+  return copy;
+}
+
+// A density or k of one rank, as one of all ranks' entries together.
+void countAllRanks(ReducerSpec& spec, int ranks) {
+  const double factor = ranks;
+  spec.params.density = std::min(1.0, spec.params.density * factor);
+  spec.params.k = std::min(spec.params.k, spec.n) * static_cast<uint64_t>(ranks);
+  spec.params.k = std::min(spec.params.k, spec.n);
+  spec.maxDensity = std::min(1.0, spec.maxDensity * factor);
+}
+
+uint64_t hashOfPlan(std::span<const sparsecollChoice_t> plan) {
+  AgreedFields fields;
+  for (const sparsecollChoice_t& choice : plan) {
+    fields.push_back({"step", choice.step});
+    fields.push_back({"selector", static_cast<uint32_t>(choice.selector)});
+    fields.push_back({"collective", static_cast<uint32_t>(choice.collective)});
+  }
+  return hashOf("plan", fields);
+}
+
+uint64_t nowNs() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
+
+}  // namespace
+
+Result<std::optional<AutoSpec>> readAutoSpec(uint64_t n, int32_t type, const sparsecollParams_t* userParams,
+                                             const sparsecollReducerConfig_t* userConfig, bool onHost) {
+  SC_TRY(sparsecollParams_t params, readCopy(userParams, "params"));
+  SC_TRY(sparsecollReducerConfig_t config, readCopy(userConfig, "config"));
+  const bool nothing = (params.flags & SPARSECOLL_SELECT_NOTHING) != 0;
+  if (userParams == nullptr || params.selector != sparsecollSelectAuto || !onHost || config.transactional != 0 ||
+      nothing || params.collective != sparsecollCollAuto)
+    return std::optional<AutoSpec>();
+  AutoSpec spec;
+  spec.denseNs = config.denseNs;
+  if ((config.plan == nullptr) != (config.planCount == 0)) return invalid("config.plan and planCount belong together");
+  if (config.plan != nullptr) spec.plan.assign(config.plan, config.plan + config.planCount);
+  config.plan = nullptr;
+  config.planCount = 0;
+  for (const CandidateRow& row : candidateRows()) {
+    SC_TRY(const PresetRow* const preset, findPreset(row.preset));
+    params.selector = preset->selector;
+    params.collective = preset->collective;
+    params.teams = preset->teams;
+    params.teamGather = preset->teamGather;
+    Result<ReducerSpec> read = readReducerSpec(n, type, &params, &config);
+    const bool first = spec.parts.empty();
+    if (!read.ok()) {
+      Status failed = read.takeStatus();
+      if (first || failed.result() != sparsecollUnsupported) return failed;
+      continue;
+    }
+    ReducerSpec part = std::move(*read);
+    part.takesTurns = true;
+    part.makesResidual = first;
+    part.reason = "auto";
+    if (first) {
+      spec.asked = part;
+      spec.asked.params.selector = sparsecollSelectAuto;
+      spec.asked.params.collective = sparsecollCollAuto;
+      // The residual and the warm-up are the first one's.
+      config.buffer = nullptr;
+      config.densitySchedule = nullptr;
+      config.densityScheduleCount = config.scheduleSteps = 0;
+    }
+    spec.parts.push_back({row, std::move(part)});
+  }
+  return std::optional<AutoSpec>(std::move(spec));
+}
+
+Result<std::shared_ptr<AutoReducer>> AutoReducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
+                                                       AutoSpec spec) {
+  std::shared_ptr<AutoReducer> reducer(new AutoReducer(comm, std::move(spec)));
+  SC_TRY(reducer->makeCandidates(call));
+  comm->tellPlan(reducer->info());
+  return reducer;
+}
+
+Status AutoReducer::makeCandidates(const char* call) {
+  AgreedFields fields = agreedOfReducer(spec_.asked);
+  fields.push_back({"plan", hashOfPlan(spec_.plan), Shown::kHash});
+  SC_TRY(const Agreement agreement, agree(*comm_, call, fields, spec_.denseNs));
+  const uint64_t denseNs = *std::ranges::max_element(agreement.numbers);
+  std::vector<Plan::Candidate> known;
+  for (const AutoSpec::Part& part : spec_.parts) {
+    ReducerSpec spec = part.spec;
+    if (part.row.countsAllRanks) countAllRanks(spec, comm_->ranks());
+    SC_TRY(std::shared_ptr<Reducer> made, Reducer::make(comm_, call, std::move(spec)));
+    known.push_back({part.row.preset, made->info().selector, made->spec().collective->id});
+    candidates_.push_back(std::move(made));
+  }
+  able_.assign(candidates_.size(), 1);
+  plan_ =
+      Plan(std::move(known), {spec_.asked.n, elementBytes(spec_.asked.type), static_cast<uint64_t>(comm_->ranks())});
+  plan_.knowDense(denseNs);
+  return plan_.replay(spec_.plan);
+}
+
+Status AutoReducer::run(const void* gradient, void* out, Stream stream) {
+  SC_TRY(now().checkRun(gradient, out));  // before anything that all ranks take part in
+  if (candidates_[0]->scheduleEnded() && plan_.k() != candidates_[0]->entries()) startTrials();
+  SC_TRY(meet());
+  turnTo(plan_.next());
+  if (std::exchange(told_, plan_.decisions()) != plan_.decisions() && comm_->rank() == 0)
+    comm_->log().write(sparsecollLogInfo, "plan", "step {}: {}", plan_.steps(), plan_.line());
+  const uint64_t begin = nowNs();
+  const Status status = now().run(gradient, out, stream);
+  const uint64_t total = nowNs() - begin;
+  if (status.result() == sparsecollMismatch) {
+    differ();
+    return status;
+  }
+  StepCost cost;
+  if (plan_.measures()) cost = costOf(plan_.name(current_), comm_->rank(), {total, now().stats().lastExchangeNs});
+  plan_.stepped(status.ok(), cost);
+  return status;
+}
+
+// Times are told before the next step and not behind their own, which by then has taken effect and must not fail. A
+// timed step begins when all ranks have met here: who came late to it plays no part in its time.
+Status AutoReducer::meet() {
+  if (!plan_.meets()) return {};
+  Result<Agreement> agreement = agree(*comm_, "trial", {}, plan_.own());
+  if (agreement.ok()) {
+    plan_.hear(agreement->numbers);
+    return {};
+  }
+  Status failed = agreement.takeStatus();
+  if (failed.result() == sparsecollMismatch) differ();
+  return failed;
+}
+
+// A rank may have been elsewhere in its trials than the others. All of them met the Mismatch, so all begin anew.
+void AutoReducer::differ() {
+  plan_.differed();
+  startTrials();
+}
+
+void AutoReducer::startTrials() { plan_.start(candidates_[0]->entries(), able_); }
+
+void AutoReducer::turnTo(size_t candidate) {
+  if (candidate == current_) return;
+  Reducer& next = *candidates_[candidate];
+  next.startAnew(plan_.steps());
+  next.takeResidual(now());
+  current_ = candidate;
+}
+
+Status AutoReducer::runSparse(const void*, sparsecollVector_t&, Stream) {
+  return unsupported("sparse sums by auto, which may take the dense collective");
+}
+
+Status AutoReducer::setDensity(double density) {
+  SC_TRY(candidates_[0]->setDensity(density));
+  for (size_t c = 1; c < candidates_.size(); ++c) {
+    if (dense(c)) continue;
+    const double factor = spec_.parts[c].row.countsAllRanks ? comm_->ranks() : 1;
+    // No memory was planned for more than the method's own density.
+    able_[c] = candidates_[c]->setDensity(std::min(1.0, density * factor)).ok() ? 1 : 0;
+  }
+  return {};
+}
+
+Status AutoReducer::setScales(ScalePair scales) {
+  for (const auto& candidate : candidates_) SC_TRY(candidate->setScales(scales));
+  return {};
+}
+
+Status AutoReducer::reset(Stream stream) {
+  SC_TRY(now().reset(stream));
+  plan_.reset();
+  turnTo(0);
+  now().startAnew(0);
+  return {};
+}
+
+Result<uint64_t> AutoReducer::exportState(void* blob, uint64_t room, Stream stream) {
+  Writer head;
+  head.write(kMagic);
+  head.write(kVersion);
+  plan_.save(head, current_);
+  const uint64_t before = head.bytes().size();
+  SC_TRY(const uint64_t method, now().exportState(nullptr, 0, stream));
+  const uint64_t need = before + method + kBlobSumBytes;
+  if (blob == nullptr) return need;
+  if (room < need) return fail(sparsecollCapacity, "the state has {} bytes, the buffer {}", need, room);
+  auto* const begin = static_cast<std::byte*>(blob);
+  std::memcpy(begin, head.bytes().data(), before);
+  SC_TRY(now().exportState(begin + before, method, stream).takeStatusOrOk());
+  seal(begin, begin + before + method);
+  return need;
+}
+
+Status AutoReducer::importState(std::span<const std::byte> blob, Stream stream) {
+  return restore(blob, false, false, stream);
+}
+
+Status AutoReducer::importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream) {
+  return restore(blob, true, sumMerge, stream);
+}
+
+// Other ranks take another time: with their state comes their residual, and trials begin anew.
+Status AutoReducer::restore(std::span<const std::byte> blob, bool otherRanks, bool sumMerge, Stream stream) {
+  SC_TRY(const auto body, bodyOf(blob));
+  Reader reader(body);
+  SC_TRY(const auto magic, reader.read<uint32_t>());
+  SC_TRY(const auto version, reader.read<uint32_t>());
+  if (magic != kMagic) return invalid("this is not the state of an auto reducer");
+  if (version != kVersion) return unsupported("state of version {}, this library reads {}", version, kVersion);
+  Plan plan = plan_;
+  SC_TRY(const size_t saved, plan.load(reader));
+  if (otherRanks) plan.forgetCosts();
+
+  // Where it fails the candidates' thresholds are as they were: only the residual has changed hands, and comes back.
+  Reducer& before = now();
+  Reducer& after = *candidates_[saved];
+  if (&before != &after) after.takeResidual(before);
+  const auto rest = body.subspan(body.size() - reader.left());
+  const Status status = otherRanks ? after.importStateFrom(rest, sumMerge, stream) : after.importState(rest, stream);
+  if (!status.ok()) {
+    if (&before != &after) before.takeResidual(after);
+    return status;
+  }
+  plan_ = std::move(plan);
+  current_ = saved;
+  if (otherRanks) {
+    turnTo(0);
+  } else if (current_ != 0) {
+    candidates_[0]->startAnew(plan_.steps());  // the warm-up is over
+  }
+  return {};
+}
+
+Result<AnyReducer::Moved> AutoReducer::moveTo(const std::shared_ptr<Communicator>& comm) {
+  if (!comm->descendsFrom(*comm_)) return invalid("the communicator is not made of the reducer's");
+  AutoSpec spec = spec_;
+  spec.denseNs = 0;  // the caller's was of other ranks
+  spec.plan.clear();
+  const ScalePair scales = now().scales();
+  for (ReducerSpec* const one : {&spec.asked, &spec.parts[0].spec}) {
+    one->buffer = nullptr;
+    if (!candidates_[0]->scheduleEnded()) continue;
+    one->densitySchedule.clear();
+    one->scheduleSteps = 0;
+  }
+  SC_TRY(const std::shared_ptr<AutoReducer> made, make(comm, "ReducerMove", std::move(spec)));
+  SC_TRY(made->setScales(scales));
+  now().copyResidual(made->now());
+  Moved result;
+  result.reducer = made;
+  return result;
+}
+
+sparsecollReducerInfo_t AutoReducer::info() const {
+  sparsecollReducerInfo_t info = now().info();
+  info.workspaceBytes = info.memoryBoundBytes = 0;
+  for (const auto& candidate : candidates_) {
+    const sparsecollReducerInfo_t one = candidate->info();
+    info.workspaceBytes += one.workspaceBytes;
+    info.memoryBoundBytes += one.memoryBoundBytes;
+  }
+  const Text<128> line = plan_.line();
+  std::memset(info.reason, 0, sizeof info.reason);
+  line.view().copy(info.reason, sizeof info.reason - 1);
+  return info;
+}
+
+// The last* fields are those of the candidate that ran last.
+sparsecollStats_t AutoReducer::stats() const {
+  size_t last = 0;
+  for (size_t c = 1; c < candidates_.size(); ++c)
+    if (candidates_[c]->stats().lastSequence > candidates_[last]->stats().lastSequence) last = c;
+  sparsecollStats_t total = SPARSECOLL_INIT(sparsecollStats_t);
+  uint64_t bytes = 0;
+  uint64_t peak = 0;
+  for (size_t c = 1; c <= candidates_.size(); ++c) {
+    const sparsecollStats_t one = candidates_[(last + c) % candidates_.size()]->stats();
+    accumulateStats(total, one);
+    bytes += one.workspaceBytes;
+    peak += one.workspacePeakBytes;
+  }
+  total.workspaceBytes = bytes;
+  total.workspacePeakBytes = peak;
+  return total;
+}
+
+std::vector<sparsecollChoice_t> AutoReducer::choices() const { return {plan_.record().begin(), plan_.record().end()}; }
+
+}  // namespace sparsecoll

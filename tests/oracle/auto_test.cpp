@@ -1,0 +1,245 @@
+// The preset auto: ranks change methods together, and nothing is lost on the way.
+#include "tests/oracle/auto_group.h"
+#include "tests/support/catch.h"
+
+using namespace sparsecoll::test;
+
+TEST_CASE("ranks change methods together, and the fastest one on the slowest rank stays") {
+  const CostsInPlace costs(kSplitWins);
+  AutoGroup group;
+  group.run(30);
+  // Two steps of each, then four of those that are not twice as slow.
+  CHECK(group.plan() ==
+        "0 allgather, 2 split_gather, 4 spardl, 6 dense, 8 allgather, 12 split_gather, 16 dense, 20 split_gather, ");
+  for (int rank = 0; rank < kRanks; ++rank) {
+    CHECK(group.collective(rank) == "split_gather");
+    CHECK(group.plan(rank) == group.plan());
+    CHECK(std::string(infoOf(group.reducer(rank)).reason) == group.reason());
+    CHECK(group.stats(rank).opsCompleted == 30);
+    CHECK(group.stats(rank).opsDense == 6);
+    CHECK(group.stats(rank).lastCollective == sparsecollCollSplitGather);
+  }
+  // 2 us more on rank 2, half of it at any density; dense's 152 us leave 101 for what takes 51 at 0.01.
+  CHECK_THAT(group.reason(),
+             Catch::StartsWith(
+                 "n 3k P 3: sparcml-split, 0.1 ms; dense 0.15 ms; break-even density 0.02; link 0.84 Gbit/s measured"));
+
+  Costs slow = kSplitWins;
+  slow.slowRank = 1;
+  slow.slowUs = {{"topka", 0}, {"sparcml-split", 500}, {"spardl", 0}, {"dense", 0}};
+  CostsInPlace::change(slow);
+  AutoGroup other;
+  other.run(30);
+  CHECK(other.collective() == "dense");
+  CHECK_THAT(other.reason(), Catch::Contains("dense, 0.15 ms; topka 0.2 ms"));
+}
+
+TEST_CASE("nothing is lost when methods change") {
+  for (const sparsecollDataType_t type : kAllTypes)
+    for (const Costs& which : {kSplitWins, kDenseWins, kTopkaWins}) {
+      CAPTURE(nameOf(type));
+      const CostsInPlace costs(which);
+      AutoGroup group(0.05, type);
+      for (uint64_t step = 0; step < 28; ++step) {
+        CAPTURE(step, group.plan());
+        conservingStep(group, step);
+      }
+    }
+}
+
+TEST_CASE("sparse to dense takes the residual along") {
+  const CostsInPlace costs(kDenseWins);
+  AutoGroup group(0.01);
+  group.run(6);
+  bool any = false;
+  const Elements before = group.residual(0);
+  for (uint64_t i = 0; i < kLength; ++i) any = any || before[i] != 0;
+  CHECK(any);
+  group.run(1);
+  CHECK(group.collective() == "dense");
+  for (int rank = 0; rank < kRanks; ++rank) CHECK(group.residual(rank) == Elements(sparsecollFloat32, kLength));
+  group.run(30);
+  CHECK(group.collective() == "dense");
+  // What a dense step is given back is in the next dense sum.
+  std::vector<float> sum(kLength);
+  for (uint64_t i = 0; i < kLength; ++i) sum[i] = static_cast<float>(group.outs[0][i]);
+  REQUIRE(group.each([&](int, sparsecollReducer_t reducer) {
+    return sparsecollReducerGiveBack(reducer, sum.data(), 1, nullptr);
+  }) == all(kRanks, sparsecollSuccess));
+  for (Elements& gradient : group.gradients) gradient.fill(0);
+  REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
+  for (uint64_t i = 0; i < kLength; ++i)
+    if (std::abs(group.outs[0][i] - static_cast<double>(sum[i])) > 1e-5) FAIL("entry " << i);
+  // And Flush finds what a change of method has left.
+  std::vector<float> rest(kLength);
+  CHECK(sparsecollReducerFlush(group.reducer(0), rest.data(), nullptr) == sparsecollSuccess);
+  CHECK(std::ranges::all_of(rest, [](float x) { return x == 0; }));
+}
+
+TEST_CASE("no candidate delivers fewer entries than topka") {
+  const CostsInPlace costs({{{"topka", 900}, {"sparcml-split", 900}, {"spardl", 100}, {"dense", 900}}, -1, {}});
+  AutoGroup group(0.01);
+  group.run(30);
+  CHECK(group.collective() == "spardl");
+  CHECK(group.info().k == 90);
+  CHECK(group.stats(0).lastUnion >= 30);
+  AutoGroup most(0.5);
+  CHECK(most.info().k == 1500);
+  most.run(30);
+  CHECK(most.info().k == 3000);
+}
+
+TEST_CASE("another density starts trials again, without those that would be too slow") {
+  const CostsInPlace costs(kSplitWins);
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.maxDensity = 0.1;
+  AutoGroup group(0.01, sparsecollFloat32, &config);
+  group.run(25);
+  const size_t before = choicesOf(group.reducer(0)).size();
+  const auto set = [&](double density) {
+    return group.each([&](int, sparsecollReducer_t reducer) { return sparsecollReducerSetDensity(reducer, density); });
+  };
+  REQUIRE(set(0.01) == all(kRanks, sparsecollSuccess));
+  group.run(5);
+  CHECK(choicesOf(group.reducer(0)).size() == before);
+  // Half of a sparse step's time grows with the density: at 0.1 split_gather is predicted to take 550 us, dense 150.
+  CostsInPlace::change(kDenseWins);
+  REQUIRE(set(0.1) == all(kRanks, sparsecollSuccess));
+  group.run(5);
+  CHECK(group.plan() ==
+        "0 allgather, 2 split_gather, 4 spardl, 6 dense, 8 allgather, 12 split_gather, 16 dense, 20 split_gather, "
+        "30 dense, ");
+  // And back: nothing but spardl is twice as slow as split_gather.
+  CostsInPlace::change(kTopkaWins);
+  REQUIRE(set(0.01) == all(kRanks, sparsecollSuccess));
+  group.run(30);
+  CHECK(group.collective() == "allgather");
+  CHECK(set(0.2) == all(kRanks, sparsecollInvalidArgument));
+}
+
+TEST_CASE("trials begin when the warm-up of the density is over") {
+  const CostsInPlace costs(kSplitWins);
+  const double densities[] = {0.25, 0.05};
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.densitySchedule = densities;
+  config.densityScheduleCount = 2;
+  config.scheduleSteps = 4;
+  AutoGroup group(0.01, sparsecollFloat32, &config);
+  CHECK_THAT(group.reason(), Catch::Contains("no trials yet"));
+  group.run(8);
+  CHECK(group.plan() == "0 allgather, ");
+  CHECK(group.stats(0).lastRequested == 150);
+  group.run(1);
+  CHECK(group.stats(0).lastRequested == 30);
+  group.run(30);
+  CHECK(group.collective() == "split_gather");
+  CHECK(choicesOf(group.reducer(0))[1].step == 10);
+  REQUIRE(group.each([](int, sparsecollReducer_t reducer) { return sparsecollReducerReset(reducer, nullptr); }) ==
+          all(kRanks, sparsecollSuccess));
+  group.run(1);
+  CHECK(group.stats(0).lastRequested == 750);
+  CHECK(group.plan() == "0 allgather, ");
+}
+
+TEST_CASE("the caller's own dense sum is not tried, and may win") {
+  const CostsInPlace costs(kSplitWins);
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.denseNs = 90 * kUs;
+  AutoGroup group(0.01, sparsecollFloat32, &config);
+  group.run(30);
+  CHECK(group.collective() == "dense");
+  CHECK(group.plan() == "0 allgather, 2 split_gather, 4 spardl, 6 split_gather, 10 dense, ");
+  CHECK_THAT(group.reason(), Catch::Contains("by the caller"));
+  // The slowest rank's time counts.
+  std::vector<sparsecollReducer_t> reducers(kRanks);
+  Ranks ranks(kRanks);
+  const sparsecollParams_t params = preset("auto", 0.01);
+  std::vector<std::string> collectives(kRanks);
+  REQUIRE(onEach(ranks, [&](int rank, sparsecollComm_t comm) {
+            const auto r = static_cast<size_t>(rank);
+            sparsecollReducerConfig_t own = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+            own.denseNs = rank == 1 ? 120 * kUs : 90 * kUs;
+            sparsecollResult_t result =
+                sparsecollReducerCreate(&reducers[r], kLength, sparsecollFloat32, &params, &own, comm);
+            std::vector<float> vector(kLength, 1.0f);
+            for (int step = 0; result == sparsecollSuccess && step < 30; ++step)
+              result = sparsecollReducerRun(reducers[r], vector.data(), vector.data(), nullptr);
+            collectives[r] = sparsecollCollectiveName(infoOf(reducers[r]).collective);
+            (void)sparsecollReducerDestroy(reducers[r]);
+            return result;
+          }) == all(kRanks, sparsecollSuccess));
+  CHECK(collectives == std::vector<std::string>(kRanks, "split_gather"));
+}
+
+TEST_CASE("scales, segments and out that is preserved go with every candidate") {
+  const CostsInPlace costs(kDenseWins);
+  sparsecollParams_t params = preset("auto", 0.02);
+  params.flags = SPARSECOLL_OUT_PRESERVED;
+  const sparsecollSegment_t segments[] = {{1000, 0, 0, 0}, {200, 0, 1, 0}, {1800, 0, 0, 0}};
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.segments = segments;
+  config.segmentCount = 3;
+  AutoGroup group(params, &config);
+  for (uint64_t step = 0; step < 28; ++step) {
+    CAPTURE(step, group.plan());
+    conservingStep(group, step);
+  }
+  REQUIRE(group.each([](int, sparsecollReducer_t reducer) { return sparsecollReducerSetScales(reducer, 0.5, 2); }) ==
+          all(kRanks, sparsecollSuccess));
+  group.fillIntegers(99, 3);
+  REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
+  CHECK(group.collective() == "dense");
+  for (uint64_t i = 0; i < kLength; ++i) {
+    double sum = 0;
+    for (const Elements& gradient : group.gradients) sum += gradient[i];
+    if (group.outs[0][i] != sum) FAIL("entry " << i);
+  }
+}
+
+TEST_CASE("what auto refuses, and what it is not") {
+  for (uint32_t i = 0; const char* const name = sparsecollPresetName(i); ++i) CHECK(std::string(name) != "auto");
+  CHECK(sparsecollSelectorName(sparsecollSelectAuto) == std::string("auto"));
+  {
+    AutoGroup group(0.01);
+    SparseVector sum(sparsecollFloat32, kLength, kLength);
+    CHECK(sparsecollReducerRunSparse(group.reducer(0), group.gradients[0].data(), sum.view(), nullptr) ==
+          sparsecollUnsupported);
+    uint64_t room = 0;
+    group.run(3);
+    sparsecollChoice_t one{};
+    CHECK(sparsecollReducerGetPlan(group.reducer(0), &one, &room) == sparsecollCapacity);
+    CHECK(room == 2);
+    CHECK(sparsecollReducerGetPlan(group.reducer(0), &one, nullptr) == sparsecollInvalidArgument);
+    CHECK(group.info().workspaceBytes <= group.info().memoryBoundBytes);
+  }
+  const auto created = [](const sparsecollParams_t& params, const sparsecollReducerConfig_t* config) {
+    Group group(kRanks, kLength, sparsecollFloat32, params, config);
+    const Results results = group.created();
+    CHECK(results == all(kRanks, results[0]));
+    return results[0];
+  };
+  sparsecollParams_t params = preset("auto", 0.01);
+  params.collective = sparsecollCollAllGather;
+  CHECK(created(params, nullptr) == sparsecollInvalidArgument);
+  CHECK(created(preset("auto", 0), nullptr) == sparsecollInvalidArgument);
+  const sparsecollChoice_t topka = {0, sparsecollSelectTopK, sparsecollCollAllGather};
+  const sparsecollChoice_t late = {1, sparsecollSelectTopK, sparsecollCollAllGather};
+  const sparsecollChoice_t micro = {0, sparsecollSelectMicro, sparsecollCollIndexUnion};
+  for (const auto& [choices, expected] : {std::pair{Choices{topka}, sparsecollSuccess},
+                                          {Choices{late}, sparsecollInvalidArgument},
+                                          {Choices{topka, topka}, sparsecollInvalidArgument},
+                                          {Choices{micro}, sparsecollInvalidArgument}}) {
+    sparsecollReducerConfig_t config = planned(choices);
+    CHECK(created(preset("auto", 0.01), &config) == expected);
+    CHECK(created(preset("topka", 0.01), &config) == sparsecollInvalidArgument);
+    config.transactional = 1;
+    CHECK(created(preset("auto", 0.01), &config) == sparsecollUnsupported);
+  }
+  // Chosen once: too short for anything but dense. What has a name has one choice.
+  sparsecollReducerConfig_t transactional = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  transactional.transactional = 1;
+  Group once(kRanks, kLength, sparsecollFloat32, preset("auto", 0.01), &transactional);
+  CHECK(once.info().collective == sparsecollCollDense);
+  Group named(kRanks, kLength, sparsecollFloat32, preset("topka", 0.01));
+  CHECK(shown(choicesOf(named.reducer(0))) == "0 allgather, ");
+}
