@@ -26,6 +26,7 @@ struct ReducerSpec {
   bool transactional = false;
   void* buffer = nullptr;  // residual in the caller's memory
   const char* reason = "";
+  bool overNodes = false;  // Hierarchical: collective is the one between nodes
 
   bool dense() const { return collective->make == nullptr; }
   bool has(uint32_t flag) const { return (params.flags & flag) != 0; }
@@ -46,6 +47,6 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
 Status checkInputShape(const ReducerSpec& spec);
 
 // Whether a reducer of this spec could run on the two.
-Status checkVectors(const ReducerSpec& spec, const void* gradient, const void* out);
+Status checkVectors(const ReducerSpec& spec, uint64_t n, const void* gradient, const void* out);
 
 }  // namespace sparsecoll

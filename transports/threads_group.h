@@ -64,7 +64,7 @@ struct Member {
   bool aborted = false;             // or before
   bool passes = false;              // its flags hold nobody up any more
   std::unique_ptr<Flags> flags;     // on devices; they live as long as somebody may raise them
-  DenseOffer offers[2];             // by parity of the sequence
+  DenseOffer offers[2][AmongArgs::kHalves];  // by parity of the sequence; allReduce has the first
   std::shared_ptr<Marker> read[2];  // behind it the rank reads nothing of the operation any more; by parity
 };
 
@@ -111,7 +111,9 @@ class Group {
   // one has left that this rank's streams have waited for in vain.
   Status replaysSound(int rank, bool inTime);
 
-  DenseOffer& offer(int rank, uint64_t sequence) { return at(rank).offers[sequence % 2]; }
+  DenseOffer& offer(int rank, uint64_t sequence, AmongArgs::Half half = AmongArgs::Half::kBoth) {
+    return at(rank).offers[sequence % 2][static_cast<size_t>(half)];
+  }
   void setRead(int rank, size_t parity, std::shared_ptr<Marker> marker) { at(rank).read[parity] = std::move(marker); }
   void setFlags(int rank, std::unique_ptr<Flags> flags) { at(rank).flags = std::move(flags); }
   Flags* flagsOf(int rank) { return at(rank).flags.get(); }

@@ -231,7 +231,7 @@ typedef enum {
   sparsecollCollOkTopk = 5,
   sparsecollCollGTopk = 6,
   sparsecollCollSparCML = 7, /* recursive doubling */
-  sparsecollCollHierarchical = 8, /* Unsupported in this version */
+  sparsecollCollHierarchical = 8, /* dense inside a node, params.betweenNodes between nodes; host memory */
   sparsecollCollSplitGather = 9, /* SparCML's split-allgather */
   sparsecollCollTopkDSA = 10,    /* the same with another switch to dense */
   sparsecollCollMaxEnum = 0x7fffffff
@@ -373,6 +373,9 @@ typedef struct {
   int32_t security;              /* sparsecollSecurity_t */
   int32_t reserved1;             /* 0 */
   const sparsecollAllocator_t* allocator; /* default: the process; on devices a pool of the library's own */
+  int32_t ranksPerNode;          /* for Hierarchical: ranks 0 to ranksPerNode - 1 are a node, the next ones another; the last
+                                    may have fewer. Default: what SPARSECOLL_RANKS_PER_NODE says; else ranks of one host are */
+  int32_t reserved2;             /* 0 */
 } sparsecollConfig_t;
 
 /* How ranks reach each other before there is a communicator, brought by the caller: MPI's all-gather, a key-value store,
@@ -469,6 +472,8 @@ typedef struct {
   double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1. No
                            effect on the dense collective, which has no residual */
   uint64_t candidates;  /* RandomOfTop: r, of which k are sent; at least k, more than n means n; 0: 2 k */
+  int32_t betweenNodes; /* sparsecollColl_t between nodes, for Hierarchical; Auto is resolved as collective is */
+  int32_t reserved0;    /* 0 */
 } sparsecollParams_t;
 
 /* One tensor of the flat gradient, for per-tensor rules.
@@ -545,6 +550,8 @@ typedef struct {
   uint64_t lastMessagesSent; /* frames that this rank sent in it */
   uint64_t bytesAbandoned; /* of a communicator: device memory that never goes back, because work that uses it did not end
                               in abortTimeoutMs */
+  uint64_t bytesSentBetweenNodes, bytesReceivedBetweenNodes; /* of bytesSent and bytesReceived: to and from other nodes.
+                              Counted in steps of Hierarchical only */
 } sparsecollStats_t;
 
 /* What a reducer will run and why. */
@@ -559,6 +566,10 @@ typedef struct {
   int32_t densityIsGlobal;      /* 1: k counts the union over ranks (exclusive partitions); 0: entries per rank */
   int32_t teams;                /* SparDL, else 1 */
   char reason[128];             /* one sentence on the choice */
+  int32_t betweenNodes;         /* of Hierarchical: the collective between nodes, after Auto was resolved; else Auto */
+  int32_t nodes;                /* and how many there are; else 0 */
+  uint64_t shardBegin, shardLength; /* and the part of the vector whose selection and residual are this rank's: k and capacity
+                                   are the shard's; else 0 and n */
 } sparsecollReducerInfo_t;
 
 /* A communicator and what it runs over. */
