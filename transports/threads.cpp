@@ -197,7 +197,8 @@ class ThreadsTransport final : public Transport {
   }
 
   // Frames on a device are not looked at: all of them counts as sent.
-  Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+  Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in,
+                  Heeds heeds = Heeds::kAll) {
     for (size_t m = 0; m < out.size(); ++m)
       bytes_[m] = ordersStreams() ? out[m].layout.capacityBytes() : out[m].layout.usedBytes(readHeader(out[m].frame));
     if (captured_) return exchangeCaptured(operation, out, in);
@@ -207,8 +208,8 @@ class ThreadsTransport final : public Transport {
       kernels_->mark(*marker, operation.stream);
       written = marker;
     }
-    SC_TRY(group_->post(rank_, operation, out, bytes_, written));
-    SC_TRY(group_->collect(rank_, operation, in, written_));
+    SC_TRY(group_->post(rank_, operation, out, bytes_, written, heeds));
+    SC_TRY(group_->collect(rank_, operation, in, written_, heeds));
     for (size_t m = 0; m < in.size(); ++m)
       if (written_[m] != nullptr) kernels_->await(*written_[m], operation.stream);
     ++operation.round;
@@ -231,7 +232,7 @@ class ThreadsTransport final : public Transport {
     DenseOffer& offer = group_->offer(rank_, operation.sequence, args.half);
     offer.in = args.dense.in;
     offer.out = args.dense.out;
-    SC_TRY(exchangeHeader(operation, offer.header, 0, amongOut_, amongIn_));
+    SC_TRY(exchangeHeader(operation, offer.header, 0, amongOut_, amongIn_, Heeds::kSenders));
     const size_t own = args.own(rank_);
     in_[own] = args.dense.in;
     out_[own] = args.dense.out;
@@ -254,7 +255,8 @@ class ThreadsTransport final : public Transport {
     if (!complete) return group_->whoIsDown(rank_);
     countAmong(operation, args, rank_);
     FrameHeader& done = group_->offer(rank_, operation.sequence, args.half).done;
-    SC_TRY(exchangeHeader(operation, done, metNonFinite != 0 ? kFrameNonFinite : 0, amongOut_, amongIn_));
+    const uint16_t flags = metNonFinite != 0 ? kFrameNonFinite : 0;
+    SC_TRY(exchangeHeader(operation, done, flags, amongOut_, amongIn_, Heeds::kNobody));
     bool anyNonFinite = metNonFinite != 0;
     for (const Incoming& message : amongIn_)
       anyNonFinite = anyNonFinite || (readHeader(message.frame).flags & kFrameNonFinite) != 0;
@@ -349,12 +351,12 @@ class ThreadsTransport final : public Transport {
 
   // A header-only frame to some peers, and theirs checked.
   Status exchangeHeader(Operation& operation, FrameHeader& header, uint16_t flags, std::span<Outgoing> to,
-                        std::span<Incoming> from) {
+                        std::span<Incoming> from, Heeds heeds = Heeds::kAll) {
     header = {operation.sequence, operation.plan, 0, flags, 0, 0, 0};
     auto* const frame = reinterpret_cast<std::byte*>(&header);
     header.checksum = frameChecksum(frame, kFrameHeaderBytes, false);
     for (Outgoing& message : to) message.frame = frame;
-    SC_TRY(exchange(operation, to, from));
+    SC_TRY(exchange(operation, to, from, heeds));
     for (const Incoming& message : from) {
       const FrameExpectation expected{operation.sequence, operation.plan};
       auto checked = checkFrame(message.frame, message.bytes, {}, expected, false);

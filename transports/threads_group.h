@@ -40,6 +40,10 @@ struct DenseOffer {
 // What a rank's operation is: run, made of frames in the host's memory, or captured in a graph.
 enum class Mode : uint8_t { kRun, kOnHost, kCaptured };
 
+// Whose refusals end a wait. Some of the ranks that sum among themselves go on whatever others refuse: once all of them
+// have met each of them needs every other one, which may be inside its vectors.
+enum class Heeds : uint8_t { kAll, kSenders, kNobody };
+
 struct Begun {
   uint64_t sequence = 0;
   Mode mode = Mode::kRun;
@@ -56,6 +60,7 @@ struct Member {
   uint64_t begun = 0;               // the last operation this rank has begun
   Begun modes[2];                   // by parity of the sequence
   uint64_t completed = 0;           // and ended
+  uint64_t refused[2] = {};         // and given up, by parity of the sequence
   bool waitsForPeers = false;       // sleeps for something other than a message
   bool down = false;                // aborted or gone
   bool gone = false;                // destroyed: reads nothing any more
@@ -97,10 +102,10 @@ class Group {
   Result<bool> begin(int rank, const Operation& operation, Mode mode);
   // bytes: of every message. written: see Mail; it outlives a sender that goes.
   Status post(int rank, const Operation& operation, std::span<const Outgoing> out, std::span<const uint64_t> bytes,
-              const std::shared_ptr<const Marker>& written);
+              const std::shared_ptr<const Marker>& written, Heeds heeds = Heeds::kAll);
   // written: a place for every message.
   Status collect(int rank, const Operation& operation, std::span<Incoming> in,
-                 std::span<std::shared_ptr<const Marker>> written);
+                 std::span<std::shared_ptr<const Marker>> written, Heeds heeds = Heeds::kAll);
   void refuse(int rank, const Operation& operation, const Failure& why);
   void end(int rank, const Operation& operation);
   enum class Down { kAborted, kLeft, kGone };
@@ -148,6 +153,10 @@ class Group {
   bool isRefused(const Operation& operation) const {
     return refusals_[operation.sequence % 2].sequence == operation.sequence;
   }
+  bool hasRefused(int rank, const Operation& operation) const {
+    return members_[static_cast<size_t>(rank)].refused[operation.sequence % 2] == operation.sequence;
+  }
+  bool isRefusedBy(std::span<const Incoming> wanted, const Operation& operation, Heeds heeds) const;
   bool anyMissingDown(int rank, std::span<const Incoming> wanted);
   Status finishCollect(int rank, std::span<Incoming> in, uint64_t ticket);
   Status failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket);

@@ -108,6 +108,10 @@ class EngineTransport final : public Transport {
     const bool gathers = args.half == AmongArgs::Half::kGather;
     if (gathers && amongOut_.empty()) return {};
     const uint16_t flags = gathers && args.nonFinite ? kFrameNonFinite : 0;
+    {
+      const std::lock_guard lock(state_->mutex);
+      rounds_.lookAtAwaitedOnly(true);
+    }
     if (!amongOut_.empty()) {
       SC_TRY(const Met met, meet(operation, false, flags, amongOut_, amongIn_));
       args.nonFinite = met.nonFinite;
@@ -116,7 +120,10 @@ class EngineTransport final : public Transport {
       const std::lock_guard lock(state_->mutex);
       SC_TRY(dense_.startAmong(operation, args, stream));
     }
-    return finishSum(operation);
+    Status summed = finishSum(operation);
+    const std::lock_guard lock(state_->mutex);
+    rounds_.lookAtAwaitedOnly(false);
+    return summed;
   }
 
   void refuse(const Operation& operation, const Failure& why) override {
