@@ -83,10 +83,8 @@ uint64_t agreedOfStep(uint64_t plan, const Selection* selection, const ScalePair
 }
 
 uint64_t agreedOfStep(uint64_t plan, double density, const ScalePair& scales) {
-  const AgreedField parts[] = {{"plan", plan},
-                               real("density", density),
-                               real("inputScale", scales.in),
-                               real("outputScale", scales.out)};
+  const AgreedField parts[] = {
+      {"plan", plan}, real("density", density), real("inputScale", scales.in), real("outputScale", scales.out)};
   return hashOf("step over nodes", parts);
 }
 

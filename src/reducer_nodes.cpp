@@ -22,9 +22,8 @@ Status Reducer::runOverNodes(const void* gradient, void* out, Stream stream) {
   operation.turn = ++turn_;
   stats_->begin(operation, selects ? Phase::kSelect : Phase::kExchange, stream);
   bool nonFinite = false;
-  const Status status = comm_->operate(operation, [&](Operation& op) {
-    return stepOverNodes(op, gradient, out, nonFinite, stream);
-  });
+  const Status status =
+      comm_->operate(operation, [&](Operation& op) { return stepOverNodes(op, gradient, out, nonFinite, stream); });
   sparsecollStats_t& step = stats_->step();
   step.bytesSentBetweenNodes = level_->sentBetween();
   step.bytesReceivedBetweenNodes = level_->receivedBetween();

@@ -12,8 +12,8 @@ namespace sparsecoll {
 namespace {
 
 constexpr uint32_t kMagic = 0x31425053;  // "SPB1"
-constexpr uint32_t kVersion = 4;       // of a whole vector's state
-constexpr uint32_t kShardVersion = 5;  // of a shard's, which has two fields more
+constexpr uint32_t kVersion = 4;         // of a whole vector's state
+constexpr uint32_t kShardVersion = 5;    // of a shard's, which has two fields more
 
 struct BlobHead {
   uint32_t selector, collective, faithful, accumulateType;

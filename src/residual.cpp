@@ -19,8 +19,8 @@ Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm, int
   if (spec.buffer == nullptr) {
     SC_TRY(residual.own_, kernels.allocate(residual.bytes() * (spec.transactional ? 2 : 1), budget));
   }
-  SC_TRY(residual.shape_, InputShape::make({spec.params, spec.n, spec.accumulateType, ranks, spec.transactional},
-                                           kernels, budget));
+  SC_TRY(residual.shape_,
+         InputShape::make({spec.params, spec.n, spec.accumulateType, ranks, spec.transactional}, kernels, budget));
   // Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
   if (spec.keepsResidual() && kernels.defersZeros() && spec.buffer == nullptr && !spec.transactional &&
       !residual.shape_.changesResidual()) {

@@ -8,7 +8,8 @@
 
 namespace sparsecoll {
 
-// members: ranks in their new order, this one among them. all: begins and ends the operations; it stays as long as what is made here.
+// members: ranks in their new order, this one among them. all: begins and ends the operations; it stays as long as what
+// is made here.
 std::unique_ptr<Transport> amongSomeRanks(Transport& all, std::vector<int> members);
 
 }  // namespace sparsecoll

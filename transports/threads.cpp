@@ -249,8 +249,8 @@ class ThreadsTransport final : public Transport {
   Status finishAmong(Operation& operation, AmongArgs& args, Stream stream) {
     if (!group_->enter()) return group_->whoIsDown(rank_);
     uint32_t metNonFinite = args.half == AmongArgs::Half::kGather && args.nonFinite ? 1 : 0;
-    const bool complete = args.half == AmongArgs::Half::kGather ? gatherAmong(args, stream)
-                                                                : sumPartAmong(args, metNonFinite, stream);
+    const bool complete =
+        args.half == AmongArgs::Half::kGather ? gatherAmong(args, stream) : sumPartAmong(args, metNonFinite, stream);
     group_->leave();
     if (!complete) return group_->whoIsDown(rank_);
     countAmong(operation, args, rank_);
@@ -275,9 +275,9 @@ class ThreadsTransport final : public Transport {
       if (group_->anyDown()) return false;
       setSlabs(at, dense.type, members);
       if (!whole) slabOut_[0] = static_cast<std::byte*>(dense.out) + (at - part.begin) * outElement;
-      kernels_->denseSum({std::span(slabIn_.data(), members), std::span(slabOut_.data(), whole ? members : 1), dense.type,
-                          std::min(kSlabElements, part.end - at), dense.inputScale, dense.finish, dense.accumulate,
-                          &metNonFinite, args.wide},
+      kernels_->denseSum({std::span(slabIn_.data(), members), std::span(slabOut_.data(), whole ? members : 1),
+                          dense.type, std::min(kSlabElements, part.end - at), dense.inputScale, dense.finish,
+                          dense.accumulate, &metNonFinite, args.wide},
                          stream);
     }
     return true;

@@ -76,8 +76,8 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
       return heeds == Heeds::kAll ? isRefused(operation)
                                   : heeds == Heeds::kSenders && hasRefused(message.peer, operation);
     };
-    const bool free = waitForPeers(lock, rank, operation.deadline,
-                                   [&] { return !mail.full || me.down || peer.down || refused(); });
+    const bool free =
+        waitForPeers(lock, rank, operation.deadline, [&] { return !mail.full || me.down || peer.down || refused(); });
     if (me.down) return failureFor(rank, {}, 0);
     if (peer.down) return peerFailed(message.peer);
     if (mail.full && refused()) return Status(refusals_[operation.sequence % 2].why);

@@ -70,9 +70,10 @@ void addShapes(CLI::App& app, Options& options) {
   app.add_option("--ranks", options.ranks,
                  "threads:RANKS, a list, for example threads:4,threads:7; not with the other transports")
       ->delimiter(',');
-  app.add_option("--nodes", options.nodes,
-                 "NODESxRANKS, for example 2x4: all methods go between nodes of so many ranks each; without --transport "
-                 "the ranks are threads");
+  app.add_option(
+      "--nodes", options.nodes,
+      "NODESxRANKS, for example 2x4: all methods go between nodes of so many ranks each; without --transport "
+      "the ranks are threads");
   std::string transports = "what ranks talk over, by default threads, and auto in processes that were started together";
   for (const Launcher& launcher : launchers()) transports += fmt::format("; {}: {}", launcher.name, launcher.usage);
   app.add_option("--transport", options.transport, transports);

@@ -191,6 +191,8 @@ class sparsecollConfig_t(Structure):
         ("security", c_int32),
         ("reserved1", c_int32),
         ("allocator", POINTER(sparsecollAllocator_t)),
+        ("ranksPerNode", c_int32),
+        ("reserved2", c_int32),
     ]
 
 
@@ -246,6 +248,8 @@ class sparsecollParams_t(Structure):
         ("clipNorm", c_double),
         ("residualDecay", c_double),
         ("candidates", c_uint64),
+        ("betweenNodes", c_int32),
+        ("reserved0", c_int32),
     ]
 
 
@@ -325,6 +329,8 @@ class sparsecollStats_t(Structure):
         ("lastRounds", c_uint64),
         ("lastMessagesSent", c_uint64),
         ("bytesAbandoned", c_uint64),
+        ("bytesSentBetweenNodes", c_uint64),
+        ("bytesReceivedBetweenNodes", c_uint64),
     ]
 
 
@@ -343,6 +349,10 @@ class sparsecollReducerInfo_t(Structure):
         ("densityIsGlobal", c_int32),
         ("teams", c_int32),
         ("reason", c_char * 128),
+        ("betweenNodes", c_int32),
+        ("nodes", c_int32),
+        ("shardBegin", c_uint64),
+        ("shardLength", c_uint64),
     ]
 
 

@@ -97,6 +97,22 @@ TEST_CASE("what a node sums up is delivered or kept, entry by entry, in every ty
         }
 }
 
+TEST_CASE("long vectors go in several pieces inside the node and between nodes") {
+  const NodeShape shape{4, 2};
+  constexpr uint64_t kLong = 2200000;
+  for (const char* const name : {"topka", "dense"}) {
+    CAPTURE(name);
+    const sparsecollParams_t flat = flatOf(name);
+    NodeOracle oracle(shape, kLong, sparsecollFloat32, flat);
+    Stepping over(shape, kLong, sparsecollFloat32, overNodes(flat));
+    over.group.fillIntegers(5);
+    REQUIRE(oracle.step(over.group.gradients));
+    REQUIRE(over.group.step() == all(shape.ranks, sparsecollSuccess));
+    CHECK(oracle.outEquals(over.group.outs[0]));
+    CHECK(over.group.outsEqual());
+  }
+}
+
 TEST_CASE("an average over nodes divides by all ranks, and scales apply once") {
   const NodeShape shape{5, 3};
   sparsecollParams_t params = overNodes(preset("topka", 1));
@@ -117,9 +133,8 @@ TEST_CASE("an average over nodes divides by all ranks, and scales apply once") {
     return count;
   };
   CHECK(wrong(2) == 0);
-  REQUIRE(group.each([](int, sparsecollReducer_t reducer) {
-    return sparsecollReducerSetScales(reducer, 0.25, 2);
-  }) == all(shape.ranks, sparsecollSuccess));
+  REQUIRE(group.each([](int, sparsecollReducer_t reducer) { return sparsecollReducerSetScales(reducer, 0.25, 2); }) ==
+          all(shape.ranks, sparsecollSuccess));
   CHECK(wrong(0.5) == 0);
 }
 

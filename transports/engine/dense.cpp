@@ -241,8 +241,15 @@ void DenseSum::formSum(uint64_t at, uint64_t length) {
   const uint64_t begin = gathers() ? 0 : partOf(rank_).begin;
   std::byte* const out = static_cast<std::byte*>(args_.out) + (at - begin) * element;
   const std::array<void*, 1> to = {alone ? out : sumPlace(summed_)};
-  DenseSumArgs sum{in_, to, args_.type, length, args_.inputScale, args_.finish, alone && args_.accumulate,
-                   alone ? &nonFinite_ : nullptr, wide_};
+  DenseSumArgs sum{in_,
+                   to,
+                   args_.type,
+                   length,
+                   args_.inputScale,
+                   args_.finish,
+                   alone && args_.accumulate,
+                   alone ? &nonFinite_ : nullptr,
+                   wide_};
   state_.setup.kernels->denseSum(sum, stream_);
   if (!alone) takeSum(to[0], {at, at + length});
 }

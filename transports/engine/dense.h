@@ -78,8 +78,8 @@ class DenseSum {
   Stream stream_;
   uint64_t sequence_ = 0;
   uint32_t nonFinite_ = 0;
-  std::vector<Range> parts_;   // by rank
-  std::vector<int> members_;   // who takes part
+  std::vector<Range> parts_;  // by rank
+  std::vector<int> members_;  // who takes part
   AmongArgs::Half half_ = AmongArgs::Half::kBoth;
   bool wide_ = false;
   std::vector<const void*> in_;  // by member

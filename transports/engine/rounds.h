@@ -19,8 +19,8 @@ class Rounds {
   Status open();
   PeerWatch* watch() { return watch_.get(); }
 
-  // Until it is said otherwise: whether only those count that something is missing from. Some of the ranks that sum among
-  // themselves go on whatever others refuse or mean, since each of them needs every other one once all have met.
+  // Until it is said otherwise: whether only those count that something is missing from. Some of the ranks that sum
+  // among themselves go on whatever others refuse or mean, since each of them needs every other one once all have met.
   void lookAtAwaitedOnly(bool only) { awaitedOnly_ = only; }
   // The operation that envelopes are compared with from now on.
   void begin(const Operation& operation);
