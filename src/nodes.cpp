@@ -8,9 +8,7 @@
 #include "core/checked.h"
 #include "core/limits.h"
 #include "core/numeric.h"
-#include "src/agreement.h"
 #include "src/communicator.h"
-#include "transports/bootstrap/address.h"
 #include "transports/common.h"
 #include "transports/some_ranks.h"
 
@@ -64,13 +62,12 @@ Result<int32_t> ranksPerNodeOf(int32_t configured) {
   return told;
 }
 
-Result<NodeMap> findNodes(Communicator& comm) {
+NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> hosts) {
   const int32_t told = comm.config().ranksPerNode;  // the same on all ranks, as a communicator demands
-  SC_TRY(const Agreement agreement, agree(comm, "nodes", {}, bootstrap::hostId()));
   NodeMap map;
   std::vector<uint64_t> names;  // of the nodes
   for (int rank = 0; rank < comm.ranks(); ++rank) {
-    const uint64_t name = told != 0 ? static_cast<uint64_t>(rank / told) : agreement.numbers[static_cast<size_t>(rank)];
+    const uint64_t name = told != 0 ? static_cast<uint64_t>(rank / told) : hosts[static_cast<size_t>(rank)];
     const auto node = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
     if (node == names.size()) {
       names.push_back(name);
@@ -87,8 +84,10 @@ Result<NodeMap> findNodes(Communicator& comm) {
   return map;
 }
 
-Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, const NodeMap& map, const ReducerSpec& spec,
+Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, std::span<const uint64_t> hosts,
+                                                   const ReducerSpec& spec,
                                                    const std::shared_ptr<MemoryBudget>& budget) {
+  const NodeMap map = nodesOf(comm, hosts);
   std::unique_ptr<NodeLevel> level(new NodeLevel());
   level->transport_ = &comm.transport();
   level->n_ = spec.n;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/memory.h"
@@ -23,8 +24,8 @@ struct NodeMap {
 // What config.ranksPerNode says, else SPARSECOLL_RANKS_PER_NODE; 0: neither does. Errors: InvalidArgument.
 Result<int32_t> ranksPerNodeOf(int32_t configured);
 
-// Collective: ranks of one host, or as many after each other as was told. Errors: an agreement's.
-Result<NodeMap> findNodes(Communicator& comm);
+// Ranks of one host, or as many after each other as was told. hosts: a number of each rank's host.
+NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> hosts);
 
 // A rank's part of the steps of a reducer over nodes. Each rank of a node owns a shard of the vector, as many shards as
 // the smallest node has ranks; a further rank, or one for which none is left, owns nothing and takes part in what
@@ -32,8 +33,8 @@ Result<NodeMap> findNodes(Communicator& comm);
 class NodeLevel {
  public:
   // spec: of the whole vector.
-  static Result<std::unique_ptr<NodeLevel>> make(Communicator& comm, const NodeMap& map, const ReducerSpec& spec,
-                                                 const std::shared_ptr<MemoryBudget>& budget);
+  static Result<std::unique_ptr<NodeLevel>> make(Communicator& comm, std::span<const uint64_t> hosts,
+                                                 const ReducerSpec& spec, const std::shared_ptr<MemoryBudget>& budget);
 
   uint64_t n() const { return n_; }
   const Range& shard() const { return shard_; }

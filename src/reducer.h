@@ -71,7 +71,7 @@ class Reducer {
 
   Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec);
   Status allocate();
-  Status takeShard(const NodeMap& nodes);
+  Status takeShard(std::span<const uint64_t> hosts);
   Status allocateDense();
   Status allocateDenseShape();
   SelectionRequest selectionRequest() const;

@@ -6,6 +6,7 @@
 #include "src/agreement.h"
 #include "src/names.h"
 #include "src/reducer.h"
+#include "transports/bootstrap/address.h"
 
 namespace sparsecoll {
 
@@ -36,19 +37,21 @@ Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicato
                                                ReducerSpec spec) {
   if (spec.overNodes && !comm->onHost()) return unsupported("collective hierarchical for vectors on devices");
   if (!spec.overNodes) SC_TRY(chooseTeams(spec, comm->ranks()));
+  const uint64_t host = spec.overNodes ? bootstrap::hostId() : 0;  // needs memory
   AgreedFields fields = agreedOfReducer(spec);
   fields.reserve(fields.size() + 1);
   SC_TRY(const Agreement agreement, agree(*comm, call, fields));
   fields.push_back({"created", agreement.sequence});  // two alike reducers are still two
-  NodeMap nodes;
+  std::span<const uint64_t> hosts;
   if (spec.overNodes) {
-    SC_TRY(nodes, findNodes(*comm));
+    SC_TRY(const Agreement nodes, agree(*comm, "nodes", {}, host));
+    hosts = nodes.numbers;
   }
   std::shared_ptr<Reducer> reducer;
   SC_TRY(makeTogether(*comm, [&]() -> Status {
     reducer.reset(new Reducer(comm, std::move(spec)));
     reducer->plan_ = hashOf("reducer", fields);
-    if (reducer->spec_.overNodes) SC_TRY(reducer->takeShard(nodes));
+    if (reducer->spec_.overNodes) SC_TRY(reducer->takeShard(hosts));
     return reducer->allocate();
   }));
   comm->tellPlan(reducer->info());
@@ -149,8 +152,8 @@ Status Reducer::allocate() {
 }
 
 // From here on what is selected, kept and exchanged is a shard.
-Status Reducer::takeShard(const NodeMap& nodes) {
-  SC_TRY(level_, NodeLevel::make(*comm_, nodes, spec_, budget_));
+Status Reducer::takeShard(std::span<const uint64_t> hosts) {
+  SC_TRY(level_, NodeLevel::make(*comm_, hosts, spec_, budget_));
   askedDensity_ = spec_.params.density;
   spec_ = specOfShard(std::move(spec_), level_->shard());
   return owns() ? chooseTeams(spec_, level_->nodes()) : Status();
