@@ -5,6 +5,7 @@
 // the operation after the next begins on the sender, so a sender keeps two sets and alternates.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "core/frame.h"
 #include "core/kernels.h"
+#include "core/partition.h"
 #include "core/status.h"
 #include "core/wait.h"
 
@@ -71,6 +73,28 @@ struct DenseArgs {
   uint32_t* nonFiniteAt = nullptr;
 };
 
+// A dense sum among some ranks, each of which owns a part of the vector; or one of its halves.
+struct AmongArgs {
+  enum class Half : uint8_t {
+    kBoth,    // as allReduce does it
+    kSum,     // dense.out is this rank's part alone, from its first element on
+    kGather,  // dense.out has this rank's part of the sum already, and gets the others'
+  };
+  static constexpr size_t kHalves = 3;
+
+  size_t own(int rank) const {
+    return static_cast<size_t>(std::find(members.begin(), members.end(), rank) - members.begin());
+  }
+
+  DenseArgs dense;
+  std::span<const int> members;  // ranks in the order of the sum, this one among them; the same on all of them,
+                                 // as what follows
+  std::span<const Range> parts;  // of the members; together they are the vector, and some may be empty
+  Half half = Half::kBoth;
+  bool wide = false;       // kSum: dense.out is of the accumulate type, so that nothing is rounded
+  bool nonFinite = false;  // kGather: this rank has met NaN or Inf; out: some rank has
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -99,6 +123,9 @@ class Transport {
   }
   // The engine's own dense all-reduce. header: this rank's header-only frame, compared with the peers'.
   virtual Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) = 0;
+  // A dense sum among some of the ranks, in their order. An operation has at most one of each half on a rank.
+  // Errors besides: Unsupported (vectors on devices).
+  virtual Status sumAmong(Operation&, AmongArgs&, Stream) { return unsupported("sums among some ranks on devices"); }
   // The ranks mean different things by the operation, and this rank gives it up. Whoever still waits for a frame in it
   // learns so instead of waiting on: in a schedule of few peers not every rank sees every other one's frame.
   virtual void refuse(const Operation& operation, const Failure& why) = 0;

@@ -30,6 +30,10 @@ bool sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa&
   finishTile(isa, factorsOf<A>(args.finish).now(), sum, next, length);
   const bool nonFinite = std::any_of(next, next + length, [](A x) { return !isFinite(x); });
   for (void* const out : args.out) {
+    if (args.wide) {
+      std::copy_n(next, length, static_cast<A*>(out) + at);
+      continue;
+    }
     T* const to = static_cast<T*>(out) + at;
     if (!args.accumulate) {
       storeElements(next, to, length, isa);

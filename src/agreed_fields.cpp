@@ -55,6 +55,7 @@ AgreedFields agreedOfCommunicator(const CommunicatorConfig& config, bool onDevic
   return {{"version", SPARSECOLL_VERSION_CODE},
           named("backend", onDevice ? sparsecollBackendCuda : sparsecollBackendHost, backendName),
           named("nonFinite", config.nonFinite, nonFiniteName),
+          {"ranksPerNode", static_cast<uint32_t>(config.ranksPerNode)},
           {"iallreduce", enginesSum ? 1u : 0u}};
 }
 
@@ -79,6 +80,12 @@ uint64_t agreedOfStep(uint64_t plan, const Selection* selection, const ScalePair
                                real("inputScale", scales.in),
                                real("outputScale", scales.out)};
   return hashOf("step", parts);
+}
+
+uint64_t agreedOfStep(uint64_t plan, double density, const ScalePair& scales) {
+  const AgreedField parts[] = {
+      {"plan", plan}, real("density", density), real("inputScale", scales.in), real("outputScale", scales.out)};
+  return hashOf("step over nodes", parts);
 }
 
 AgreedFields agreedOfNothing() { return {{"n", 0}}; }

@@ -44,6 +44,8 @@ AgreedFields agreedOfCommunicator(const CommunicatorConfig& config, bool onDevic
 AgreedFields agreedOfReducer(const ReducerSpec& spec);
 // A step, by what can change between steps. plan: of its reducer. selection: nullptr for the dense collective.
 uint64_t agreedOfStep(uint64_t plan, const Selection* selection, const ScalePair& scales);
+// The same over nodes, whose shards have a k each. density: as it was asked for.
+uint64_t agreedOfStep(uint64_t plan, double density, const ScalePair& scales);
 // AllReduce of no elements.
 AgreedFields agreedOfNothing();
 // Calls on sparse vectors: AllGatherVector, AllReduceVector, ReduceScatterVector.

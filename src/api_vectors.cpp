@@ -17,7 +17,7 @@ Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, 
   SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, nullptr));
   spec.params.flags |= SPARSECOLL_NO_RESIDUAL;
   SC_TRY(checkInputShape(spec));
-  SC_TRY(checkVectors(spec, in, out));  // once the ranks have agreed, it would be too late to call again
+  SC_TRY(checkVectors(spec, n, in, out));  // once the ranks have agreed, it would be too late to call again
   SC_TRY(const auto reducer, Reducer::make(comm, kCall, std::move(spec)));
   SC_TRY(const StreamUse work, reducer->streamOf(stream));
   return reducer->run(in, out, work);

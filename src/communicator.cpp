@@ -9,6 +9,7 @@
 #include "host/host_kernels.h"
 #include "src/engines.h"
 #include "src/names.h"
+#include "src/nodes.h"
 #include "src/params.h"
 #include "src/rate.h"
 #include "src/structs.h"
@@ -75,6 +76,7 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
     return invalid("config.interfaceName is no name of a network interface");
   if (given.reserved0 != 0) return unsupported("config.reserved0 is not 0");
   if (given.reserved1 != 0) return unsupported("config.reserved1 is not 0");
+  if (given.reserved2 != 0) return unsupported("config.reserved2 is not 0");
   if (given.backend == sparsecollBackendCuda && !onDevices)
     return invalid("config.backend is Cuda, and the vectors are in host memory (SPARSECOLL_HOST)");
   if (given.backend == sparsecollBackendHost && onDevices)
@@ -96,6 +98,7 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   config.logUser = given.logUser;
   SC_TRY(config.allocator, readAllocator(given.allocator));
   SC_TRY(config.bitsPerSecond, sendRate());
+  SC_TRY(config.ranksPerNode, ranksPerNodeOf(given.ranksPerNode));
   return config;
 }
 
@@ -262,6 +265,8 @@ void accumulateStats(sparsecollStats_t& total, const sparsecollStats_t& step) {
   total.entriesLost += before.entriesLost;
   total.bytesSent += before.bytesSent;
   total.bytesReceived += before.bytesReceived;
+  total.bytesSentBetweenNodes += before.bytesSentBetweenNodes;
+  total.bytesReceivedBetweenNodes += before.bytesReceivedBetweenNodes;
 }
 
 void Communicator::addStats(const sparsecollStats_t& step) {

@@ -39,6 +39,7 @@ struct CommunicatorConfig {
   sparsecollLogFn_t logFn = nullptr;
   void* logUser = nullptr;
   std::optional<sparsecollAllocator_t> allocator;
+  int32_t ranksPerNode = 0;  // 0: ranks of one host are a node
 
   const sparsecollAllocator_t* ownAllocator() const { return allocator ? &*allocator : nullptr; }
 };

@@ -24,38 +24,38 @@ std::vector<Range> rangesOf(std::span<const sparsecollSegment_t> segments) {
 
 }  // namespace
 
-Result<std::unique_ptr<Selection>> makeForming(const ReducerSpec& spec, Communicator& comm,
+Result<std::unique_ptr<Selection>> makeForming(const ReducerSpec& spec, Communicator& comm, Transport& ranks,
                                                const std::shared_ptr<MemoryBudget>& budget) {
   const auto noWindows = [](const SelectionRequest&) -> Result<SelectionPlan> { return SelectionPlan(); };
   SelectionRequest request;
   request.n = spec.n;
   request.accumulateType = spec.accumulateType;
-  request.rank = comm.rank();
-  request.ranks = comm.ranks();
+  request.rank = ranks.rank();
+  request.ranks = ranks.ranks();
   request.selectNothing = true;
   return Selection::make(noWindows, request, comm.kernels(), budget);
 }
 
-Result<DenseTensors> DenseTensors::make(const ReducerSpec& spec, Communicator& comm,
+Result<DenseTensors> DenseTensors::make(const ReducerSpec& spec, Communicator& comm, Transport& ranks,
                                         const std::shared_ptr<MemoryBudget>& budget) {
   DenseTensors tensors;
   if (spec.sentDense == 0) return tensors;
   Kernels& kernels = comm.kernels();
   tensors.kernels_ = &kernels;
-  tensors.transport_ = &comm.transport();
+  tensors.transport_ = &ranks;
   tensors.type_ = spec.accumulateType;
   tensors.ranges_ = rangesOf(spec.segments);
   tensors.elements_ = spec.sentDense;
-  SC_TRY(tensors.forming_, makeForming(spec, comm, budget));
+  SC_TRY(tensors.forming_, makeForming(spec, comm, ranks, budget));
   const uint64_t bytes = spec.sentDense * elementBytes(spec.accumulateType);
   tensors.sumAt_ = alignUp(bytes, 64);
-  SC_TRY(tensors.window_, comm.transport().makeWindow(tensors.sumAt_ + bytes, budget, &kernels));
+  SC_TRY(tensors.window_, ranks.makeWindow(tensors.sumAt_ + bytes, budget, &kernels));
   SC_TRY(tensors.indices_, kernels.allocate(spec.sentDense * sizeof(uint32_t), budget));
   SC_TRY(tensors.count_, kernels.allocate(sizeof(uint32_t), budget));
   if (spec.params.momentum != 0 && !spec.has(SPARSECOLL_MOMENTUM_KEPT)) {
     SC_TRY(tensors.velocity_, kernels.allocate(bytes, budget));
   }
-  tensors.lists_.reserve(static_cast<size_t>(comm.ranks()) + 1);
+  tensors.lists_.reserve(static_cast<size_t>(ranks.ranks()) + 1);
   std::vector<uint32_t> indices(spec.sentDense);
   tensors.forEachRange([&](uint64_t at, uint64_t packed, uint64_t count) {
     const auto begin = indices.begin() + static_cast<std::ptrdiff_t>(packed);

@@ -18,13 +18,13 @@
 namespace sparsecoll {
 
 // Selects nothing: its pass only forms acc, with all that lies between the gradient and acc.
-Result<std::unique_ptr<Selection>> makeForming(const ReducerSpec& spec, Communicator& comm,
+Result<std::unique_ptr<Selection>> makeForming(const ReducerSpec& spec, Communicator& comm, Transport& ranks,
                                                const std::shared_ptr<MemoryBudget>& budget);
 
 class DenseTensors {
  public:
   DenseTensors() = default;  // none: nothing below does anything
-  static Result<DenseTensors> make(const ReducerSpec& spec, Communicator& comm,
+  static Result<DenseTensors> make(const ReducerSpec& spec, Communicator& comm, Transport& ranks,
                                    const std::shared_ptr<MemoryBudget>& budget);
 
   // The most memory, in elements of the accumulate type: indices, velocity, the window and what mirrors it where an

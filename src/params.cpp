@@ -60,6 +60,7 @@ constexpr Field kFields[] = {
     SC_REAL(clipNorm, 0, kHuge),
     SC_REAL(residualDecay, 0, 1),
     SC_UNSIGNED(candidates),
+    SC_ENUM(betweenNodes, collectiveName),
 };
 
 template <class T>
@@ -125,6 +126,7 @@ bool has(const sparsecollParams_t& params, uint32_t flag) { return (params.flags
 Result<sparsecollParams_t> readParams(const sparsecollParams_t* user) {
   SC_TRY(sparsecollParams_t params, readStruct(user, "params"));
   for (const Field& field : kFields) SC_TRY(checkField(params, field));
+  if (params.reserved0 != 0) return unsupported("params.reserved0 is not 0");
   if (params.wire != sparsecollWireDefault && params.wire != sparsecollWireSame)
     return unsupported("params.wire {} is not in this version: values travel in the accumulate type",
                        wireName(params.wire));

@@ -17,14 +17,15 @@ Result<StreamUse> Reducer::streamOf(sparsecollStream_t stream) {
 
 Status Reducer::run(const void* gradient, void* out, Stream stream) {
   SC_TRY(checkRun(gradient, out));
+  if (level_ != nullptr) return runOverNodes(gradient, out, stream);
   if (spec_.dense()) return runDense(gradient, out, stream);
   SC_TRY(preservedOut_.prepare(out, residual_.captured(), stream));
   return step(gradient, &Reducer::finishDense, out, stream);
 }
 
 Status Reducer::checkRun(const void* gradient, const void* out) const {
-  SC_TRY(checkVectors(spec_, gradient, out));
-  const uint64_t bytes = spec_.n * elementBytes(spec_.type);
+  SC_TRY(checkVectors(spec_, length(), gradient, out));
+  const uint64_t bytes = length() * elementBytes(spec_.type);
   SC_TRY(residual_.checkApart("the gradient", gradient, bytes));
   return residual_.checkApart("out", out, bytes);
 }
@@ -45,6 +46,7 @@ void Reducer::startAnew(uint64_t iteration) {
 }
 
 Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream stream) {
+  if (level_ != nullptr) return unsupported("a sparse sum of collective hierarchical");
   if (spec_.dense()) return unsupported("the dense collective has no sparse sum");
   if (spec_.has(SPARSECOLL_ACCUMULATE)) return invalid("SPARSECOLL_ACCUMULATE is for dense sums");
   if (gradient == nullptr) return invalid("gradient is NULL");
@@ -60,7 +62,10 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
   return {};
 }
 
-uint64_t Reducer::stepPlan() const { return agreedOfStep(plan_, selection_.get(), scales_.now()); }
+uint64_t Reducer::stepPlan() const {
+  if (level_ != nullptr) return agreedOfStep(plan_, askedDensity_, scales_.now());
+  return agreedOfStep(plan_, selection_.get(), scales_.now());
+}
 
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   residual_.beginStep();
@@ -89,6 +94,15 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
   input.gradient = gradient;
   input.gradientType = spec_.type;
   input.scale = scales_.in(captured);
+  SC_TRY(const Delivered delivered, exchange(operation, input, finish, out, stream));
+  Status committed = residual_.commit(operation, delivered, selection_->control(), stream);
+  stats_->end(Phase::kScatter, stream);
+  return committed;
+}
+
+Result<Delivered> Reducer::exchange(Operation& operation, SelectionInput& input, FinishStep finish, void* out,
+                                    Stream stream) {
+  const bool captured = operation.sequenceAt != nullptr;
   SC_TRY(residual_.prepare(input, operation, stream));
   selection_->pass(input, stream);
   CollectiveStep collective{&operation, input.out, selection_->control(), &selection_->tables(), {}, stream};
@@ -108,9 +122,7 @@ Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep 
 
   SC_TRY((this->*finish)(delivered, finishOf(operation), out, stream));
   scales_.noteStep(captured || residual_.captured(), stream);
-  Status committed = residual_.commit(operation, delivered, selection_->control(), stream);
-  stats_->end(Phase::kScatter, stream);
-  return committed;
+  return delivered;
 }
 
 Status Reducer::finishDense(const Delivered& delivered, const Finish& finish, void* out, Stream stream) {
@@ -172,8 +184,7 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
     if (sumCheck_) args.nonFiniteAt = sumCheck_->begin(stream);
     SC_TRY(comm_->transport().allReduce(op, args, stream));
     if (sumCheck_) return sumCheck_->tell(op, stream);
-    if (nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError)
-      return fail(sparsecollNonFinite, "the sum has NaN or Inf");
+    SC_TRY(denseEnd(nonFinite));
     if (spec_.keepsResidual()) {
       if (forms) residual_.leaveDense(spec_.type, stream);
       owesResidual_ = false;
@@ -184,13 +195,23 @@ Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   });
   owesResidual_ = owesResidual_ || (forms && spec_.keepsResidual() && !status.ok());
   stats_->end(Phase::kExchange, stream);
+  tellDense(nonFinite);
+  stats_->finish(operation, status, nullptr);
+  return status.ok() ? Status() : Status(status.failure());
+}
+
+Status Reducer::denseEnd(bool nonFinite) const {
+  if (nonFinite && comm_->config().nonFinite == sparsecollNonFiniteError)
+    return fail(sparsecollNonFinite, "the sum has NaN or Inf");
+  return {};
+}
+
+void Reducer::tellDense(bool nonFinite) {
   sparsecollStats_t& step = stats_->step();
   step.opsNonFinite = nonFinite ? 1 : 0;
   step.opsDense = 1;
   step.lastRequested = step.lastSelected = step.lastUnion = spec_.n;
   step.lastImbalance = 1;
-  stats_->finish(operation, status, nullptr);
-  return status.ok() ? Status() : Status(status.failure());
 }
 
 // The sum is formed in place where it can be: engines may hold on to what they are given for longer than a reducer
@@ -211,11 +232,18 @@ Status Reducer::setDensity(double density) {
   if (!(density >= 0 && density <= 1)) return invalid("density is {}", density);
   if (density == 0 && !spec_.has(SPARSECOLL_SELECT_NOTHING))
     return invalid("density is 0 (SPARSECOLL_SELECT_NOTHING allows it)");
-  if (const uint64_t steps = schedule_.stepsLeft(*selection_); steps != 0)
+  const double most = std::max(spec_.maxDensity, spec_.params.density);
+  if (level_ != nullptr && spec_.params.k == 0 && density > most)  // the same on ranks without a shard
+    return invalid("density is {}, the reducer was made for {}", density, most);
+  if (const uint64_t steps = selection_ != nullptr ? schedule_.stepsLeft(*selection_) : 0; steps != 0)
     return fail(sparsecollInvalidUsage, "the schedule sets the density of {} more steps", steps);
   SC_TRY(notCaptured(stats_->lastStream()));
-  schedule_.follow(*selection_);  // else the next step would still take what comes after the schedule
-  return selection_->setDensity(density);
+  if (selection_ != nullptr) {
+    schedule_.follow(*selection_);  // else the next step would still take what comes after the schedule
+    SC_TRY(selection_->setDensity(density));
+  }
+  askedDensity_ = density;
+  return {};
 }
 
 Status Reducer::setScales(ScalePair scales) {
@@ -232,9 +260,12 @@ Status Reducer::giveBack(const void* out, double factor, Stream stream) {
   if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
   if (spec_.countsContributors()) return unsupported("giving back what was averaged over contributors");
   SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
-  SC_TRY(residual_.checkApart("out", out, spec_.n * elementBytes(spec_.type)));
+  SC_TRY(residual_.checkApart("out", out, length() * elementBytes(spec_.type)));
   SC_TRY(residual_.checkStays(stream));
-  const double share = spec_.params.op == sparsecollAvg ? 1.0 : 1.0 / comm_->ranks();
+  if (!owns()) return {};
+  if (level_ != nullptr) out = level_->partOf(out);
+  const double owners = exchanging().ranks();  // among whom the sum is shared out again
+  const double share = spec_.params.op == sparsecollAvg ? comm_->ranks() / owners : 1.0 / owners;
   residual_.giveBack(out, spec_.type, share / factor, scales_.lastOut(residual_.captured()),
                      spec_.dense() ? nullptr : selection_->control(), stream);
   owesResidual_ = true;
@@ -258,8 +289,10 @@ Status Reducer::flush(void* dense, Stream stream) {
   if (dense == nullptr) return invalid("dense is NULL");
   SC_TRY(checkPointer("dense", dense, elementBytes(spec_.type)));
   if (!spec_.keepsResidual()) return {};
-  SC_TRY(residual_.checkApart("dense", dense, spec_.n * elementBytes(spec_.type)));
+  SC_TRY(residual_.checkApart("dense", dense, length() * elementBytes(spec_.type)));
   SC_TRY(residual_.checkStays(stream));
+  if (!owns()) return {};
+  if (level_ != nullptr) dense = level_->partOf(dense);
   residual_.flush(dense, spec_.type, stream);
   return {};
 }
@@ -284,7 +317,7 @@ Status Reducer::checkSparseOut(const void* gradient, const sparsecollVector_t& o
 uint64_t Reducer::sparseNeed() const {
   const uint64_t own = selection_->capacity() + spec_.sentDense;
   if (own == 0) return 0;
-  return std::min(spec_.n, (own + kMaxNonFiniteIndices) * static_cast<uint64_t>(comm_->ranks()));
+  return std::min(spec_.n, (own + kMaxNonFiniteIndices) * static_cast<uint64_t>(exchanging().ranks()));
 }
 
 // What a replay could not do right. All ranks find the same, and after they have met, so nobody waits for another one.

@@ -15,6 +15,7 @@
 #include "src/communicator.h"
 #include "src/dense_tensors.h"
 #include "src/density_schedule.h"
+#include "src/nodes.h"
 #include "src/preserved_out.h"
 #include "src/reducer_spec.h"
 #include "src/residual.h"
@@ -31,6 +32,7 @@ class Reducer final : public AnyReducer {
   static Result<std::shared_ptr<Reducer>> make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec);
 
+  // Over nodes: of this rank's shard.
   const ReducerSpec& spec() const override { return spec_; }
   int device() const override { return comm_->device(); }
   bool forked() const override { return comm_->forked(); }
@@ -78,18 +80,31 @@ class Reducer final : public AnyReducer {
 
   Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec);
   Status allocate();
+  Status takeShard(std::span<const uint64_t> hosts);
   Status allocateDense();
   Status allocateDenseShape();
   SelectionRequest selectionRequest() const;
 
   Status step(const void* gradient, FinishStep finish, void* out, Stream stream);
   Status stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream);
+  // All of a step but its commit.
+  Result<Delivered> exchange(Operation& operation, SelectionInput& input, FinishStep finish, void* out, Stream stream);
   Status finishDense(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   Status finishSparse(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   Status runDense(const void* gradient, void* out, Stream stream);
   bool formsDense() const;
+  // The ranks of a dense step have met NaN or Inf, or not.
+  Status denseEnd(bool nonFinite) const;
+  Status runOverNodes(const void* gradient, void* out, Stream stream);
+  Status stepOverNodes(Operation& operation, const void* gradient, void* out, bool& nonFinite, Stream stream);
+  Status denseBetween(Operation& operation, void* out, bool& nonFinite, Stream stream);
   void shapeDense(DenseArgs& args, Stream stream);
+  void tellDense(bool nonFinite);
   Finish finishOf(const Operation& operation) const;
+  // The ranks that reduce with each other what is selected: all, or over nodes the owners of one shard.
+  Transport& exchanging() const { return level_ != nullptr ? level_->between() : comm_->transport(); }
+  uint64_t length() const { return level_ != nullptr ? level_->n() : spec_.n; }
+  bool owns() const { return level_ == nullptr || level_->owns(); }
   uint64_t stepPlan() const;
   uint64_t sparseNeed() const;
 
@@ -105,11 +120,14 @@ class Reducer final : public AnyReducer {
   const std::shared_ptr<MemoryBudget> budget_;  // of this reducer, part of the communicator's
   uint64_t plan_ = 0;                           // hash of what the ranks agreed on
   uint64_t turn_ = 0;
+  std::unique_ptr<NodeLevel> level_;  // nullptr: the method runs between all ranks
+  double askedDensity_ = 0;           // over nodes, where k is not the same in all shards
   std::unique_ptr<StepStats> stats_;
   Scales scales_;
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<Selection> selection_;  // nullptr for the dense collective, as what follows up to residual_; but with
-                                          // momentum or clipping this selects nothing there
+                                          // momentum or clipping this selects nothing there. Also where no shard is
+                                          // this rank's
   std::optional<Survey> survey_;
   DensitySchedule schedule_;
   std::unique_ptr<Collective> collective_;

@@ -6,6 +6,7 @@
 #include "src/agreement.h"
 #include "src/names.h"
 #include "src/reducer.h"
+#include "transports/bootstrap/address.h"
 
 namespace sparsecoll {
 
@@ -34,15 +35,23 @@ Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
 
 Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec) {
-  SC_TRY(chooseTeams(spec, comm->ranks()));
+  if (spec.overNodes && !comm->onHost()) return unsupported("collective hierarchical for vectors on devices");
+  if (!spec.overNodes) SC_TRY(chooseTeams(spec, comm->ranks()));
+  const uint64_t host = spec.overNodes ? bootstrap::hostId() : 0;  // needs memory
   AgreedFields fields = agreedOfReducer(spec);
   fields.reserve(fields.size() + 1);
   SC_TRY(const Agreement agreement, agree(*comm, call, fields));
   fields.push_back({"created", agreement.sequence});  // two alike reducers are still two
+  std::span<const uint64_t> hosts;
+  if (spec.overNodes) {
+    SC_TRY(const Agreement nodes, agree(*comm, "nodes", {}, host));
+    hosts = nodes.numbers;
+  }
   std::shared_ptr<Reducer> reducer;
   SC_TRY(makeTogether(*comm, [&]() -> Status {
     reducer.reset(new Reducer(comm, std::move(spec)));
     reducer->plan_ = hashOf("reducer", fields);
+    if (reducer->spec_.overNodes) SC_TRY(reducer->takeShard(hosts));
     return reducer->allocate();
   }));
   if (!reducer->spec_.takesTurns) comm->tellPlan(reducer->info());
@@ -53,8 +62,8 @@ SelectionRequest Reducer::selectionRequest() const {
   SelectionRequest request;
   request.n = spec_.n;
   request.accumulateType = spec_.accumulateType;
-  request.rank = comm_->rank();
-  request.ranks = comm_->ranks();
+  request.rank = exchanging().rank();
+  request.ranks = exchanging().ranks();
   request.density = spec_.params.density;
   request.k = spec_.params.k;
   request.maxDensity = std::max(spec_.maxDensity, spec_.params.density);
@@ -74,13 +83,13 @@ SelectionRequest Reducer::selectionRequest() const {
 // The pass that forms acc also forms a dense step. It has no windows to select from, and there is no residual in acc.
 Status Reducer::allocateDenseShape() {
   Kernels& kernels = comm_->kernels();
-  SC_TRY(selection_, makeForming(spec_, *comm_, budget_));
+  SC_TRY(selection_, makeForming(spec_, *comm_, exchanging(), budget_));
   WorkspaceNeed need;
   need.n = spec_.n;
   need.windows = selection_->windows();
   SC_TRY(workspace_, kernels.makeWorkspace(need, budget_));
   if (spec_.makesResidual) {
-    SC_TRY(residual_, Residual::make(spec_, *comm_, denseTensors_, budget_));
+    SC_TRY(residual_, Residual::make(spec_, *comm_, exchanging().ranks(), denseTensors_, budget_));
   }
   if (spec_.has(SPARSECOLL_ACCUMULATE)) {
     SC_TRY(denseInput_, kernels.allocate(spec_.n * elementBytes(spec_.type), budget_));
@@ -103,12 +112,14 @@ Status Reducer::allocate() {
   Kernels& kernels = comm_->kernels();
   SC_TRY(stats_, StepStats::make(*comm_, spec_, budget_));
   SC_TRY(scales_, Scales::make({spec_.params.inputScale, spec_.params.outputScale}, *comm_, budget_));
+  if (level_ != nullptr) stats_->countShard(level_->n(), level_->nodes());
+  if (!owns()) return {};
   if (spec_.dense()) return allocateDense();
   SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
   SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
                                           spec_.params.k));
   schedule_.follow(*selection_);
-  const auto ranks = static_cast<uint64_t>(comm_->ranks());
+  const auto ranks = static_cast<uint64_t>(exchanging().ranks());
   WorkspaceNeed need;
   need.n = spec_.n;
   need.windows = selection_->windows();
@@ -127,15 +138,15 @@ Status Reducer::allocate() {
   setup.chunks = selection_->chunks();
   setup.faithful = spec_.params.faithful != 0;
   setup.kernels = &kernels;
-  setup.transport = &comm_->transport();
+  setup.transport = &exchanging();
   setup.budget = budget_;
   SC_TRY(collective_, spec_.collective->make(setup));
   if (selection_->surveyLength() != 0) {
     SC_TRY(survey_, Survey::make(setup, selection_->surveyLength(), selection_->surveyRows()));
   }
-  SC_TRY(denseTensors_, DenseTensors::make(spec_, *comm_, budget_));
+  SC_TRY(denseTensors_, DenseTensors::make(spec_, *comm_, exchanging(), budget_));
   if (spec_.makesResidual) {
-    SC_TRY(residual_, Residual::make(spec_, *comm_, denseTensors_, budget_));
+    SC_TRY(residual_, Residual::make(spec_, *comm_, exchanging().ranks(), denseTensors_, budget_));
   }
   if (spec_.has(SPARSECOLL_OUT_PRESERVED)) {
     SC_TRY(preservedOut_, PreservedOut::make(spec_.n, elementBytes(spec_.type), kernels, budget_));
@@ -144,7 +155,16 @@ Status Reducer::allocate() {
   return kernels.findings(kernels.stream(), Deadline::in(comm_->config().opTimeoutMs));
 }
 
+// From here on what is selected, kept and exchanged is a shard.
+Status Reducer::takeShard(std::span<const uint64_t> hosts) {
+  SC_TRY(level_, NodeLevel::make(*comm_, hosts, spec_, budget_));
+  askedDensity_ = spec_.params.density;
+  spec_ = specOfShard(std::move(spec_), level_->shard());
+  return owns() ? chooseTeams(spec_, level_->nodes()) : Status();
+}
+
 Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm) {
+  if (level_ != nullptr) return unsupported("ReducerMove with collective hierarchical");
   if (!comm->descendsFrom(*comm_)) return invalid("the communicator is not made of the reducer's");
   ReducerSpec spec = spec_;
   spec.buffer = nullptr;
@@ -172,16 +192,24 @@ sparsecollReducerInfo_t Reducer::info() const {
   constexpr uint64_t kFixedBytesPerRank = 2048;
   sparsecollReducerInfo_t info = SPARSECOLL_INIT(sparsecollReducerInfo_t);
   info.selector = spec_.dense() ? sparsecollSelectDefault : spec_.selector->id;
-  info.collective = spec_.collective->id;
-  info.n = spec_.n;
-  info.k = spec_.dense() ? spec_.n : spec_.requested(selection_->k());
-  info.capacity = spec_.dense() ? spec_.n : selection_->capacity() + spec_.sentDense;
+  info.collective = spec_.params.collective;
+  info.n = length();
+  info.shardLength = spec_.n;
+  if (level_ != nullptr) {
+    info.betweenNodes = spec_.collective->id;
+    info.nodes = level_->nodes();
+    info.shardBegin = level_->shard().begin;
+  }
+  const bool selects = selection_ != nullptr && !spec_.dense();
+  info.k = selects ? spec_.requested(selection_->k()) : spec_.n;
+  info.capacity = selects ? selection_->capacity() + spec_.sentDense : spec_.n;
   info.workspaceBytes = budget_->inUse();
   info.teams = spec_.params.teams;
   info.densityIsGlobal = spec_.selector->densityIsGlobal && !spec_.dense() ? 1 : 0;
   const size_t length = std::min(std::strlen(spec_.reason), sizeof info.reason - 1);
   std::memcpy(info.reason, spec_.reason, length);
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
+  if (!owns()) return info;
   if (spec_.shapesDense())
     info.memoryBoundBytes =
         ((spec_.makesResidual ? spec_.n : 0) + residual_.furtherElements()) * elementBytes(spec_.accumulateType) +

@@ -91,6 +91,11 @@ Status resolveSelector(ReducerSpec& spec, const sparsecollReducerConfig_t& confi
 
 Status resolveCollective(ReducerSpec& spec, bool transactional) {
   int32_t id = spec.params.collective;
+  if (id == sparsecollCollHierarchical) {
+    spec.overNodes = true;
+    id = spec.params.betweenNodes;
+    if (id == sparsecollCollHierarchical) return unsupported("params.betweenNodes is Hierarchical: nodes of nodes");
+  }
   if (id == sparsecollCollAuto) {
     const bool nothing = spec.has(SPARSECOLL_SELECT_NOTHING);
     const bool undoesVelocity = transactional && spec.params.momentum != 0;
@@ -103,10 +108,21 @@ Status resolveCollective(ReducerSpec& spec, bool transactional) {
     spec.reason = "as asked";
   }
   SC_TRY(spec.collective, findCollective(id));
-  spec.params.collective = spec.collective->id;
+  (spec.overNodes ? spec.params.betweenNodes : spec.params.collective) = spec.collective->id;
   if ((spec.collective->blocks && !spec.selector->blocks) ||
       (!spec.collective->facts && spec.selector->densityIsGlobal))
     return unsupported("collective {} does not go with selector {}", spec.collective->name, spec.selector->name);
+  return {};
+}
+
+// What a shard's owner would have to know of the others', or does not have.
+Status checkOverNodes(const ReducerSpec& spec) {
+  if (!spec.overNodes) return {};
+  constexpr const char* kWhat = "with collective hierarchical";
+  if (spec.has(SPARSECOLL_ACCUMULATE)) return unsupported("SPARSECOLL_ACCUMULATE {}", kWhat);
+  if (spec.has(SPARSECOLL_AVERAGE_CONTRIBUTORS)) return unsupported("SPARSECOLL_AVERAGE_CONTRIBUTORS {}", kWhat);
+  if (spec.params.clipNorm != 0) return unsupported("params.clipNorm {}", kWhat);
+  if (spec.buffer != nullptr) return unsupported("config.buffer {}", kWhat);
   return {};
 }
 
@@ -132,8 +148,10 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   SC_TRY(spec.params, readParams(params));
   SC_TRY(resolveSelector(spec, config));
   SC_TRY(spec.selector, findSelector(spec.params));
-  if (spec.params.collective != sparsecollCollDense) SC_TRY(checkDensity(spec.params));
-  const bool autoResolved = spec.params.collective == sparsecollCollAuto;
+  const bool hierarchical = spec.params.collective == sparsecollCollHierarchical;
+  const int32_t asked = hierarchical ? spec.params.betweenNodes : spec.params.collective;
+  const bool autoResolved = asked == sparsecollCollAuto;
+  if (asked != sparsecollCollDense) SC_TRY(checkDensity(spec.params));
   SC_TRY(resolveCollective(spec, config.transactional == 1));
   SC_TRY(checkInputShape(spec));
   if (spec.has(SPARSECOLL_AVERAGE_CONTRIBUTORS) && spec.collective->contributors == Contributors::kUnknown)
@@ -166,12 +184,13 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
     spec.transactional = false;
   }
   SC_TRY(readSegments(config, spec));
+  SC_TRY(checkOverNodes(spec));
   return spec;
 }
 
-Status checkVectors(const ReducerSpec& spec, const void* gradient, const void* out) {
+Status checkVectors(const ReducerSpec& spec, uint64_t n, const void* gradient, const void* out) {
   const uint64_t element = elementBytes(spec.type);
-  const uint64_t bytes = spec.n * element;
+  const uint64_t bytes = n * element;
   if (gradient == nullptr) return invalid("gradient is NULL");
   if (out == nullptr) return invalid("out is NULL");
   SC_TRY(checkPointer("gradient", gradient, element));

@@ -29,6 +29,7 @@ struct ReducerSpec {
   // One of several methods that take turns over one residual (AutoReducer). A dense sum then takes the residual along.
   bool takesTurns = false;
   bool makesResidual = true;  // else it gets it with its first turn
+  bool overNodes = false;     // Hierarchical: collective is the one between nodes
 
   bool dense() const { return collective->make == nullptr; }
   bool has(uint32_t flag) const { return (params.flags & flag) != 0; }
@@ -50,6 +51,6 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
 Status checkInputShape(const ReducerSpec& spec);
 
 // Whether a reducer of this spec could run on the two.
-Status checkVectors(const ReducerSpec& spec, const void* gradient, const void* out);
+Status checkVectors(const ReducerSpec& spec, uint64_t n, const void* gradient, const void* out);
 
 }  // namespace sparsecoll

@@ -1,5 +1,5 @@
-// Checkpoints. A blob is little-endian: magic, version, method, shape, selection state, residual, velocity where
-// momentum keeps one, CRC-32C of all before it.
+// Checkpoints. A blob is little-endian: magic, version, method, shape, which shard if it is one's, selection state,
+// residual, velocity where momentum keeps one, CRC-32C of all before it.
 #include <algorithm>
 #include <cstring>
 
@@ -12,16 +12,22 @@ namespace sparsecoll {
 namespace {
 
 constexpr uint32_t kMagic = 0x31425053;  // "SPB1"
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 4;         // of a whole vector's state
+constexpr uint32_t kShardVersion = 5;    // of a shard's, which has two fields more
 
 struct BlobHead {
   uint32_t selector, collective, faithful, accumulateType;
   uint64_t n;
   uint32_t ranks, rank;
-  uint32_t velocity;  // 1: the blob has one
+  uint32_t velocity;               // 1: the blob has one
+  uint32_t shards = 0, shard = 0;  // 0 shards: the vector is whole
 };
 
-BlobHead headOf(const ReducerSpec& spec, int ranks, int rank) {
+BlobHead headOf(const ReducerSpec& spec, Transport& exchanging, const NodeLevel* level) {
+  const int ranks = exchanging.ranks();
+  const int rank = exchanging.rank();
+  const auto shards = static_cast<uint32_t>(level != nullptr ? level->shards() : 0);
+  const auto shard = static_cast<uint32_t>(level != nullptr ? level->place() : 0);
   return {static_cast<uint32_t>(spec.selector->id),
           static_cast<uint32_t>(spec.collective->id),
           static_cast<uint32_t>(spec.params.faithful),
@@ -29,12 +35,14 @@ BlobHead headOf(const ReducerSpec& spec, int ranks, int rank) {
           spec.n,
           static_cast<uint32_t>(ranks),
           static_cast<uint32_t>(rank),
-          spec.params.momentum != 0 ? 1u : 0u};
+          spec.params.momentum != 0 ? 1u : 0u,
+          shards,
+          shard};
 }
 
 void writeHead(Writer& to, const BlobHead& head) {
   to.write(kMagic);
-  to.write(kVersion);
+  to.write(head.shards != 0 ? kShardVersion : kVersion);
   to.write(head.selector);
   to.write(head.collective);
   to.write(head.faithful);
@@ -43,13 +51,17 @@ void writeHead(Writer& to, const BlobHead& head) {
   to.write(head.ranks);
   to.write(head.rank);
   to.write(head.velocity);
+  if (head.shards == 0) return;
+  to.write(head.shards);
+  to.write(head.shard);
 }
 
 Result<BlobHead> readHead(Reader& from) {
   SC_TRY(const auto magic, from.read<uint32_t>());
   SC_TRY(const auto version, from.read<uint32_t>());
   if (magic != kMagic) return invalid("this is not the state of a reducer");
-  if (version != kVersion) return unsupported("state of version {}, this library reads {}", version, kVersion);
+  if (version != kVersion && version != kShardVersion)
+    return unsupported("state of version {}, this library reads {} and {}", version, kVersion, kShardVersion);
   BlobHead head{};
   SC_TRY(head.selector, from.read<uint32_t>());
   SC_TRY(head.collective, from.read<uint32_t>());
@@ -59,6 +71,9 @@ Result<BlobHead> readHead(Reader& from) {
   SC_TRY(head.ranks, from.read<uint32_t>());
   SC_TRY(head.rank, from.read<uint32_t>());
   SC_TRY(head.velocity, from.read<uint32_t>());
+  if (version == kVersion) return head;
+  SC_TRY(head.shards, from.read<uint32_t>());
+  SC_TRY(head.shard, from.read<uint32_t>());
   return head;
 }
 
@@ -83,7 +98,7 @@ Status checkFinite(std::span<const std::byte> residual, sparsecollDataType_t typ
 Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) {
   SC_TRY(notCaptured(stream));
   Writer writer;
-  writeHead(writer, headOf(spec_, comm_->ranks(), comm_->rank()));
+  writeHead(writer, headOf(spec_, exchanging(), level_.get()));
   if (selection_ != nullptr) {
     selection_->use(stream);
     selection_->save(writer);
@@ -118,7 +133,9 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   SC_TRY(const auto body, bodyOf(blob));
   Reader reader(body);
   SC_TRY(const BlobHead head, readHead(reader));
-  const BlobHead here = headOf(spec_, comm_->ranks(), comm_->rank());
+  const BlobHead here = headOf(spec_, exchanging(), level_.get());
+  SC_TRY(sameField("shards", head.shards, here.shards));
+  SC_TRY(sameField("shard", head.shard, here.shard));
   SC_TRY(sameField("selector", head.selector, here.selector));
   SC_TRY(sameField("collective", head.collective, here.collective));
   SC_TRY(sameField("faithful", head.faithful, here.faithful));

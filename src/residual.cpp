@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kPiece = 4096;  // elements, of a vector that is rounded piece by piece
 }
 
-Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm, DenseTensors& denseTensors,
+Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm, int ranks, DenseTensors& denseTensors,
                                 const std::shared_ptr<MemoryBudget>& budget) {
   Residual residual;
   Kernels& kernels = comm.kernels();
@@ -25,8 +25,8 @@ Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm, Den
   if (spec.buffer == nullptr) {
     SC_TRY(residual.own_, kernels.allocate(residual.bytes() * (spec.transactional ? 2 : 1), budget));
   }
-  SC_TRY(residual.shape_, InputShape::make({spec.params, spec.n, spec.accumulateType, comm.ranks(), spec.transactional},
-                                           kernels, budget));
+  SC_TRY(residual.shape_,
+         InputShape::make({spec.params, spec.n, spec.accumulateType, ranks, spec.transactional}, kernels, budget));
   // Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
   if (spec.keepsResidual() && kernels.defersZeros() && spec.buffer == nullptr && !spec.transactional &&
       !residual.shape_.changesResidual()) {

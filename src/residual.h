@@ -27,7 +27,7 @@ class Residual {
  public:
   Residual() = default;  // of the dense collective without momentum or clipping, which selects nothing, keeps nothing
   // denseTensors: lie beside what is selected from acc; valid as long as this.
-  static Result<Residual> make(const ReducerSpec& spec, Communicator& comm, DenseTensors& denseTensors,
+  static Result<Residual> make(const ReducerSpec& spec, Communicator& comm, int ranks, DenseTensors& denseTensors,
                                const std::shared_ptr<MemoryBudget>& budget);
 
   // What the next step reads, with its deferred zeros written; nullptr for methods that keep none.

@@ -8,6 +8,8 @@ StepStats::StepStats(Communicator& comm, const ReducerSpec& spec, const std::sha
     : comm_(comm),
       spec_(spec),
       budget_(budget),
+      length_(spec.n),
+      ranks_(comm.ranks()),
       total_(SPARSECOLL_INIT(sparsecollStats_t)),
       lastStream_(comm.kernels().stream()) {}
 
@@ -42,10 +44,10 @@ void StepStats::finish(const Operation& operation, const Status& status, const S
   step_.lastRounds = operation.round;
   step_.lastMessagesSent = operation.sentMessages;
   const auto ranks = static_cast<uint64_t>(comm_.ranks());
-  step_.bytesDense = 2 * (ranks - 1) * spec_.n * elementBytes(spec_.type) / ranks;
+  step_.bytesDense = 2 * (ranks - 1) * length_ * elementBytes(spec_.type) / ranks;
   step_.lastSequence = operation.sequence;
-  step_.lastLength = spec_.n;
-  step_.lastCollective = spec_.collective->id;
+  step_.lastLength = length_;
+  step_.lastCollective = spec_.params.collective;
   const Control* const seen = selection != nullptr ? comm_.kernels().look(selection->control()) : nullptr;
   // Only of a step that got as far as its selection.
   if (seen != nullptr && step_.lastSelectNs != 0) tellControl(*seen, *selection, step_);
@@ -85,7 +87,7 @@ void StepStats::tellControl(const Control& control, const Selection& selection, 
   stats.lastThreshold = control.threshold;
   if (stats.lastUnion == 0) stats.lastUnion = std::min(control.delivered + spec_.sentDense, spec_.n);
   const auto dense = static_cast<double>(spec_.sentDense);  // by every rank
-  const double mean = static_cast<double>(control.delivered) / comm_.ranks() + dense;
+  const double mean = static_cast<double>(control.delivered) / ranks_ + dense;
   stats.lastImbalance = mean > 0 ? (control.largest + dense) / mean : 1;
 }
 

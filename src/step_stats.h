@@ -20,6 +20,12 @@ class StepStats {
   static Result<std::unique_ptr<StepStats>> make(Communicator& comm, const ReducerSpec& spec,
                                                  const std::shared_ptr<MemoryBudget>& budget);
 
+  // The reducer's vector has n elements, of which spec has a shard, and so many ranks own that.
+  void countShard(uint64_t n, int owners) {
+    length_ = n;
+    ranks_ = owners;
+  }
+
   // A step begins on the stream, with this phase.
   void begin(Operation& operation, Phase first, Stream stream);
   void end(Phase phase, Stream stream) { clock_->end(phase, stream); }
@@ -44,6 +50,8 @@ class StepStats {
   const std::shared_ptr<MemoryBudget> budget_;
   std::unique_ptr<StepClock> clock_;
   Buffer replays_;  // on devices: how many captured steps were replayed
+  uint64_t length_;
+  int ranks_;
   sparsecollStats_t step_{};
   mutable std::mutex mutex_;  // guards what follows
   sparsecollStats_t total_;

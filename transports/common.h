@@ -71,6 +71,16 @@ inline void countParts(Operation& operation, const DenseArgs& args, int ranks, i
   const uint64_t own = densePart(args.n, ranks, rank).length();
   countDense(operation, args.n - own + own * static_cast<uint64_t>(ranks - 1), args.type);
 }
+// The same among some ranks, by half.
+inline void countAmong(Operation& operation, const AmongArgs& args, int rank) {
+  const Range part = args.parts[args.own(rank)];
+  const uint64_t toOwner = (args.dense.n - part.length()) * elementBytes(args.dense.type);
+  const uint64_t toAll = part.length() * (args.members.size() - 1) * elementBytes(args.dense.type);
+  const bool sums = args.half != AmongArgs::Half::kGather;
+  const bool gathers = args.half != AmongArgs::Half::kSum;
+  operation.sentBytes += (sums ? toOwner : 0) + (gathers ? toAll : 0);
+  operation.receivedBytes += (sums ? toAll : 0) + (gathers ? toOwner : 0);
+}
 // A ring's bytes, of an engine that sums on its own.
 inline void countRing(Operation& operation, const DenseArgs& args, int ranks) {
   const auto size = static_cast<uint64_t>(ranks);

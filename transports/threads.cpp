@@ -32,6 +32,8 @@ class ThreadsTransport final : public Transport {
     const auto size = static_cast<size_t>(group_->ranks());
     outgoing_.reserve(size);
     incoming_.reserve(size);
+    amongOut_.reserve(size);
+    amongIn_.reserve(size);
     for (int peer = 0; peer < group_->ranks(); ++peer) {
       if (peer == rank_) continue;
       outgoing_.push_back({peer, nullptr, {}});
@@ -113,13 +115,20 @@ class ThreadsTransport final : public Transport {
 
   Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
     const Status offered = offerVectors(operation, args);
-    // Ranks that disagree have not met each other's matching offers, so nobody is inside this caller's memory.
-    if (offered.result() == sparsecollMismatch) return offered;
-    const Status summed = offered.ok() ? sumTogether(operation, args, stream) : offered;
-    if (summed.ok()) return {};
-    group_->takeDown(rank_, Group::Down::kAborted);
-    group_->awaitReaders(rank_);
-    return summed;
+    return settle(offered, [&] { return sumTogether(operation, args, stream); });
+  }
+
+  Status sumAmong(Operation& operation, AmongArgs& args, Stream stream) override {
+    if (ordersStreams()) return unsupported("sums among some ranks on devices");
+    amongOut_.clear();
+    amongIn_.clear();
+    for (const int member : args.members) {
+      if (member == rank_) continue;
+      amongOut_.push_back({member, nullptr, {}});
+      amongIn_.push_back({member, nullptr, 0, nullptr, 0});
+    }
+    const Status offered = offerAmong(operation, args);
+    return settle(offered, [&] { return finishAmong(operation, args, stream); });
   }
 
   void refuse(const Operation& operation, const Failure& why) override { group_->refuse(rank_, operation, why); }
@@ -188,7 +197,8 @@ class ThreadsTransport final : public Transport {
   }
 
   // Frames on a device are not looked at: all of them counts as sent.
-  Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+  Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in,
+                  Heeds heeds = Heeds::kAll) {
     for (size_t m = 0; m < out.size(); ++m)
       bytes_[m] = ordersStreams() ? out[m].layout.capacityBytes() : out[m].layout.usedBytes(readHeader(out[m].frame));
     if (captured_) return exchangeCaptured(operation, out, in);
@@ -198,12 +208,93 @@ class ThreadsTransport final : public Transport {
       kernels_->mark(*marker, operation.stream);
       written = marker;
     }
-    SC_TRY(group_->post(rank_, operation, out, bytes_, written));
-    SC_TRY(group_->collect(rank_, operation, in, written_));
+    SC_TRY(group_->post(rank_, operation, out, bytes_, written, heeds));
+    SC_TRY(group_->collect(rank_, operation, in, written_, heeds));
     for (size_t m = 0; m < in.size(); ++m)
       if (written_[m] != nullptr) kernels_->await(*written_[m], operation.stream);
     ++operation.round;
     return {};
+  }
+
+  // Ranks that disagree have not met each other's matching offers, so nobody is inside this caller's memory.
+  template <class Sum>
+  Status settle(const Status& offered, Sum sum) {
+    if (offered.result() == sparsecollMismatch) return Status(offered.failure());
+    const Status summed = offered.ok() ? sum() : Status(offered.failure());
+    if (summed.ok()) return {};
+    group_->takeDown(rank_, Group::Down::kAborted);
+    group_->awaitReaders(rank_);
+    return Status(summed.failure());
+  }
+
+  // What offerVectors does, among some ranks.
+  Status offerAmong(Operation& operation, const AmongArgs& args) {
+    DenseOffer& offer = group_->offer(rank_, operation.sequence, args.half);
+    offer.in = args.dense.in;
+    offer.out = args.dense.out;
+    SC_TRY(exchangeHeader(operation, offer.header, 0, amongOut_, amongIn_, Heeds::kSenders));
+    const size_t own = args.own(rank_);
+    in_[own] = args.dense.in;
+    out_[own] = args.dense.out;
+    for (size_t m = 0, from = 0; m < args.members.size(); ++m) {
+      if (m == own) continue;
+      const auto* const peers = reinterpret_cast<const DenseOffer*>(amongIn_[from++].frame);
+      in_[m] = peers->in;
+      out_[m] = peers->out;
+    }
+    return {};
+  }
+
+  // And sumTogether. A rank's bytes are those that a message engine moves.
+  Status finishAmong(Operation& operation, AmongArgs& args, Stream stream) {
+    if (!group_->enter()) return group_->whoIsDown(rank_);
+    uint32_t metNonFinite = args.half == AmongArgs::Half::kGather && args.nonFinite ? 1 : 0;
+    const bool complete =
+        args.half == AmongArgs::Half::kGather ? gatherAmong(args, stream) : sumPartAmong(args, metNonFinite, stream);
+    group_->leave();
+    if (!complete) return group_->whoIsDown(rank_);
+    countAmong(operation, args, rank_);
+    FrameHeader& done = group_->offer(rank_, operation.sequence, args.half).done;
+    const uint16_t flags = metNonFinite != 0 ? kFrameNonFinite : 0;
+    SC_TRY(exchangeHeader(operation, done, flags, amongOut_, amongIn_, Heeds::kNobody));
+    bool anyNonFinite = metNonFinite != 0;
+    for (const Incoming& message : amongIn_)
+      anyNonFinite = anyNonFinite || (readHeader(message.frame).flags & kFrameNonFinite) != 0;
+    args.nonFinite = anyNonFinite;
+    if (args.dense.nonFinite != nullptr) *args.dense.nonFinite = anyNonFinite;
+    return {};
+  }
+
+  bool sumPartAmong(const AmongArgs& args, uint32_t& metNonFinite, Stream stream) {
+    const DenseArgs& dense = args.dense;
+    const size_t members = args.members.size();
+    const Range part = args.parts[args.own(rank_)];
+    const bool whole = args.half == AmongArgs::Half::kBoth;
+    const uint64_t outElement = args.wide ? elementBytes(accumulateTypeOf(dense.type)) : elementBytes(dense.type);
+    for (uint64_t at = part.begin; at < part.end; at += kSlabElements) {
+      if (group_->anyDown()) return false;
+      setSlabs(at, dense.type, members);
+      if (!whole) slabOut_[0] = static_cast<std::byte*>(dense.out) + (at - part.begin) * outElement;
+      kernels_->denseSum({std::span(slabIn_.data(), members), std::span(slabOut_.data(), whole ? members : 1),
+                          dense.type, std::min(kSlabElements, part.end - at), dense.inputScale, dense.finish,
+                          dense.accumulate, &metNonFinite, args.wide},
+                         stream);
+    }
+    return true;
+  }
+
+  bool gatherAmong(const AmongArgs& args, Stream stream) {
+    const uint64_t element = elementBytes(args.dense.type);
+    for (size_t m = 0; m < args.members.size(); ++m) {
+      if (args.members[m] == rank_) continue;
+      for (uint64_t at = args.parts[m].begin; at < args.parts[m].end; at += kSlabElements) {
+        if (group_->anyDown()) return false;
+        const uint64_t length = std::min(kSlabElements, args.parts[m].end - at);
+        kernels_->copy(static_cast<std::byte*>(args.dense.out) + at * element,
+                       static_cast<const std::byte*>(out_[m]) + at * element, length * element, stream);
+      }
+    }
+    return true;
   }
 
   // Round one: everyone learns where everyone's vectors lie, and that all of them mean the same operation.
@@ -211,7 +302,7 @@ class ThreadsTransport final : public Transport {
     DenseOffer& offer = group_->offer(rank_, operation.sequence);
     offer.in = args.in;
     offer.out = args.out;
-    SC_TRY(exchangeHeader(operation, offer.header, 0));
+    SC_TRY(exchangeHeader(operation, offer.header, 0, outgoing_, incoming_));
     in_[static_cast<size_t>(rank_)] = args.in;
     out_[static_cast<size_t>(rank_)] = args.out;
     for (const Incoming& message : incoming_) {
@@ -230,7 +321,8 @@ class ThreadsTransport final : public Transport {
     const bool complete = sumOwnPart(operation, args, nonFinite, stream);
     group_->leave();
     if (!complete) return group_->whoIsDown(rank_);
-    SC_TRY(exchangeHeader(operation, group_->offer(rank_, operation.sequence).done, nonFinite ? kFrameNonFinite : 0));
+    DenseOffer& offer = group_->offer(rank_, operation.sequence);
+    SC_TRY(exchangeHeader(operation, offer.done, nonFinite ? kFrameNonFinite : 0, outgoing_, incoming_));
     for (const Incoming& message : incoming_)
       nonFinite = nonFinite || (readHeader(message.frame).flags & kFrameNonFinite) != 0;
     if (args.nonFinite != nullptr) *args.nonFinite = nonFinite;
@@ -241,30 +333,31 @@ class ThreadsTransport final : public Transport {
   // Whether the sum is finite the host would have to wait for: kernels note it where they are asked to.
   Status sumOnDevices(Operation& operation, const DenseArgs& args, Stream stream) {
     const Range part = densePart(args.n, ranks(), rank_);
-    setSlabs(part.begin, args.type);
+    setSlabs(part.begin, args.type, slabIn_.size());
     kernels_->denseSum(
         {slabIn_, slabOut_, args.type, part.length(), args.inputScale, args.finish, args.accumulate, args.nonFiniteAt},
         stream);
     countParts(operation, args, ranks(), rank_);
-    return exchangeHeader(operation, group_->offer(rank_, operation.sequence).done, 0);
+    return exchangeHeader(operation, group_->offer(rank_, operation.sequence).done, 0, outgoing_, incoming_);
   }
 
-  // All ranks' vectors from element `at` on.
-  void setSlabs(uint64_t at, sparsecollDataType_t type) {
-    for (size_t r = 0; r < slabIn_.size(); ++r) {
+  // The first `count` ranks' vectors from element `at` on.
+  void setSlabs(uint64_t at, sparsecollDataType_t type, size_t count) {
+    for (size_t r = 0; r < count; ++r) {
       slabIn_[r] = static_cast<const std::byte*>(in_[r]) + at * elementBytes(type);
       slabOut_[r] = static_cast<std::byte*>(out_[r]) + at * elementBytes(type);
     }
   }
 
-  // A header-only frame to everyone, and everyone's checked.
-  Status exchangeHeader(Operation& operation, FrameHeader& header, uint16_t flags) {
+  // A header-only frame to some peers, and theirs checked.
+  Status exchangeHeader(Operation& operation, FrameHeader& header, uint16_t flags, std::span<Outgoing> to,
+                        std::span<Incoming> from, Heeds heeds = Heeds::kAll) {
     header = {operation.sequence, operation.plan, 0, flags, 0, 0, 0};
     auto* const frame = reinterpret_cast<std::byte*>(&header);
     header.checksum = frameChecksum(frame, kFrameHeaderBytes, false);
-    for (Outgoing& message : outgoing_) message.frame = frame;
-    SC_TRY(exchange(operation, outgoing_, incoming_));
-    for (const Incoming& message : incoming_) {
+    for (Outgoing& message : to) message.frame = frame;
+    SC_TRY(exchange(operation, to, from, heeds));
+    for (const Incoming& message : from) {
       const FrameExpectation expected{operation.sequence, operation.plan};
       auto checked = checkFrame(message.frame, message.bytes, {}, expected, false);
       if (checked.ok()) continue;
@@ -282,7 +375,7 @@ class ThreadsTransport final : public Transport {
     uint32_t anyNonFinite = 0;
     for (uint64_t at = part.begin; at < part.end; at += kSlabElements) {
       if (group_->anyDown()) return false;
-      setSlabs(at, args.type);
+      setSlabs(at, args.type, slabIn_.size());
       kernels_->denseSum({slabIn_, slabOut_, args.type, std::min(kSlabElements, part.end - at), args.inputScale,
                           args.finish, args.accumulate, &anyNonFinite},
                          stream);
@@ -298,6 +391,8 @@ class ThreadsTransport final : public Transport {
   std::shared_ptr<MemoryBudget> budget_;
   std::vector<Outgoing> outgoing_;  // to and from every peer, for dense
   std::vector<Incoming> incoming_;
+  std::vector<Outgoing> amongOut_;  // the same for a sum among some ranks
+  std::vector<Incoming> amongIn_;
   std::vector<uint64_t> bytes_;                         // of the messages of the round under way
   std::vector<std::shared_ptr<const Marker>> written_;  // behind them they are whole
   std::vector<uint32_t*> pointers_;                     // flags of one call

@@ -66,7 +66,7 @@ int Group::inOtherMode(int rank, const Operation& operation, Mode mode) {
 }
 
 Status Group::post(int rank, const Operation& operation, std::span<const Outgoing> out, std::span<const uint64_t> bytes,
-                   const std::shared_ptr<const Marker>& written) {
+                   const std::shared_ptr<const Marker>& written, Heeds heeds) {
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
   const uint64_t ticket = ticketOf(operation);
@@ -74,11 +74,15 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
     const Outgoing& message = out[m];
     Member& peer = at(message.peer);
     Mail& mail = peer.inbox[static_cast<size_t>(rank)];
-    const bool free = waitForPeers(lock, rank, operation.deadline,
-                                   [&] { return !mail.full || me.down || peer.down || isRefused(operation); });
+    const auto refused = [&] {
+      return heeds == Heeds::kAll ? isRefused(operation)
+                                  : heeds == Heeds::kSenders && hasRefused(message.peer, operation);
+    };
+    const bool free =
+        waitForPeers(lock, rank, operation.deadline, [&] { return !mail.full || me.down || peer.down || refused(); });
     if (me.down) return failureFor(rank, {}, 0);
     if (peer.down) return peerFailed(message.peer);
-    if (mail.full && isRefused(operation)) return Status(refusals_[operation.sequence % 2].why);
+    if (mail.full && refused()) return Status(refusals_[operation.sequence % 2].why);
     if (!free) {
       return failBy(message.peer, sparsecollTimeout, "rank {} takes no messages", message.peer);
     }
@@ -101,7 +105,7 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
 }
 
 Status Group::collect(int rank, const Operation& operation, std::span<Incoming> in,
-                      std::span<std::shared_ptr<const Marker>> written) {
+                      std::span<std::shared_ptr<const Marker>> written, Heeds heeds) {
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
   me.ticket = ticketOf(operation);
@@ -125,11 +129,12 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   // A rank that has gone matters only to those who miss something from it: it may have finished. Once one has aborted
   // the others have a moment left: they may miss nothing from it, and only they themselves are not through yet.
   const auto over = [&] {
-    return me.missing == 0 || me.ahead || me.behind >= 0 || me.down || anyMissingDown(rank, in) || isRefused(operation);
+    return me.missing == 0 || me.ahead || me.behind >= 0 || me.down || anyMissingDown(rank, in) ||
+           isRefusedBy(in, operation, heeds);
   };
   const bool told = me.wakeUp.wait(lock, operation.deadline, [&] { return over() || abortedPeer(rank) >= 0; });
   if (told && !over()) me.wakeUp.wait(lock, Deadline::earlier(operation.deadline, Deadline::in(kLossGraceMs)), over);
-  const bool refused = me.missing != 0 && !me.down && isRefused(operation);
+  const bool refused = me.missing != 0 && !me.down && isRefusedBy(in, operation, heeds);
   const Status status = refused ? Status(refusals_[operation.sequence % 2].why) : finishCollect(rank, in, me.ticket);
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = false;
   if (!status.ok()) return Status(status.failure());
@@ -144,6 +149,12 @@ int Group::abortedPeer(int rank) const {
   for (int peer = 0; peer < ranks(); ++peer)
     if (peer != rank && members_[static_cast<size_t>(peer)].aborted) return peer;
   return -1;
+}
+
+bool Group::isRefusedBy(std::span<const Incoming> wanted, const Operation& operation, Heeds heeds) const {
+  if (heeds == Heeds::kAll || !isRefused(operation)) return isRefused(operation);
+  return heeds == Heeds::kSenders &&
+         std::ranges::any_of(wanted, [&](const Incoming& message) { return hasRefused(message.peer, operation); });
 }
 
 bool Group::anyMissingDown(int rank, std::span<const Incoming> wanted) {
@@ -177,7 +188,9 @@ Status Group::finishCollect(int rank, std::span<Incoming> in, uint64_t ticket) {
 
 void Group::refuse(int rank, const Operation& operation, const Failure& why) {
   const std::lock_guard lock(mutex_);
-  if (isRefused(operation)) return;
+  const bool first = !isRefused(operation);
+  at(rank).refused[operation.sequence % 2] = operation.sequence;
+  if (!first) return wakeAll();
   Refusal& refusal = refusals_[operation.sequence % 2];
   refusal = {operation.sequence, why};
   refusal.why.peer = rank;

@@ -40,6 +40,10 @@ struct DenseOffer {
 // What a rank's operation is: run, made of frames in the host's memory, or captured in a graph.
 enum class Mode : uint8_t { kRun, kOnHost, kCaptured };
 
+// Whose refusals end a wait. Some of the ranks that sum among themselves go on whatever others refuse: once all of them
+// have met each of them needs every other one, which may be inside its vectors.
+enum class Heeds : uint8_t { kAll, kSenders, kNobody };
+
 struct Begun {
   uint64_t sequence = 0;
   Mode mode = Mode::kRun;
@@ -51,21 +55,22 @@ struct Member {
   std::vector<Mail> inbox;  // by sender
   uint64_t ticket = 0;      // of the round it collects
   uint32_t missing = 0;
-  int behind = -1;                  // a peer that sent a message of a round this rank has been through without it
-  bool ahead = false;               // a peer's message shows that it has left the operation for a later one
-  uint64_t begun = 0;               // the last operation this rank has begun
-  Begun modes[2];                   // by parity of the sequence
-  uint64_t completed = 0;           // and ended
-  bool waitsForPeers = false;       // sleeps for something other than a message
-  bool down = false;                // aborted or gone
-  bool gone = false;                // destroyed: reads nothing any more
-  bool closed = false;              // its communicator was destroyed, though some reducer may still hold it
-  bool left = false;                // went once its work was done,
-  bool aborted = false;             // or before
-  bool passes = false;              // its flags hold nobody up any more
-  std::unique_ptr<Flags> flags;     // on devices; they live as long as somebody may raise them
-  DenseOffer offers[2];             // by parity of the sequence
-  std::shared_ptr<Marker> read[2];  // behind it the rank reads nothing of the operation any more; by parity
+  int behind = -1;               // a peer that sent a message of a round this rank has been through without it
+  bool ahead = false;            // a peer's message shows that it has left the operation for a later one
+  uint64_t begun = 0;            // the last operation this rank has begun
+  Begun modes[2];                // by parity of the sequence
+  uint64_t completed = 0;        // and ended
+  uint64_t refused[2] = {};      // and given up, by parity of the sequence
+  bool waitsForPeers = false;    // sleeps for something other than a message
+  bool down = false;             // aborted or gone
+  bool gone = false;             // destroyed: reads nothing any more
+  bool closed = false;           // its communicator was destroyed, though some reducer may still hold it
+  bool left = false;             // went once its work was done,
+  bool aborted = false;          // or before
+  bool passes = false;           // its flags hold nobody up any more
+  std::unique_ptr<Flags> flags;  // on devices; they live as long as somebody may raise them
+  DenseOffer offers[2][AmongArgs::kHalves];  // by parity of the sequence; allReduce has the first
+  std::shared_ptr<Marker> read[2];           // behind it the rank reads nothing of the operation any more; by parity
 };
 
 // Some ranks of a group that make one of their own.
@@ -97,10 +102,10 @@ class Group {
   Result<bool> begin(int rank, const Operation& operation, Mode mode);
   // bytes: of every message. written: see Mail; it outlives a sender that goes.
   Status post(int rank, const Operation& operation, std::span<const Outgoing> out, std::span<const uint64_t> bytes,
-              const std::shared_ptr<const Marker>& written);
+              const std::shared_ptr<const Marker>& written, Heeds heeds = Heeds::kAll);
   // written: a place for every message.
   Status collect(int rank, const Operation& operation, std::span<Incoming> in,
-                 std::span<std::shared_ptr<const Marker>> written);
+                 std::span<std::shared_ptr<const Marker>> written, Heeds heeds = Heeds::kAll);
   void refuse(int rank, const Operation& operation, const Failure& why);
   void end(int rank, const Operation& operation);
   enum class Down { kAborted, kLeft, kGone };
@@ -111,7 +116,9 @@ class Group {
   // one has left that this rank's streams have waited for in vain.
   Status replaysSound(int rank, bool inTime);
 
-  DenseOffer& offer(int rank, uint64_t sequence) { return at(rank).offers[sequence % 2]; }
+  DenseOffer& offer(int rank, uint64_t sequence, AmongArgs::Half half = AmongArgs::Half::kBoth) {
+    return at(rank).offers[sequence % 2][static_cast<size_t>(half)];
+  }
   void setRead(int rank, size_t parity, std::shared_ptr<Marker> marker) { at(rank).read[parity] = std::move(marker); }
   void setFlags(int rank, std::unique_ptr<Flags> flags) { at(rank).flags = std::move(flags); }
   Flags* flagsOf(int rank) { return at(rank).flags.get(); }
@@ -147,6 +154,10 @@ class Group {
     return refusals_[operation.sequence % 2].sequence == operation.sequence;
   }
   int abortedPeer(int rank) const;  // -1: none
+  bool hasRefused(int rank, const Operation& operation) const {
+    return members_[static_cast<size_t>(rank)].refused[operation.sequence % 2] == operation.sequence;
+  }
+  bool isRefusedBy(std::span<const Incoming> wanted, const Operation& operation, Heeds heeds) const;
   bool anyMissingDown(int rank, std::span<const Incoming> wanted);
   Status finishCollect(int rank, std::span<Incoming> in, uint64_t ticket);
   Status failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket);

@@ -48,7 +48,7 @@ class Checker {
     outsSeen_.resize(outs_.size());
     residualsSeen_.resize(outs_.size());
     if (team_.onDevice()) onHost_ = std::make_unique<Team>(team_.ranks());
-    residualCopies_.resize(team_.onDevice() ? outs_.size() : 0);
+    residualCopies_.resize(team_.onDevice() || case_.method.overNodes ? outs_.size() : 0);
     const sparsecollParams_t params = case_.method.params();
     exactTopK_ = isExactTopK(params);
     case_.method.op = sparsecollSum;
@@ -100,7 +100,7 @@ class Checker {
       // What the library leaves unwritten must show.
       if ((case_.method.flags & SPARSECOLL_OUT_PRESERVED) == 0) std::memset(out.as<>(), 0x55, n_ * type_.bytes);
       reducer.run(gradient.as<>(), out.as<>());
-      residuals_[rank.slot()] = reducer.residual();
+      residuals_[rank.slot()] = residualOf(rank, reducer);
       checkCount(rank, step, reducer);
       rank.sync();
       withElement(type_.type, [&]<class T>(T) {
@@ -108,6 +108,19 @@ class Checker {
       });
       rank.sync();
     }
+  }
+
+  // Over nodes a rank keeps that of a shard.
+  const void* residualOf(const Rank& rank, const Reducer& reducer) {
+    if (!case_.method.overNodes || case_.dense) return reducer.residual();
+    const sparsecollReducerInfo_t info = reducer.info();
+    Memory& whole = residualCopies_[rank.slot()];
+    if (whole.bytes() == 0) whole = Memory(n_ * type_.accumulateBytes);
+    std::memset(whole.as<>(), 0, whole.bytes());
+    if (reducer.residual() != nullptr)
+      std::memcpy(whole.as<>() + info.shardBegin * type_.accumulateBytes, reducer.residual(),
+                  info.shardLength * type_.accumulateBytes);
+    return whole.as<>();
   }
 
   // Rank 0 gets everybody's sums and residuals, a part at a time, and looks at all of them.
@@ -293,7 +306,7 @@ class Checker {
   std::vector<const std::byte*> outsSeen_, residualsSeen_;
   uint64_t begin_ = 0;
   std::unique_ptr<Team> onHost_;        // where ranks have a device: what they are compared with
-  std::vector<Memory> residualCopies_;  // of devices' residuals
+  std::vector<Memory> residualCopies_;  // of devices' residuals, and of shards' with zeros around them
   Memory pending_;                      // doubles: the sum of the ranks' residuals before the step
   std::atomic<uint64_t> wrong_{0};
   std::atomic<uint64_t> hash_{0};

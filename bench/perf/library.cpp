@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "bench/common/errors.h"
 
@@ -22,7 +23,10 @@ std::vector<std::string> presetNames() {
   return names;
 }
 
-bool isDense(const sparsecollParams_t& params) { return params.collective == sparsecollCollDense; }
+bool isDense(const sparsecollParams_t& params) {
+  const bool overNodes = params.collective == sparsecollCollHierarchical;
+  return (overNodes ? params.betweenNodes : params.collective) == sparsecollCollDense;
+}
 
 bool isExactTopK(const sparsecollParams_t& params) {
   return !isDense(params) && (params.selector == sparsecollSelectDefault || params.selector == sparsecollSelectTopK);
@@ -36,6 +40,7 @@ sparsecollParams_t Method::params() const {
   if (!isDense(params)) params.density = density;
   if (!momentum || (flags & SPARSECOLL_NO_RESIDUAL) != 0) params.momentum = 0;
   if (params.selector == sparsecollSelectThreshold) params.threshold = threshold;
+  if (overNodes) params.betweenNodes = std::exchange(params.collective, sparsecollCollHierarchical);
   return params;
 }
 

@@ -36,6 +36,7 @@ struct Method {
   double threshold = 0;
   bool momentum = true;  // where the preset has it
   bool transactional = false;
+  bool overNodes = false;  // the preset between nodes, dense sums inside
 
   sparsecollParams_t params() const;
 };

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "bench/common/command_line.h"
 #include "bench/perf/check.h"
@@ -28,6 +29,7 @@ constexpr const char* kFooter =
     "all-reduce would have to send at that speed; xdense: total of dense / total.\n"
     "sel%: entries sent / n; wire%: bytes sent / bytes of a ring all-reduce; union%: non-zeros of the sum / n;\n"
     "xroof: total / roofline, the time of the method's memory traffic at the bandwidth of this machine.\n"
+    "inside_B, between_B: with --nodes, bytes that a rank sends to ranks of its node and to other nodes, at most.\n"
     "local, xlocal: the same in computing time of the slowest rank, without waits and turns of others on its core.";
 
 // -n was the number of elements once.
@@ -69,6 +71,10 @@ void addShapes(CLI::App& app, Options& options) {
   app.add_option("--ranks", options.ranks,
                  "threads:RANKS, a list, for example threads:4,threads:7; not with the other transports")
       ->delimiter(',');
+  app.add_option(
+      "--nodes", options.nodes,
+      "NODESxRANKS, for example 2x4: all methods go between nodes of so many ranks each; without --transport "
+      "the ranks are threads");
   std::string transports = "what ranks talk over, by default threads, and auto in processes that were started together";
   for (const Launcher& launcher : launchers()) transports += fmt::format("; {}: {}", launcher.name, launcher.usage);
   app.add_option("--transport", options.transport, transports);
@@ -150,6 +156,31 @@ void resolvePresets(Options& options) {
       throw UsageError(fmt::format("--preset {}: there are {}, {}", preset, inOneLine(known), kAuto));
 }
 
+// Every rank reads the environment when it makes a communicator.
+void resolveNodes(Options& options, bool ranksGiven) {
+  if (options.nodes.empty()) return;
+  const size_t times = options.nodes.find('x');
+  const auto nodes = numberIn<int>(std::string_view(options.nodes).substr(0, times));
+  const auto ranks = numberAfter<int>(options.nodes, times);
+  if (!nodes || !ranks || *nodes < 1 || *ranks < 1 || *ranks > kMostRanks / *nodes)
+    throw UsageError(fmt::format("--nodes {}: write NODESxRANKS, at most {} ranks in all", options.nodes, kMostRanks));
+  if (ranksGiven) throw UsageError("--nodes says how many ranks there are, so --ranks does not go with it");
+  if (options.device != kHost) throw UsageError("--nodes: in host memory only");
+  options.ranksPerNode = *ranks;
+  options.ranks = {fmt::format("threads:{}", *nodes * *ranks)};
+  (void)setenv("SPARSECOLL_RANKS_PER_NODE", std::to_string(*ranks).c_str(), 1);
+}
+
+// Processes are as many as were started.
+void checkNodes(const Options& options) {
+  if (options.world == nullptr || options.ranksPerNode == 0) return;
+  const int ranks = options.world->ranks();
+  const size_t times = options.nodes.find('x');
+  if (options.nodes.substr(0, times) != std::to_string(ranks / options.ranksPerNode) ||
+      ranks % options.ranksPerNode != 0)
+    throw UsageError(fmt::format("--nodes {}: there are {} ranks", options.nodes, ranks));
+}
+
 void joinWorld(Options& options, bool ranksGiven) {
   const bool chosen = !options.transport.empty();
   if (!chosen) options.transport = !ranksGiven && wasLaunched() ? kAutoName : kThreadsName;
@@ -176,7 +207,9 @@ void resolve(Options& options, bool ranksGiven) {
     if (options.bytes.asked()) (void)options.bytes.elements(elementType(name).bytes);
   options.device = deviceOf(options.backend);
   if (options.graph && options.device == kHost) throw UsageError("--graph: steps are captured on --backend cuda only");
+  resolveNodes(options, ranksGiven);
   joinWorld(options, ranksGiven);
+  checkNodes(options);
   for (const std::string& name : options.types)
     for (const int ranks : options.rankCounts)
       if (!options.noCheck && largestCheckInteger(elementType(name), ranks) < 1)
@@ -225,6 +258,7 @@ std::vector<Case> casesOf(const Options& options, const Shape& shape) {
   const auto add = [&](const std::string& preset, double density) {
     Method method{preset, density, options.redOp(), options.flags(), options.threshold};
     method.transactional = options.transactional;
+    method.overNodes = options.ranksPerNode != 0;
     if (!isDense(method.params()))
       sparse.push_back({shape, std::move(method), false});
     else if (dense.empty())

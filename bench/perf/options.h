@@ -21,6 +21,7 @@ struct Options {
   std::vector<std::string> presets = {"all"};
   std::vector<std::string> types = {"f32"};
   std::vector<std::string> ranks = {"threads:4"};
+  std::string nodes;      // NODES x RANKS; empty: steps are flat
   std::string transport;  // empty: threads, or auto where this process is one of several that were started together
   std::string backend = "host";
   std::string distribution = "normal";
@@ -45,6 +46,7 @@ struct Options {
   std::vector<std::string> assertionTexts;
 
   std::vector<int> rankCounts;        // parsed from ranks
+  int ranksPerNode = 0;               // parsed from nodes
   int device = kHost;                 // parsed from backend
   std::vector<Assertion> assertions;  // parsed from their texts
   std::shared_ptr<World> world;       // joined by transport; nullptr: threads

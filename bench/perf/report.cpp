@@ -20,6 +20,7 @@ struct Column {
   const char* title;
   int width;
   std::string (*text)(const Row& row);
+  bool ofNodes = false;
 };
 
 namespace {
@@ -61,6 +62,8 @@ constexpr Column kColumns[] = {
     {"p50", 9, [](const Row& r) { return microseconds(r.timing.p50); }},
     {"p99", 9, [](const Row& r) { return microseconds(r.timing.p99); }},
     {"sent_B", 10, [](const Row& r) { return fmt::format("{}", r.timing.sentBytes); }},
+    {"inside_B", 10, [](const Row& r) { return fmt::format("{}", r.timing.insideBytes); }, true},
+    {"between_B", 10, [](const Row& r) { return fmt::format("{}", r.timing.betweenBytes); }, true},
     {"sel%", 7, [](const Row& r) { return fmt::format("{:.3f}", 100 * r.timing.achievedDensity); }},
     {"wire%", 7, [](const Row& r) { return orDash(r.wirePercent, 2); }},
     {"union%", 7, [](const Row& r) { return fmt::format("{:.3f}", percentOf(r.timing.unionEntries, r.n)); }},
@@ -83,6 +86,8 @@ nlohmann::json measuredJson(const Row& row) {
                          {"total_p99_us", t.total99},
                          {"ranks_p50_us", t.ranks},
                          {"sent_bytes", t.sentBytes},
+                         {"inside_bytes", t.insideBytes},
+                         {"between_bytes", t.betweenBytes},
                          {"union", t.unionEntries},
                          {"union_percent", percentOf(t.unionEntries, row.n)},
                          {"achieved_density", t.achievedDensity},
@@ -179,6 +184,7 @@ Report::Report(const Options& options) {
                       {"rooflines", nlohmann::json::array()}};
   if (options.device != kHost) json_["context"]["device"] = deviceName(options.device);
   json_["rows"] = nlohmann::json::array();
+  nodes_ = options.ranksPerNode != 0;
   threads_ = options.world == nullptr && options.device == kHost;
   for (const std::string& preset : options.presets)
     presetWidth_ = std::max(presetWidth_, static_cast<int>(preset.size()));
@@ -244,13 +250,14 @@ void Report::addRoofline(const Shape& shape, const Roofline& roofline, uint32_t 
 
 void Report::add(const Row& row) {
   if (!columnsShown_) {
-    for (const Column& column : kColumns) fmt::print("{:>{}} ", column.title, widthOf(column));
+    for (const Column& column : kColumns)
+      if (nodes_ || !column.ofNodes) fmt::print("{:>{}} ", column.title, widthOf(column));
     fmt::print("\n");
     columnsShown_ = true;
   }
   const std::span columns(kColumns);
   for (const Column& column : row.notCaptured.empty() ? columns : columns.first(kPlaceColumns))
-    fmt::print("{:>{}} ", column.text(row), widthOf(column));
+    if (nodes_ || !column.ofNodes) fmt::print("{:>{}} ", column.text(row), widthOf(column));
   fmt::print("{}\n", row.notCaptured.empty() ? "" : "not captured: " + row.notCaptured);
   if (row.preset == kAuto) note(fmt::format("auto took {}", row.timing.reason));
   if (row.check && row.check->wrong != 0) {

@@ -36,6 +36,7 @@ class Report {
   nlohmann::json json_;
   bool anyWrong_ = false;
   bool columnsShown_ = false;
+  bool nodes_ = false;    // steps go over nodes
   bool threads_ = false;  // ranks of one process, on the host
   int presetWidth_ = 9;
 };

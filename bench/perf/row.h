@@ -18,6 +18,7 @@ struct Timing {
   double local = 0;           // computing time of the rank that needs most; on a device, to enqueue the step
   bool phases = true;         // select, exchange and scatter were measured
   uint64_t sentBytes = 0;
+  uint64_t insideBytes = 0, betweenBytes = 0;  // of a rank and step over nodes, to ranks of its node and to others
   uint64_t selected = 0;  // entries a rank sent
   uint64_t unionEntries = 0;
   double achievedDensity = 0;

@@ -94,6 +94,12 @@ void summarise(const std::vector<Steps>& ranks, bool onDevice, Timing& timing) {
   timing.p50 = percentile(single, 0.5);
   timing.p99 = percentile(single, 0.99);
   timing.sentBytes = static_cast<uint64_t>(slowest(&Stats::lastBytesSent) * 1e3);
+  for (const Steps& rank : ranks) {
+    const Stats& all = rank.back().stats;
+    const uint64_t between = all.bytesSentBetweenNodes / std::max<uint64_t>(all.opsStarted, 1);
+    timing.betweenBytes = std::max(timing.betweenBytes, between);
+    timing.insideBytes = std::max(timing.insideBytes, all.lastBytesSent - std::min(between, all.lastBytesSent));
+  }
   timing.selected =
       static_cast<uint64_t>(medianOf(ranks, mean, [](const Step& step) { return step.stats.lastSelected; }));
   timing.imbalance = medianOf(ranks, largest, [](const Step& step) { return step.stats.lastImbalance; });

@@ -92,6 +92,16 @@
        deft micro exdyna leader_topk
            with dense allgather index_union
 
+   Nodes. With params.collective Hierarchical a step takes three exchanges, and density and k count entries per node.
+   Inside a node (sparsecollConfig_t.ranksPerNode) the gradients are summed dense, in rank order, and every rank gets a
+   shard of the sum. There are as many shards as the smallest node has ranks; a further rank of a larger node gets none.
+   The owners of a shard, one in every node, reduce it among themselves by params.selector and params.betweenNodes, which
+   go together as above: the step above, with nodes for ranks and the node's sum for the gradient, so that its law holds
+   for what nodes put in. Selection, residual, velocity and its memory are the shard's. Then every node gathers the shards
+   of the result. Nodes count by their lowest ranks, sparsecollAvg divides by nRanks, and out has the same bits on all
+   ranks. Segments are cut where shards are. In host memory; Unsupported are ReducerRunSparse, ReducerMove,
+   SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, clipNorm, a reducer's config.buffer, and Hierarchical between
+   nodes. docs/guide/nodes.md has a picture.
    Threads. Each rank needs a thread of its own, because collective calls wait for the other ranks. There are no group
    calls: one thread cannot drive several ranks. One thread at a time uses a communicator and the reducers on it. Any
    thread at any moment may call CommGetAsyncError, CommGetFailure, CommAbort, GetStats, ReducerGetStats and GetLastError.
@@ -249,7 +259,7 @@ typedef enum {
   sparsecollCollOkTopk = 5,
   sparsecollCollGTopk = 6,
   sparsecollCollSparCML = 7, /* recursive doubling */
-  sparsecollCollHierarchical = 8, /* Unsupported in this version */
+  sparsecollCollHierarchical = 8, /* dense inside a node, params.betweenNodes between nodes; host memory */
   sparsecollCollSplitGather = 9, /* SparCML's split-allgather */
   sparsecollCollTopkDSA = 10,    /* the same with another switch to dense */
   sparsecollCollMaxEnum = 0x7fffffff
@@ -392,6 +402,9 @@ typedef struct {
   int32_t security;              /* sparsecollSecurity_t */
   int32_t reserved1;             /* 0 */
   const sparsecollAllocator_t* allocator; /* default: the process; on devices a pool of the library's own */
+  int32_t ranksPerNode;          /* for Hierarchical: ranks 0 to ranksPerNode - 1 are a node, the next ones another; the last
+                                    may have fewer. Default: what SPARSECOLL_RANKS_PER_NODE says; else ranks of one host are */
+  int32_t reserved2;             /* 0 */
 } sparsecollConfig_t;
 
 /* How ranks reach each other before there is a communicator, brought by the caller: MPI's all-gather, a key-value store,
@@ -488,6 +501,8 @@ typedef struct {
   double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1. No
                            effect on the dense collective, which has no residual */
   uint64_t candidates;  /* RandomOfTop: r, of which k are sent; at least k, more than n means n; 0: 2 k */
+  int32_t betweenNodes; /* sparsecollColl_t between nodes, for Hierarchical; Auto is resolved as collective is */
+  int32_t reserved0;    /* 0 */
 } sparsecollParams_t;
 
 /* One tensor of the flat gradient, for per-tensor rules.
@@ -578,6 +593,8 @@ typedef struct {
   uint64_t lastMessagesSent; /* frames that this rank sent in it */
   uint64_t bytesAbandoned; /* of a communicator: device memory that never goes back, because work that uses it did not end
                               in abortTimeoutMs */
+  uint64_t bytesSentBetweenNodes, bytesReceivedBetweenNodes; /* of bytesSent and bytesReceived: to and from other nodes.
+                              Counted in steps of Hierarchical only */
 } sparsecollStats_t;
 
 /* What a reducer will run and why. */
@@ -592,6 +609,10 @@ typedef struct {
   int32_t densityIsGlobal;      /* 1: k counts the union over ranks (exclusive partitions); 0: entries per rank */
   int32_t teams;                /* SparDL, else 1 */
   char reason[128];             /* one sentence on the choice */
+  int32_t betweenNodes;         /* of Hierarchical: the collective between nodes, after Auto was resolved; else Auto */
+  int32_t nodes;                /* and how many there are; else 0 */
+  uint64_t shardBegin, shardLength; /* and the part of the vector whose selection and residual are this rank's: k and capacity
+                                   are the shard's; else 0 and n */
 } sparsecollReducerInfo_t;
 
 /* A communicator and what it runs over. */
@@ -913,24 +934,24 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t 
 SPARSECOLL_API sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream);
 
 /* dense += residual (n elements of the reducer's type). What rounding leaves over stays in the residual, which is 0 where
-   the sum is exact. A method without a residual leaves dense as it is. Errors: InvalidArgument (dense is NULL or not
+   the sum is exact. A method without a residual leaves dense as it is. Over nodes the shard's part of dense changes. Errors: InvalidArgument (dense is NULL or not
    aligned), InvalidUsage (in a capture, before the first captured step of a transactional reducer). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t reducer, void* dense,
                                                          sparsecollStream_t stream);
 
 /* The live residual: *data points at *n elements of *type until the next call that changes it. *data is NULL for
-   methods without one. type is the accumulate type. Errors: InvalidArgument, InvalidUsage. */
+   methods without one. Over nodes it is the shard's, *n its length (Info.shardBegin, shardLength). type is the accumulate type. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer_t reducer, void** data, uint64_t* n,
                                                                sparsecollDataType_t* type);
 
-/* Writes the state (residual, velocity, thresholds, iteration) as a checksummed blob. *bytes: in the space at blob,
+/* Writes the state (residual, velocity, thresholds, iteration) as a checksummed blob; over nodes the shard's. *bytes: in the space at blob,
    out the size. blob NULL: only the size. Errors: InvalidArgument, InvalidUsage (in a capture), Capacity (*bytes is the
    need). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
                                                           sparsecollStream_t stream);
 
 /* Restores what Export of a reducer with the same method, n, accumulate type, rank and number of ranks (else: ImportFrom)
-   wrote. Presets that share selector and collective, as sidco-* do and spardl* with equal teams, take each other's state.
+   wrote; over nodes with the same shard and, instead of ranks, nodes. Presets that share selector and collective, as sidco-* do and spardl* with equal teams, take each other's state.
    Errors: InvalidArgument (another reducer's blob), InvalidUsage (in a capture), Unsupported (another version's blob),
    Corrupted (a damaged blob; from this call the code leaves the communicator alive); then nothing has changed. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,

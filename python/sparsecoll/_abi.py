@@ -192,6 +192,8 @@ class sparsecollConfig_t(Structure):
         ("security", c_int32),
         ("reserved1", c_int32),
         ("allocator", POINTER(sparsecollAllocator_t)),
+        ("ranksPerNode", c_int32),
+        ("reserved2", c_int32),
     ]
 
 
@@ -247,6 +249,8 @@ class sparsecollParams_t(Structure):
         ("clipNorm", c_double),
         ("residualDecay", c_double),
         ("candidates", c_uint64),
+        ("betweenNodes", c_int32),
+        ("reserved0", c_int32),
     ]
 
 
@@ -337,6 +341,8 @@ class sparsecollStats_t(Structure):
         ("lastRounds", c_uint64),
         ("lastMessagesSent", c_uint64),
         ("bytesAbandoned", c_uint64),
+        ("bytesSentBetweenNodes", c_uint64),
+        ("bytesReceivedBetweenNodes", c_uint64),
     ]
 
 
@@ -355,6 +361,10 @@ class sparsecollReducerInfo_t(Structure):
         ("densityIsGlobal", c_int32),
         ("teams", c_int32),
         ("reason", c_char * 128),
+        ("betweenNodes", c_int32),
+        ("nodes", c_int32),
+        ("shardBegin", c_uint64),
+        ("shardLength", c_uint64),
     ]
 
 

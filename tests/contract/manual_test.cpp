@@ -86,6 +86,7 @@ TEST_CASE("the pairs of selector and collective in the header are those that a r
   const auto enumerations = enumerationsOfHeader();
   for (const Enumerator& selector : enumerations.at("sparsecollSelect_t"))
     for (const Enumerator& collective : enumerations.at("sparsecollColl_t")) {
+      if (collective.value == sparsecollCollHierarchical) continue;  // has these pairs between nodes
       if (selector.value == sparsecollSelectDefault || collective.value == sparsecollCollAuto) continue;
       if (selector.value == sparsecollSelectAuto) continue;  // takes its own collective
       CAPTURE(selector.name, collective.name);

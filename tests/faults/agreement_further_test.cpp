@@ -80,6 +80,7 @@ const std::map<std::string, const char*> kEnvironment = {
     {"SPARSECOLL_ISA", "instruction sets have the same bits (isa_equality)"},
     {"SPARSECOLL_LOG", "for logs"},
     {"SPARSECOLL_NCCL_LIBRARY", "a path; versions of NCCL are agreed on"},
+    {"SPARSECOLL_RANKS_PER_NODE", "communicators agree on it as `ranksPerNode`"},
     {"SPARSECOLL_SILENCE_MS", "how long a rank waits is its own affair"},
     {"SPARSECOLL_UCX_LIBRARY", "a path"},
     {"UCX_HANDLE_ERRORS", "a process's own signals"},

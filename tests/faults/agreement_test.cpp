@@ -119,6 +119,8 @@ const Row kConfig[] = {
     {AT(sparsecollConfig_t, reserved1), nullptr, "0", nullptr},
     {AT(sparsecollConfig_t, allocator), nullptr, "memory is a rank's own",
      [](Given& g) { g.config.allocator = ownAllocator(); }},
+    {AT(sparsecollConfig_t, ranksPerNode), "ranksPerNode", nullptr, [](Given& g) { g.config.ranksPerNode = 2; }},
+    {AT(sparsecollConfig_t, reserved2), nullptr, "0", nullptr},
 };
 
 #define PARAM(member, change)                                                           \
@@ -155,6 +157,8 @@ const Row kParams[] = {
     PARAM(clipNorm, clipNorm = 1),
     PARAM(residualDecay, residualDecay = 0.5),
     PARAM(candidates, candidates = 100),
+    PARAM(betweenNodes, betweenNodes = sparsecollCollDense),
+    {AT(sparsecollParams_t, reserved0), nullptr, "0", nullptr},
 };
 
 const Row kReducer[] = {

@@ -168,7 +168,7 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(collective = 0x7fffffff, kBad),
     PARAM(collective = sparsecollCollAuto, kGood),
     PARAM(collective = sparsecollCollSparDL, kGood),
-    PARAM(collective = sparsecollCollHierarchical, kNotYet),
+    PARAM(collective = sparsecollCollHierarchical, kGood),
     PARAM(faithful = -1, kBad),
     PARAM(faithful = 2, kBad),  // topk has one published rule
     PARAM(faithful = 2; p.selector = sparsecollSelectGaussian, kGood),

@@ -4,8 +4,8 @@
 #include <barrier>
 #include <iostream>
 
-#include "tests/support/group.h"
 #include "tests/support/malloc_hooks.h"
+#include "tests/support/node_groups.h"
 
 using namespace sparsecoll::test;
 
@@ -24,6 +24,7 @@ struct Row {
   double clipNorm = 0;
   bool scheduled = false;
   bool halfDense = false;  // the first half is a tensor that is sent dense
+  int perNode = 0;         // not 0: the preset between nodes of so many ranks
 };
 
 constexpr Row kRows[] = {
@@ -81,6 +82,10 @@ constexpr Row kRows[] = {
     {"spardl half dense", "spardl", false, 0, false, 3, sparsecollFloat16, 0.01, 0.9, 0, false, true},
     {"sparcml-split half dense", "sparcml-split", false, 0, false, 5, sparsecollFloat32, 0.01, 0, 0, false, true},
     {"dgc faithful, half dense", "dgc", true, 0, false, 2, sparsecollFloat32, 0.01, 0.9, 0, false, true},
+    {"topka over nodes", "topka", false, SPARSECOLL_OUT_PRESERVED, true, 5, sparsecollBfloat16, 0.01, 0, 0, false,
+     false, 3},
+    {"spardl over nodes", "spardl", false, 0, false, 6, sparsecollFloat32, 0.01, 0.9, 0, true, true, 2},
+    {"dense over nodes", "dense", false, 0, false, 4, sparsecollFloat16, 0, 0, 0, false, false, 2},
 };
 
 constexpr uint64_t kLength = 60000;
@@ -91,7 +96,7 @@ sparsecollParams_t paramsOf(const Row& row) {
   params.flags = row.flags;
   if (row.momentum != 0) params.momentum = row.momentum;
   params.clipNorm = row.clipNorm;
-  return params;
+  return row.perNode != 0 ? overNodes(params) : params;
 }
 
 sparsecollReducerConfig_t configOf(const Row& row, uint64_t n = kLength) {
@@ -134,10 +139,11 @@ TEST_CASE("steps allocate nothing on any rank") {
   for (const Row& row : kRows) {
     CAPTURE(row.name);
     const sparsecollReducerConfig_t config = configOf(row);
-    Group group(row.ranks, kLength, row.type, paramsOf(row), &config);
+    const sparsecollConfig_t nodes = nodesOf(row.perNode);
+    Group group(row.ranks, kLength, row.type, paramsOf(row), &config, &nodes);
     REQUIRE(group.created() == all(row.ranks, sparsecollSuccess));
     group.fillRandom(1);
-    const bool sparse = group.info().collective != sparsecollCollDense;
+    const bool sparse = std::string(row.preset) != "dense";
     const bool residual = sparse && (row.flags & SPARSECOLL_NO_RESIDUAL) == 0;
     std::vector<uint64_t> counted(static_cast<size_t>(row.ranks));
     const Results results = group.each([&](int rank, sparsecollReducer_t reducer) {
@@ -153,7 +159,7 @@ TEST_CASE("steps allocate nothing on any rank") {
         if (step == 5 && residual) result = sparsecollReducerGiveBack(reducer, group.outs[r].data(), 1, nullptr);
         if (step == 6) result = sparsecollReducerFlush(reducer, group.outs[r].data(), nullptr);
         if (step == 7) result = sparsecollReducerReset(reducer, nullptr);
-        if (step % 2 == 1 && sparse && (row.flags & SPARSECOLL_ACCUMULATE) == 0)
+        if (step % 2 == 1 && sparse && row.perNode == 0 && (row.flags & SPARSECOLL_ACCUMULATE) == 0)
           result = sparsecollReducerRunSparse(reducer, group.gradients[r].data(), vector.view(), nullptr);
         if (result == sparsecollSuccess) result = sparsecollReducerGetStats(reducer, &stats);
       }

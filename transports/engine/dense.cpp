@@ -26,7 +26,10 @@ DenseSum::DenseSum(State& state, Rounds& rounds)
       windows_(ranks_ >= kManyRanks ? 1 : kMostWindows),
       pairs_(static_cast<size_t>(ranks_)),
       sumSending_(windows_),
-      in_(static_cast<size_t>(ranks_)) {}
+      parts_(static_cast<size_t>(ranks_)) {
+  members_.reserve(parts_.size());
+  in_.reserve(parts_.size());
+}
 
 Status DenseSum::open() {
   if (ranks_ == 1) return {};
@@ -37,8 +40,6 @@ Status DenseSum::open() {
   SC_TRY(staging_, state_.setup.kernels->allocate(places * segmentBytes_, state_.setup.budget));
   return {};
 }
-
-Range DenseSum::partOf(int rank) const { return densePart(args_.n, ranks_, rank); }
 
 uint64_t DenseSum::segmentsOf(int rank) const {
   const Range part = partOf(rank);
@@ -59,24 +60,42 @@ std::byte* DenseSum::place(int peer, Use use, uint64_t segment) const {
 
 std::byte* DenseSum::sumPlace(uint64_t segment) const { return place(ranks_, kContribution, segment); }
 
-Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, Stream stream) {
+void DenseSum::reset(const DenseArgs& args, uint64_t sequence, Stream stream) {
   args_ = args;
   stream_ = stream;
-  sequence_ = operation.sequence;
+  sequence_ = sequence;
   nonFinite_ = 0;
   summed_ = 0;
   byEngine_ = false;
+  in_.resize(members_.size());
+  for (Pair& with : pairs_) with.takesPart = false;
+  for (const int member : members_) pair(member).takesPart = member != rank_;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    Pair& with = pair(peer);
+    with.segments = with.takesPart ? segmentsOf(peer) : 0;
+    // Of a half that is left out everything is done.
+    const uint64_t own = with.takesPart ? segmentsOf(rank_) : 0;
+    with.posted = with.arrived = sums() ? 0 : own;
+    with.sent = sums() ? 0 : with.segments;
+    with.sumsPosted = with.sumsTaken = gathers() ? 0 : with.segments;
+  }
+}
+
+Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, Stream stream) {
+  members_.clear();
+  for (int rank = 0; rank < ranks_; ++rank) {
+    members_.push_back(rank);
+    parts_[static_cast<size_t>(rank)] = densePart(args.n, ranks_, rank);
+  }
+  half_ = AmongArgs::Half::kBoth;
+  wide_ = false;
+  reset(args, operation.sequence, stream);
   if (ranks_ == 1) {
     reshape(*state_.setup.kernels,
             {args.in, args.out, args.type, args.n, args.inputScale, args.finish, args.accumulate, &nonFinite_}, stream);
     return {};
   }
   countParts(operation, args, ranks_, rank_);
-  for (int peer = 0; peer < ranks_; ++peer) {
-    Pair& with = pair(peer);
-    with.posted = with.arrived = with.sent = with.sumsPosted = with.sumsTaken = 0;
-    with.segments = peer == rank_ ? 0 : segmentsOf(peer);
-  }
   if (!state_.port.sums()) return {};
   pieceAt_ = 0;
   alike_ = alike;
@@ -84,8 +103,26 @@ Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, 
   return startPiece();
 }
 
+Status DenseSum::startAmong(Operation& operation, const AmongArgs& args, Stream stream) {
+  members_.assign(args.members.begin(), args.members.end());
+  std::ranges::fill(parts_, Range());
+  for (size_t m = 0; m < members_.size(); ++m) parts_[static_cast<size_t>(members_[m])] = args.parts[m];
+  half_ = args.half;
+  wide_ = args.wide;
+  reset(args.dense, operation.sequence, stream);
+  countAmong(operation, args, rank_);
+  if (ranks_ > 1 || !sums()) return {};
+  in_[0] = args_.in;
+  formSum(0, args_.n);  // alone: nobody has opened anything
+  return {};
+}
+
 void DenseSum::takeSum(const void* sum, const Range& segment) {
   std::byte* const out = static_cast<std::byte*>(args_.out) + segment.begin * elementBytes(args_.type);
+  if (!sums()) {  // finished where it comes from
+    std::memcpy(out, sum, segment.length() * elementBytes(args_.type));
+    return;
+  }
   reshape(*state_.setup.kernels, {sum, out, args_.type, segment.length(), 1, {}, args_.accumulate, &nonFinite_},
           stream_);
 }
@@ -96,10 +133,11 @@ Result<bool> DenseSum::proceed(bool& moved) {
   SC_TRY(rounds_.lookAround(moved));
   if (byEngine_) return proceedPiece(moved);
   bool finished = true;
-  for (int step = 1; step < ranks_; ++step) SC_TRY(serve((rank_ + step) % ranks_, moved));
+  for (int step = 1; step < ranks_; ++step)
+    if (const int peer = (rank_ + step) % ranks_; pair(peer).takesPart) SC_TRY(serve(peer, moved));
   SC_TRY(sumOwn(moved));
   for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer == rank_ || over(peer)) continue;
+    if (!pair(peer).takesPart || over(peer)) continue;
     finished = false;
     SC_TRY(rounds_.check(peer));
   }
@@ -170,23 +208,48 @@ Status DenseSum::takeSums(int peer, bool& moved) {
 Status DenseSum::sumOwn(bool& moved) {
   const uint64_t element = elementBytes(args_.type);
   const uint64_t own = segmentsOf(rank_);
-  for (; summed_ < own && sumSending_[summed_ % windows_] == 0; ++summed_) {
-    for (int peer = 0; peer < ranks_; ++peer)
-      if (peer != rank_ && pair(peer).arrived <= summed_) return {};
+  for (; summed_ < own && (!gathers() || sumSending_[summed_ % windows_] == 0); ++summed_) {
+    for (const int member : members_)
+      if (member != rank_ && pair(member).arrived <= summed_) return {};
     const Range segment = segmentOf(rank_, summed_);
     const uint64_t length = segment.length();
-    for (int peer = 0; peer < ranks_; ++peer) in_[static_cast<size_t>(peer)] = place(peer, kContribution, summed_);
-    in_[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(args_.in) + segment.begin * element;
-    const std::array<void*, 1> to = {sumPlace(summed_)};
-    state_.setup.kernels->denseSum({in_, to, args_.type, length, args_.inputScale, args_.finish, false, nullptr},
-                                   stream_);
-    takeSum(to[0], segment);
-    for (int step = 1; step < ranks_; ++step)
-      SC_TRY(state_.port.send((rank_ + step) % ranks_, kSums, sumPlace(summed_), length * element, sequence_,
-                              &sumSending_[summed_ % windows_]));
     moved = true;
+    if (sums()) {
+      for (size_t m = 0; m < members_.size(); ++m)
+        in_[m] = members_[m] == rank_ ? static_cast<const std::byte*>(args_.in) + segment.begin * element
+                                      : place(members_[m], kContribution, summed_);
+      formSum(segment.begin, length);
+    } else {
+      std::memcpy(sumPlace(summed_), static_cast<const std::byte*>(args_.out) + segment.begin * element,
+                  length * element);
+    }
+    if (!gathers()) continue;
+    for (int step = 1; step < ranks_; ++step)
+      if (const int peer = (rank_ + step) % ranks_; pair(peer).takesPart)
+        SC_TRY(state_.port.send(peer, kSums, sumPlace(summed_), length * element, sequence_,
+                                &sumSending_[summed_ % windows_]));
   }
   return {};
+}
+
+// Of the elements from `at` on, to where it is sent from and to out; or where nothing is sent, to out alone.
+void DenseSum::formSum(uint64_t at, uint64_t length) {
+  const bool alone = !gathers() || ranks_ == 1;
+  const uint64_t element = elementBytes(wide_ ? accumulateTypeOf(args_.type) : args_.type);
+  const uint64_t begin = gathers() ? 0 : partOf(rank_).begin;
+  std::byte* const out = static_cast<std::byte*>(args_.out) + (at - begin) * element;
+  const std::array<void*, 1> to = {alone ? out : sumPlace(summed_)};
+  DenseSumArgs sum{in_,
+                   to,
+                   args_.type,
+                   length,
+                   args_.inputScale,
+                   args_.finish,
+                   alone && args_.accumulate,
+                   alone ? &nonFinite_ : nullptr,
+                   wide_};
+  state_.setup.kernels->denseSum(sum, stream_);
+  if (!alone) takeSum(to[0], {at, at + length});
 }
 
 // Whether what the engine sums lies beside the vectors, which the engine may yet leave to the library as they are:
@@ -242,7 +305,7 @@ Status DenseSum::timeout() const {
   if (byEngine_) return fail(sparsecollTimeout, "the engine's sum has not ended in time");
   std::vector<int> missing;
   for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != rank_ && !over(peer)) missing.push_back(peer);
+    if (pairs_[static_cast<size_t>(peer)].takesPart && !over(peer)) missing.push_back(peer);
   return rounds_.overdue(missing, "the dense sum misses something from");
 }
 

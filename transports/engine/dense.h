@@ -19,6 +19,8 @@ class DenseSum {
   Status open();
   // After the ranks have met in the operation. alike: all of them sum in place, or none: engines may need that.
   Status start(Operation& operation, const DenseArgs& args, bool alike, Stream stream);
+  // The same among some ranks, which have met.
+  Status startAmong(Operation& operation, const AmongArgs& args, Stream stream);
   // As Rounds::proceed.
   Result<bool> proceed(bool& moved);
   Status timeout() const;
@@ -37,10 +39,14 @@ class DenseSum {
     uint64_t sent = 0;                    // contributions of this rank to the peer's part
     uint64_t sumsPosted = 0, sumsTaken = 0;
     uint64_t segments = 0;  // of the peer's part
+    bool takesPart = false;
   };
 
   Pair& pair(int peer) { return pairs_[static_cast<size_t>(peer)]; }
-  Range partOf(int rank) const;
+  Range partOf(int rank) const { return parts_[static_cast<size_t>(rank)]; }
+  bool sums() const { return half_ != AmongArgs::Half::kGather; }
+  bool gathers() const { return half_ != AmongArgs::Half::kSum; }
+  void reset(const DenseArgs& args, uint64_t sequence, Stream stream);
   Range segmentOf(int rank, uint64_t segment) const;
   uint64_t segmentsOf(int rank) const;
   enum Use : uint64_t { kContribution, kOwnContribution, kSumOf, kUses };
@@ -52,6 +58,7 @@ class DenseSum {
   Status post(int peer, bool& moved);
   Status takeSums(int peer, bool& moved);
   Status sumOwn(bool& moved);
+  void formSum(uint64_t at, uint64_t length);
   bool over(int peer) const;
 
   Status startPiece();
@@ -71,7 +78,11 @@ class DenseSum {
   Stream stream_;
   uint64_t sequence_ = 0;
   uint32_t nonFinite_ = 0;
-  std::vector<const void*> in_;
+  std::vector<Range> parts_;  // by rank
+  std::vector<int> members_;  // who takes part
+  AmongArgs::Half half_ = AmongArgs::Half::kBoth;
+  bool wide_ = false;
+  std::vector<const void*> in_;  // by member
   bool byEngine_ = false;
   bool pieceStarted_ = false;
   bool alike_ = true;

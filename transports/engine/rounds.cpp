@@ -36,6 +36,7 @@ void Rounds::begin(const Operation& operation) {
   current_ = operation.sequence;
   plan_ = operation.plan;
   round_ = 0;
+  awaitedOnly_ = false;
 }
 
 Status Rounds::greet() {
@@ -97,7 +98,7 @@ Status Rounds::lookAround(bool& moved) {
   if (around_ == rank_ || awaited(around_).stage != Stage::kDone) return {};
   moved = state_.lanes.look(around_, current_) || moved;
   const Envelope* const envelope = state_.lanes.head(around_);
-  if (envelope == nullptr || envelope->sequence != current_) return {};
+  if (awaitedOnly_ || envelope == nullptr || envelope->sequence != current_) return {};
   if (envelope->kind == EnvelopeKind::kRefuse) return Status(failureOf(state_.lanes.slotOf(around_), around_));
   if (envelope->plan != plan_ || envelope->round < round_) return inAnotherOperation(around_);
   return {};

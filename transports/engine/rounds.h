@@ -19,6 +19,9 @@ class Rounds {
   Status open();
   PeerWatch* watch() { return watch_.get(); }
 
+  // Until it is said otherwise: whether only those count that something is missing from. Some of the ranks that sum
+  // among themselves go on whatever others refuse or mean, since each of them needs every other one once all have met.
+  void lookAtAwaitedOnly(bool only) { awaitedOnly_ = only; }
   // The operation that envelopes are compared with from now on.
   void begin(const Operation& operation);
   // Looks at all lanes. Errors: PeerFailed (a peer is down).
@@ -90,6 +93,7 @@ class Rounds {
   std::span<const Outgoing> out_;
   std::span<Incoming> in_;
   size_t sent_ = 0, missing_ = 0;
+  bool awaitedOnly_ = false;
   int around_ = 0;             // the peer that was looked at last though nothing is missing from it
   int asked_ = 0, lost_ = -1;  // by checkLost: the peer whose turn is next, and the first that it found; -1: none yet
   bool noticeSent_ = false;

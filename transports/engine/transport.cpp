@@ -26,6 +26,8 @@ class EngineTransport final : public Transport {
       outgoing_.push_back({peer, nullptr, {}});
       incoming_.push_back({peer, nullptr, FrameLayout{}.capacityBytes(), nullptr, 0});
     }
+    amongOut_.reserve(outgoing_.size());
+    amongIn_.reserve(incoming_.size());
   }
   ~EngineTransport() override {
     goDown(Down::kLeft);
@@ -85,17 +87,44 @@ class EngineTransport final : public Transport {
   Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
     bool alike = true;
     if (ranks() > 1) {
-      SC_TRY(alike, meet(operation, args.in == args.out));
+      SC_TRY(const Met met, meet(operation, args.in == args.out, 0, outgoing_, incoming_));
+      alike = met.alike;
     }
     {
       const std::lock_guard lock(state_->mutex);
       SC_TRY(dense_.start(operation, args, alike, stream));
     }
-    const Status summed = wait(
-        operation.deadline, [&](bool& moved) { return dense_.proceed(moved); }, [&] { return dense_.timeout(); });
-    dense_.end();
-    givenUp_ = !summed.ok();
-    return Status(summed.failure());
+    return finishSum(operation);
+  }
+
+  Status sumAmong(Operation& operation, AmongArgs& args, Stream stream) override {
+    amongOut_.clear();
+    amongIn_.clear();
+    for (const int member : args.members) {
+      if (member == rank()) continue;
+      const auto at = static_cast<size_t>(member < rank() ? member : member - 1);
+      amongOut_.push_back(outgoing_[at]);
+      amongIn_.push_back(incoming_[at]);
+    }
+    const bool gathers = args.half == AmongArgs::Half::kGather;
+    if (gathers && amongOut_.empty()) return {};
+    const uint16_t flags = gathers && args.nonFinite ? kFrameNonFinite : 0;
+    {
+      const std::lock_guard lock(state_->mutex);
+      rounds_.lookAtAwaitedOnly(true);
+    }
+    if (!amongOut_.empty()) {
+      SC_TRY(const Met met, meet(operation, false, flags, amongOut_, amongIn_));
+      args.nonFinite = met.nonFinite;
+    }
+    {
+      const std::lock_guard lock(state_->mutex);
+      SC_TRY(dense_.startAmong(operation, args, stream));
+    }
+    Status summed = finishSum(operation);
+    const std::lock_guard lock(state_->mutex);
+    rounds_.lookAtAwaitedOnly(false);
+    return summed;
   }
 
   void refuse(const Operation& operation, const Failure& why) override {
@@ -245,25 +274,41 @@ class EngineTransport final : public Transport {
         });
   }
 
-  // That all ranks mean this operation, each learns for itself. Result: whether all sum in place, or none.
-  Result<bool> meet(Operation& operation, bool inPlace) {
-    FrameHeader header{operation.sequence, operation.plan, 0, 0, 0, inPlace ? 1u : 0u, 0};
+  Status finishSum(const Operation& operation) {
+    const Status summed = wait(
+        operation.deadline, [&](bool& moved) { return dense_.proceed(moved); }, [&] { return dense_.timeout(); });
+    dense_.end();
+    givenUp_ = !summed.ok();
+    return Status(summed.failure());
+  }
+
+  struct Met {
+    bool alike = true;       // all sum in place, or none
+    bool nonFinite = false;  // some rank's header has the flag
+  };
+
+  // That these ranks mean this operation, each learns for itself.
+  Result<Met> meet(Operation& operation, bool inPlace, uint16_t flags, std::span<Outgoing> out,
+                   std::span<Incoming> in) {
+    FrameHeader header{operation.sequence, operation.plan, 0, flags, 0, inPlace ? 1u : 0u, 0};
     header.checksum = frameChecksum(reinterpret_cast<const std::byte*>(&header), kFrameHeaderBytes, true);
     std::memcpy(headers_.as<>(), &header, sizeof header);
-    for (Outgoing& message : outgoing_) message.frame = headers_.as<>();
-    SC_TRY(exchange(operation, outgoing_, incoming_));
-    bool alike = true;
-    for (const Incoming& message : incoming_) {
+    for (Outgoing& message : out) message.frame = headers_.as<>();
+    SC_TRY(exchange(operation, out, in));
+    Met met;
+    met.nonFinite = flags != 0;
+    for (const Incoming& message : in) {
       auto checked = checkFrame(message.frame, message.bytes, {}, operation.identity(), true);
       if (checked.ok()) {
-        alike = alike && (*checked).threshold == header.threshold;
+        met.alike = met.alike && (*checked).threshold == header.threshold;
+        met.nonFinite = met.nonFinite || ((*checked).flags & kFrameNonFinite) != 0;
         continue;
       }
       Failure failure = checked.takeStatus().failure();
       failure.peer = message.peer;
       return Status(failure);
     }
-    return alike;
+    return met;
   }
 
   const std::shared_ptr<State> state_;
@@ -272,6 +317,8 @@ class EngineTransport final : public Transport {
   Buffer headers_;  // this rank's, then the ranks', for dense sums
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
+  std::vector<Outgoing> amongOut_;  // those of sums among some ranks
+  std::vector<Incoming> amongIn_;
   std::atomic<Down> down_{Down::kNo};
   bool busy_ = false;     // an operation's thread is at work
   bool closed_ = false;   // nobody uses the table any more

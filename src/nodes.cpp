@@ -1,0 +1,172 @@
+#include "src/nodes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/checked.h"
+#include "core/limits.h"
+#include "core/numeric.h"
+#include "src/communicator.h"
+#include "transports/common.h"
+#include "transports/some_ranks.h"
+
+namespace sparsecoll {
+
+namespace {
+
+// Rounds are compared between ranks that have not been through equally many: each level counts from a number of its
+// own.
+constexpr uint32_t kFirstBetween = 1u << 10;
+constexpr uint32_t kFirstGather = 1u << 19;
+
+// Whole lines, so that a shard of an aligned vector is aligned.
+Range shardOf(uint64_t n, size_t shards, size_t shard) {
+  if (shard >= shards) return {n, n};
+  return densePart(n, static_cast<int>(shards), static_cast<int>(shard));
+}
+
+// Of `entries` that n elements are asked for, those of the shard.
+uint64_t shareOf(uint64_t entries, uint64_t n, const Range& shard) {
+  const uint64_t all = std::min(entries, n);  // both below 2^32
+  return all * shard.end / n - all * shard.begin / n;
+}
+
+std::vector<sparsecollSegment_t> cutSegments(const std::vector<sparsecollSegment_t>& whole, const Range& shard) {
+  std::vector<sparsecollSegment_t> cut;
+  uint64_t begin = 0;
+  for (sparsecollSegment_t segment : whole) {
+    const uint64_t end = begin + segment.length;
+    const Range common{std::max(begin, shard.begin), std::min(end, shard.end)};
+    begin = end;
+    if (common.begin >= common.end) continue;
+    segment.length = common.length();
+    cut.push_back(segment);
+  }
+  return cut;
+}
+
+}  // namespace
+
+Result<int32_t> ranksPerNodeOf(int32_t configured) {
+  if (configured < 0 || configured > kMaxRanks) return invalid("config.ranksPerNode is {}", configured);
+  if (configured != 0) return configured;
+  const char* const text = std::getenv("SPARSECOLL_RANKS_PER_NODE");
+  if (text == nullptr || *text == '\0') return 0;
+  int32_t told = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [parsed, error] = std::from_chars(text, end, told);
+  if (error != std::errc() || parsed != end || told < 1 || told > kMaxRanks)
+    return invalid("SPARSECOLL_RANKS_PER_NODE is no number of ranks from 1 to {}", kMaxRanks);
+  return told;
+}
+
+NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> hosts) {
+  const int32_t told = comm.config().ranksPerNode;  // the same on all ranks, as a communicator demands
+  NodeMap map;
+  std::vector<uint64_t> names;  // of the nodes
+  for (int rank = 0; rank < comm.ranks(); ++rank) {
+    const uint64_t name = told != 0 ? static_cast<uint64_t>(rank / told) : hosts[static_cast<size_t>(rank)];
+    const auto node = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
+    if (node == names.size()) {
+      names.push_back(name);
+      map.nodes.emplace_back();
+    }
+    if (rank == comm.rank()) {
+      map.node = node;
+      map.place = map.nodes[node].size();
+    }
+    map.nodes[node].push_back(rank);
+  }
+  map.smallest = map.nodes[0].size();
+  for (const std::vector<int>& node : map.nodes) map.smallest = std::min(map.smallest, node.size());
+  return map;
+}
+
+Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, std::span<const uint64_t> hosts,
+                                                   const ReducerSpec& spec,
+                                                   const std::shared_ptr<MemoryBudget>& budget) {
+  const NodeMap map = nodesOf(comm, hosts);
+  std::unique_ptr<NodeLevel> level(new NodeLevel());
+  level->transport_ = &comm.transport();
+  level->n_ = spec.n;
+  level->type_ = spec.type;
+  level->sumType_ = spec.dense() ? spec.type : spec.accumulateType;
+  level->nodes_ = map.nodes.size();
+  level->place_ = map.place;
+  level->shards_ = map.smallest;
+  level->members_ = map.nodes[map.node];
+  for (size_t place = 0; place < level->members_.size(); ++place)
+    level->parts_.push_back(shardOf(spec.n, map.smallest, place));
+  level->shard_ = level->parts_[map.place];
+  level->shardAt_ = level->shard_.begin * elementBytes(spec.type);
+  std::vector<int> owners;
+  if (level->owns())
+    for (const std::vector<int>& node : map.nodes) owners.push_back(node[map.place]);
+  else
+    owners.push_back(comm.rank());
+  level->between_ = amongSomeRanks(comm.transport(), std::move(owners));
+  SC_TRY(const uint64_t bytes, checkedMul(level->shard_.length(), elementBytes(level->sumType_)));
+  if (bytes != 0) {
+    SC_TRY(level->sum_, comm.kernels().allocate(bytes, budget));
+  }
+  return level;
+}
+
+Status NodeLevel::scatter(Operation& operation, const void* gradient, Stream stream) {
+  sentBetween_ = receivedBetween_ = 0;
+  roundsBetween_ = 0;
+  AmongArgs args;
+  args.dense = {gradient, sum_.as<>(), n_, type_, {}, {}, false, nullptr, nullptr};
+  args.members = members_;
+  args.parts = parts_;
+  args.half = AmongArgs::Half::kSum;
+  args.wide = sumType_ != type_;
+  SC_TRY(transport_->sumAmong(operation, args, stream));
+  roundsInside_ = operation.round;
+  return {};
+}
+
+void NodeLevel::beginBetween(Operation& operation) {
+  operation.round = kFirstBetween;
+  sentBetween_ = operation.sentBytes;
+  receivedBetween_ = operation.receivedBytes;
+}
+
+void NodeLevel::endBetween(const Operation& operation) {
+  roundsBetween_ = operation.round - kFirstBetween;
+  sentBetween_ = operation.sentBytes - sentBetween_;
+  receivedBetween_ = operation.receivedBytes - receivedBetween_;
+}
+
+Status NodeLevel::gather(Operation& operation, void* out, bool& nonFinite, Stream stream) {
+  operation.round = kFirstGather;
+  AmongArgs args;
+  args.dense = {nullptr, out, n_, type_, {}, {}, false, nullptr, nullptr};
+  args.members = members_;
+  args.parts = parts_;
+  args.half = AmongArgs::Half::kGather;
+  args.nonFinite = nonFinite;
+  SC_TRY(transport_->sumAmong(operation, args, stream));
+  nonFinite = args.nonFinite;
+  operation.round += roundsInside_ + roundsBetween_ - kFirstGather;  // for whoever counts them
+  return {};
+}
+
+ReducerSpec specOfShard(ReducerSpec spec, const Range& shard) {
+  sparsecollParams_t& params = spec.params;
+  if (params.k != 0) params.k = std::max<uint64_t>(1, shareOf(params.k, spec.n, shard));
+  if (params.candidates != 0) {
+    const uint64_t k = params.k != 0 ? params.k : entriesOf(params.density, shard.length());
+    params.candidates = std::max(k, shareOf(params.candidates, spec.n, shard));
+  }
+  spec.segments = cutSegments(spec.segments, shard);
+  spec.sentDense = 0;
+  for (const sparsecollSegment_t& segment : spec.segments)
+    if (segment.dense != 0 && !spec.dense()) spec.sentDense += segment.length;
+  spec.n = shard.length();
+  return spec;
+}
+
+}  // namespace sparsecoll

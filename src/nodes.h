@@ -1,0 +1,85 @@
+// Nodes: which ranks of a communicator share one, and the two exchanges of a hierarchical step that stay inside it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "core/transport.h"
+#include "src/reducer_spec.h"
+
+namespace sparsecoll {
+
+class Communicator;
+
+struct NodeMap {
+  std::vector<std::vector<int>> nodes;  // the ranks of each, rising; by their lowest ranks
+  size_t node = 0, place = 0;           // this rank's, and its place in the node
+  size_t smallest = 0;                  // ranks of the smallest node
+};
+
+// What config.ranksPerNode says, else SPARSECOLL_RANKS_PER_NODE; 0: neither does. Errors: InvalidArgument.
+Result<int32_t> ranksPerNodeOf(int32_t configured);
+
+// Ranks of one host, or as many after each other as was told. hosts: a number of each rank's host.
+NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> hosts);
+
+// A rank's part of the steps of a reducer over nodes. Each rank of a node owns a shard of the vector, as many shards as
+// the smallest node has ranks; a further rank, or one for which none is left, owns nothing and takes part in what
+// happens inside its node.
+class NodeLevel {
+ public:
+  // spec: of the whole vector.
+  static Result<std::unique_ptr<NodeLevel>> make(Communicator& comm, std::span<const uint64_t> hosts,
+                                                 const ReducerSpec& spec, const std::shared_ptr<MemoryBudget>& budget);
+
+  uint64_t n() const { return n_; }
+  const Range& shard() const { return shard_; }
+  bool owns() const { return shard_.length() != 0; }
+  int nodes() const { return static_cast<int>(nodes_); }
+  size_t place() const { return place_; }
+  size_t shards() const { return shards_; }
+  // The shard's part of a vector of all n elements.
+  void* partOf(void* vector) const { return static_cast<std::byte*>(vector) + shardAt_; }
+  const void* partOf(const void* vector) const { return static_cast<const std::byte*>(vector) + shardAt_; }
+  // The owners of this rank's shard in all nodes; of a rank that owns nothing it alone.
+  Transport& between() const { return *between_; }
+
+  // The node's sum of the shard, in sumType().
+  Status scatter(Operation& operation, const void* gradient, Stream stream);
+  const void* sum() const { return sum_.as<>(); }
+  sparsecollDataType_t sumType() const { return sumType_; }
+  // Between scatter and gather: what is sent now goes to other nodes.
+  void beginBetween(Operation& operation);
+  void endBetween(const Operation& operation);
+  // out, of which this rank has its shard, whole. nonFinite: this rank has met NaN or Inf; out: some rank has.
+  Status gather(Operation& operation, void* out, bool& nonFinite, Stream stream);
+
+  // Of the latest step.
+  uint64_t sentBetween() const { return sentBetween_; }
+  uint64_t receivedBetween() const { return receivedBetween_; }
+
+ private:
+  NodeLevel() = default;
+
+  Transport* transport_ = nullptr;
+  std::unique_ptr<Transport> between_;
+  uint64_t n_ = 0;
+  sparsecollDataType_t type_ = sparsecollFloat32, sumType_ = sparsecollFloat32;
+  std::vector<int> members_;  // of this rank's node
+  std::vector<Range> parts_;
+  Range shard_;
+  uint64_t shardAt_ = 0;  // bytes
+  size_t nodes_ = 1, place_ = 0, shards_ = 1;
+  Buffer sum_;
+  uint32_t roundsInside_ = 0, roundsBetween_ = 0;
+  uint64_t sentBetween_ = 0, receivedBetween_ = 0;
+};
+
+// What the shard's owners reduce among themselves.
+ReducerSpec specOfShard(ReducerSpec whole, const Range& shard);
+
+}  // namespace sparsecoll

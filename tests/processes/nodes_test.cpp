@@ -1,0 +1,109 @@
+// Two nodes of two processes each: the bits of ranks on threads, and a peer that is killed.
+#include <algorithm>
+#include <string>
+
+#include "tests/processes/processes.h"
+#include "tests/support/catch.h"
+#include "tests/support/node_groups.h"
+
+namespace sparsecoll::test {
+namespace {
+
+constexpr NodeShape kShape{4, 2};
+constexpr uint64_t kLength = 20000;
+const char* const kPresets[] = {"dense", "topka", "oktopk", "gtopk", "spardl", "micro", "sidco-e"};
+
+sparsecollConfig_t configOver(const Way& way) {
+  sparsecollConfig_t config = nodesOf(kShape.perNode);
+  config.transport = way.engine;
+  return config;
+}
+
+Elements gradientOf(int rank, uint64_t step) {
+  Elements gradient(sparsecollFloat32, kLength);
+  Random random(static_cast<uint64_t>(rank) * 1000 + step + 7);
+  for (size_t i = 0; i < kLength; ++i) gradient.set(i, random.bell());
+  return gradient;
+}
+
+// Of what a rank got and kept, and whether every call succeeded.
+uint64_t hashOfSteps(const std::string& name, int rank, sparsecollComm_t comm) {
+  const sparsecollParams_t params = overNodes(preset(name.c_str(), name == "dense" ? 0 : 0.01));
+  sparsecollReducer_t reducer = nullptr;
+  const sparsecollResult_t made = sparsecollReducerCreate(&reducer, kLength, sparsecollFloat32, &params, nullptr, comm);
+  uint64_t hash = static_cast<uint64_t>(made) + 1;
+  Elements out(sparsecollFloat32, kLength);
+  for (uint64_t step = 0; made == sparsecollSuccess && step < 3; ++step) {
+    const sparsecollResult_t ran = sparsecollReducerRun(reducer, gradientOf(rank, step).data(), out.data(), nullptr);
+    hash = hashBytes(&ran, sizeof ran, hashBytes(out.data(), out.byteCount(), hash));
+  }
+  const Elements left = residualOf(reducer);
+  if (left.size() != 0) hash = hashBytes(left.data(), left.byteCount(), hash);
+  (void)sparsecollReducerDestroy(reducer);
+  return hash;
+}
+
+TEST_CASE("nodes of processes have the bits of nodes of threads") {
+  const sparsecollConfig_t onThreads = nodesOf(kShape.perNode);
+  const Ranks threads(kShape.ranks, &onThreads);
+  std::vector<std::vector<uint64_t>> expected(static_cast<size_t>(kShape.ranks));
+  threads.run([&](int rank, sparsecollComm_t comm) {
+    for (const char* const name : kPresets)
+      expected[static_cast<size_t>(rank)].push_back(hashOfSteps(name, rank, comm));
+  });
+  for (const Way& way : engines()) {
+    CAPTURE(way.name());
+    Processes processes(kShape.ranks, way);
+    processes.start([&](int rank, Finding& finding) {
+      const sparsecollConfig_t config = configOver(way);
+      sparsecollComm_t comm = processes.join(rank, &config);
+      if (finding.made != sparsecollSuccess) return;
+      for (size_t p = 0; p < std::size(kPresets); ++p) finding.hashes[p] = hashOfSteps(kPresets[p], rank, comm);
+      finding.result = sparsecollCommDestroy(comm);
+    });
+    REQUIRE(processes.awaitEnd(120000));
+    for (int rank = 0; rank < kShape.ranks; ++rank)
+      for (size_t p = 0; p < std::size(kPresets); ++p) {
+        CAPTURE(rank, kPresets[p], processes[rank].text);
+        CHECK(processes[rank].hashes[p] == expected[static_cast<size_t>(rank)][p]);
+      }
+  }
+}
+
+// Rank 3 is of node 1 and owns shard 1: rank 2 misses it inside the node, rank 1 between nodes, rank 0 neither.
+TEST_CASE("a process that is killed ends the steps of its node, of its shard, and of all others") {
+  for (const Way& way : engines()) {
+    CAPTURE(way.name());
+    Processes processes(kShape.ranks, way);
+    processes.start([&](int rank, Finding& finding) {
+      const sparsecollConfig_t config = configOver(way);
+      sparsecollComm_t comm = processes.join(rank, &config);
+      const sparsecollParams_t params = overNodes(preset("topka", 0.01));
+      sparsecollReducer_t reducer = nullptr;
+      if (sparsecollReducerCreate(&reducer, kLength, sparsecollFloat32, &params, nullptr, comm) != sparsecollSuccess)
+        return;
+      const Elements gradient = gradientOf(rank, 0);
+      Elements out(sparsecollFloat32, kLength);
+      sparsecollResult_t result = sparsecollSuccess;
+      while (result == sparsecollSuccess) {
+        result = sparsecollReducerRun(reducer, gradient.data(), out.data(), nullptr);
+        ++finding.stage;
+      }
+      finding.result = result;
+      finding.peer = failureOf(comm).peer;
+      (void)sparsecollReducerDestroy(reducer);
+      (void)sparsecollCommDestroy(comm);
+    });
+    REQUIRE(processes.awaitStage(3, 5));
+    kill(processes.process(3), SIGKILL);
+    REQUIRE(processes.awaitEnd(60000, {3}));
+    for (int rank = 0; rank < 3; ++rank) {
+      CAPTURE(rank);
+      CHECK(processes[rank].result == sparsecollPeerFailed);
+      CHECK(processes[rank].peer == 3);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sparsecoll::test
