@@ -76,6 +76,8 @@ class FourRanks(unittest.TestCase):
         ddp = ddp_of(process_group=theirs)
         with self.assertRaisesRegex(sparsecoll.Unsupported, "give `group`"):
             sct.DDPState(ddp)
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "group has 4 ranks, and that of ddp 2"):
+            sct.DDPState(ddp, group=dist.group.WORLD)
         state = self.state(ddp, density=0.05, group=ours)
         self.assertEqual((state.communicator.rank, state.communicator.size), (dist.get_rank() // 2, 2))
         train(ddp, sgd(ddp), range(6))

@@ -91,6 +91,9 @@ class DDPState:
                 raise Unsupported("ddp has a group of some ranks only: give `group`, a process group of these ranks "
                                   "that nothing else uses")
             group = dist.new_group(backend="gloo")
+        elif dist.get_world_size(group) != dist.get_world_size(ddp.process_group):
+            raise InvalidArgument(f"group has {dist.get_world_size(group)} ranks, and that of ddp "
+                                  f"{dist.get_world_size(ddp.process_group)}")
         self._group = group
         self._buckets = Buckets()
         self._resumed = False
