@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "src/agreement.h"
@@ -106,24 +107,34 @@ Result<std::shared_ptr<AutoReducer>> AutoReducer::make(const std::shared_ptr<Com
   return reducer;
 }
 
+// Once the ranks have agreed, a rank without memory must not leave the others waiting for the next candidate: they meet
+// it in another call then, and all of them learn of it.
 Status AutoReducer::makeCandidates(const char* call) {
+  std::vector<Plan::Candidate> known;
+  for (const AutoSpec::Part& part : spec_.parts) {
+    const int32_t selector = part.spec.dense() ? sparsecollSelectDefault : part.spec.selector->id;
+    known.push_back({part.row.preset, selector, part.spec.collective->id});
+  }
+  plan_ =
+      Plan(std::move(known), {spec_.asked.n, elementBytes(spec_.asked.type), static_cast<uint64_t>(comm_->ranks())});
+  SC_TRY(plan_.replay(spec_.plan));
+  candidates_.reserve(spec_.parts.size());
+  able_.assign(spec_.parts.size(), 1);
   AgreedFields fields = agreedOfReducer(spec_.asked);
   fields.push_back({"plan", hashOfPlan(spec_.plan), Shown::kHash});
   SC_TRY(const Agreement agreement, agree(*comm_, call, fields, spec_.denseNs));
-  const uint64_t denseNs = *std::ranges::max_element(agreement.numbers);
-  std::vector<Plan::Candidate> known;
-  for (const AutoSpec::Part& part : spec_.parts) {
-    ReducerSpec spec = part.spec;
-    if (part.row.countsAllRanks) countAllRanks(spec, comm_->ranks());
-    SC_TRY(std::shared_ptr<Reducer> made, Reducer::make(comm_, call, std::move(spec)));
-    known.push_back({part.row.preset, made->info().selector, made->spec().collective->id});
-    candidates_.push_back(std::move(made));
+  plan_.knowDense(*std::ranges::max_element(agreement.numbers));
+  try {
+    for (const AutoSpec::Part& part : spec_.parts) {
+      ReducerSpec spec = part.spec;
+      if (part.row.countsAllRanks) countAllRanks(spec, comm_->ranks());
+      SC_TRY(std::shared_ptr<Reducer> made, Reducer::make(comm_, call, std::move(spec)));
+      candidates_.push_back(std::move(made));
+    }
+  } catch (const std::bad_alloc&) {
+    return agreeMade(*comm_, fail(sparsecollOutOfMemory, "out of memory"));
   }
-  able_.assign(candidates_.size(), 1);
-  plan_ =
-      Plan(std::move(known), {spec_.asked.n, elementBytes(spec_.asked.type), static_cast<uint64_t>(comm_->ranks())});
-  plan_.knowDense(denseNs);
-  return plan_.replay(spec_.plan);
+  return {};
 }
 
 Status AutoReducer::run(const void* gradient, void* out, Stream stream) {

@@ -84,12 +84,12 @@ void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, 
 
 // each(at, acc, count, copy, rounded): of a piece, with room for as many elements of either type.
 template <class Each>
-void Residual::eachPiece(sparsecollDataType_t type, Each each) {
+void Residual::eachPiece(sparsecollDataType_t type, Stream stream, Each each) {
   auto* const copy = pieces_.as<>();
   auto* const rounded = copy + kPiece * elementBytes(type_);
   for (uint64_t at = 0; at < n_; at += kPiece) {
     const uint64_t count = std::min(kPiece, n_ - at);
-    kernels_->fillZero(rounded, count * elementBytes(type), {});
+    kernels_->fillZero(rounded, count * elementBytes(type), stream);
     each(at, static_cast<std::byte*>(buffer(current_)) + at * elementBytes(type_), count, copy, rounded);
   }
 }
@@ -100,7 +100,7 @@ void Residual::roundInto(void* x, sparsecollDataType_t type, Stream stream) {
     kernels_->copy(x, buffer(current_), bytes(), stream);
     return;
   }
-  eachPiece(type, [&](uint64_t at, const void* acc, uint64_t count, void* copy, void* rounded) {
+  eachPiece(type, stream, [&](uint64_t at, const void* acc, uint64_t count, void* copy, void* rounded) {
     kernels_->copy(copy, acc, count * elementBytes(type_), stream);
     kernels_->flush(copy, type_, rounded, type, count, stream);
     kernels_->copy(static_cast<std::byte*>(x) + at * elementBytes(type), rounded, count * elementBytes(type), stream);
@@ -113,7 +113,7 @@ void Residual::leaveDense(sparsecollDataType_t type, Stream stream) {
     kernels_->fillZero(buffer(current_), bytes(), stream);
     return;
   }
-  eachPiece(type, [&](uint64_t, void* acc, uint64_t count, void*, void* rounded) {
+  eachPiece(type, stream, [&](uint64_t, void* acc, uint64_t count, void*, void* rounded) {
     kernels_->flush(acc, type_, rounded, type, count, stream);
   });
 }

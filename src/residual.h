@@ -88,7 +88,7 @@ class Residual {
   void snapshot(int to, int from, Stream stream);
   void roundInto(void* x, sparsecollDataType_t type, Stream stream);
   template <class Each>
-  void eachPiece(sparsecollDataType_t type, Each each);
+  void eachPiece(sparsecollDataType_t type, Stream stream, Each each);
   void clearOwnNonFinite(Control* control, Stream stream);
   void leave(const Delivered& delivered, const Control* decision, uint64_t* lost, Stream stream);
 

@@ -877,7 +877,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* r
                                                           sparsecollDataType_t type, const sparsecollParams_t* params,
                                                           const sparsecollReducerConfig_t* config, sparsecollComm_t comm);
 
-/* Copies what was decided at create. Errors: InvalidArgument, InvalidUsage. */
+/* Copies what was decided at create, and for the preset auto what runs now. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetInfo(sparsecollReducer_t reducer, sparsecollReducerInfo_t* info);
 
 /* Which methods the reducer has run, from which step on, trials included. *count: in the room at choices, out how many there
@@ -944,9 +944,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t red
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer_t reducer, void** data, uint64_t* n,
                                                                sparsecollDataType_t* type);
 
-/* Writes the state (residual, velocity, thresholds, iteration) as a checksummed blob; over nodes the shard's. *bytes: in the space at blob,
-   out the size. blob NULL: only the size. Errors: InvalidArgument, InvalidUsage (in a capture), Capacity (*bytes is the
-   need). */
+/* Writes the state (residual, velocity, thresholds, iteration, the plan of auto) as a checksummed blob; over nodes the
+   shard's. *bytes: in the space at blob, out the size. blob NULL: only the size. Errors: InvalidArgument, InvalidUsage
+   (in a capture), Capacity (*bytes is the need). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
                                                           sparsecollStream_t stream);
 

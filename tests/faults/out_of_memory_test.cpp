@@ -25,6 +25,7 @@ struct Call {
 // Made before memory runs out.
 const sparsecollParams_t kTopK = preset("topka", 0.1);
 const sparsecollParams_t kMicro = preset("micro", 0.1);
+const sparsecollParams_t kAuto = preset("auto", 0.1);
 
 sparsecollResult_t create(const sparsecollParams_t& params, sparsecollComm_t comm, sparsecollReducer_t* reducer) {
   return sparsecollReducerCreate(reducer, kLength, sparsecollFloat32, &params, nullptr, comm);
@@ -75,6 +76,7 @@ sparsecollResult_t roundTrip(sparsecollReducer_t reducer) {
 const Call kCalls[] = {
     {"ReducerCreate topka", true, [](int, auto comm, auto) { return createOnly(kTopK, comm); }},
     {"ReducerCreate micro", true, [](int, auto comm, auto) { return createOnly(kMicro, comm); }},
+    {"ReducerCreate auto", true, [](int, auto comm, auto) { return createOnly(kAuto, comm); }},
     {"AllReduce", true, [](int, auto comm, auto) { return reduceOnce(comm); }},
     {"AllReduceVector", true, [](int, auto comm, auto) { return addVectors(comm, false); }},
     {"AllGatherVector", true, [](int, auto comm, auto) { return addVectors(comm, true); }},
@@ -163,6 +165,7 @@ void check(std::initializer_list<const char*> names) {
 }  // namespace
 
 TEST_CASE("memory runs out in ReducerCreate") { check({"ReducerCreate topka", "ReducerCreate micro"}); }
+TEST_CASE("memory runs out where auto makes its candidates") { check({"ReducerCreate auto"}); }
 TEST_CASE("memory runs out in AllReduce") { check({"AllReduce"}); }
 TEST_CASE("memory runs out in a collective on vectors") { check({"AllReduceVector", "AllGatherVector"}); }
 TEST_CASE("memory runs out in a local call") { check({"Select", "Export and Import", "SetDensity"}); }
