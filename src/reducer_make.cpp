@@ -204,18 +204,19 @@ sparsecollReducerInfo_t Reducer::info() const {
   const size_t length = std::min(std::strlen(spec_.reason), sizeof info.reason - 1);
   std::memcpy(info.reason, spec_.reason, length);
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
+  if (level_ != nullptr) info.memoryBoundBytes = level_->sumBytes() + kFixedBytes + ranks * kFixedBytesPerRank;
   if (!owns()) return info;
   if (spec_.shapesDense())
-    info.memoryBoundBytes = (spec_.n + residual_.furtherElements()) * elementBytes(spec_.accumulateType) +
-                            denseInput_.bytes() + kFixedBytes + ranks * kFixedBytesPerRank;
+    info.memoryBoundBytes += (spec_.n + residual_.furtherElements()) * elementBytes(spec_.accumulateType) +
+                             denseInput_.bytes() + kFixedBytes + ranks * kFixedBytesPerRank;
   if (spec_.dense()) return info;
   const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
   const uint64_t most = selection_->mostEntries();
   const uint64_t elements = bound.perLength * spec_.n + residual_.furtherElements() + denseTensors_.held() +
                             bound.perEntry * std::max<uint64_t>(most, 1) * ranks +
                             spec_.collective->perSlot * selection_->capacity() * ranks + spec_.n / 256;
-  info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + residual_.deferredZerosBytes() + kFixedBytes +
-                          ranks * kFixedBytesPerRank + spec_.segments.size() * 2 * kFixedBytesPerRank;
+  info.memoryBoundBytes += elements * elementBytes(spec_.accumulateType) + residual_.deferredZerosBytes() +
+                           kFixedBytes + ranks * kFixedBytesPerRank + spec_.segments.size() * 2 * kFixedBytesPerRank;
   return info;
 }
 
