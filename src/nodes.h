@@ -51,6 +51,7 @@ class NodeLevel {
   // The node's sum of the shard, in sumType().
   Status scatter(Operation& operation, const void* gradient, Stream stream);
   const void* sum() const { return sum_.as<>(); }
+  uint64_t sumBytes() const { return sum_.bytes(); }
   sparsecollDataType_t sumType() const { return sumType_; }
   // Between scatter and gather: what is sent now goes to other nodes.
   void beginBetween(Operation& operation);

@@ -209,9 +209,10 @@ sparsecollReducerInfo_t Reducer::info() const {
   const size_t length = std::min(std::strlen(spec_.reason), sizeof info.reason - 1);
   std::memcpy(info.reason, spec_.reason, length);
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
+  if (level_ != nullptr) info.memoryBoundBytes = level_->sumBytes() + kFixedBytes + ranks * kFixedBytesPerRank;
   if (!owns()) return info;
   if (spec_.shapesDense())
-    info.memoryBoundBytes =
+    info.memoryBoundBytes +=
         ((spec_.makesResidual ? spec_.n : 0) + residual_.furtherElements()) * elementBytes(spec_.accumulateType) +
         denseInput_.bytes() + kFixedBytes + ranks * kFixedBytesPerRank;
   if (spec_.dense()) return info;
@@ -221,8 +222,8 @@ sparsecollReducerInfo_t Reducer::info() const {
   const uint64_t elements = bound.perLength * spec_.n - elsewhere + residual_.furtherElements() + denseTensors_.held() +
                             bound.perEntry * std::max<uint64_t>(most, 1) * ranks +
                             spec_.collective->perSlot * selection_->capacity() * ranks + spec_.n / 256;
-  info.memoryBoundBytes = elements * elementBytes(spec_.accumulateType) + residual_.deferredZerosBytes() + kFixedBytes +
-                          ranks * kFixedBytesPerRank + spec_.segments.size() * 2 * kFixedBytesPerRank;
+  info.memoryBoundBytes += elements * elementBytes(spec_.accumulateType) + residual_.deferredZerosBytes() +
+                           kFixedBytes + ranks * kFixedBytesPerRank + spec_.segments.size() * 2 * kFixedBytesPerRank;
   return info;
 }
 

@@ -11,6 +11,7 @@
 
 #include "tests/support/elements.h"
 #include "tests/support/hash.h"
+#include "tests/support/node_groups.h"
 #include "tests/support/presets.h"
 #include "tests/support/ranks.h"
 
@@ -59,6 +60,7 @@ struct Steps {
   sparsecollDataType_t type;
   uint32_t flags;
   bool inPlace;
+  bool overNodes = false;
 };
 
 // Whole numbers, so that any order of adding gives the same dense sums.
@@ -72,7 +74,7 @@ Elements gradientOf(const Steps& steps, int rank, uint64_t step) {
 sparsecollParams_t paramsOf(const Steps& steps) {
   sparsecollParams_t params = preset(steps.name, std::string(steps.name) == "dense" ? 0 : 0.02);
   params.flags = steps.flags;
-  return params;
+  return steps.overNodes ? overNodes(params) : params;
 }
 
 // Of sums and residual after a few steps; 0 where one fails.
@@ -119,6 +121,18 @@ void everyPreset() {
       checkAsThreads(comm, {"dense", 300007, type, flags, false});
       if (flags == 0) checkAsThreads(comm, {"dense", 3001, type, flags, true});
     }
+}
+
+// Nodes of two ranks: MPI's communicator and the threads' learn it in the same way.
+void somePresetsOverNodes() {
+  setenv("SPARSECOLL_RANKS_PER_NODE", "2", 1);
+  {
+    const Comm comm;
+    for (const char* const name : {"dense", "topka", "spardl", "micro", "gtopk"})
+      checkAsThreads(comm, {name, 5003, sparsecollFloat32, 0, false, true});
+    checkAsThreads(comm, {"topka", 400009, sparsecollBfloat16, 0, true, true});
+  }
+  unsetenv("SPARSECOLL_RANKS_PER_NODE");
 }
 
 std::vector<sparsecollResult_t> resultsOf(sparsecollResult_t mine) {
@@ -211,10 +225,13 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &myRank);
   MPI_Comm_size(MPI_COMM_WORLD, &rankCount);
-  const std::pair<const char*, void (*)()> tests[] = {
-      {"everyPreset", everyPreset}, {"mismatch", mismatch},
-      {"timeout", timeout},         {"manyCommunicators", manyCommunicators},
-      {"abort", abortOne},          {"everyPreset again", everyPreset}};
+  const std::pair<const char*, void (*)()> tests[] = {{"everyPreset", everyPreset},
+                                                      {"somePresetsOverNodes", somePresetsOverNodes},
+                                                      {"mismatch", mismatch},
+                                                      {"timeout", timeout},
+                                                      {"manyCommunicators", manyCommunicators},
+                                                      {"abort", abortOne},
+                                                      {"everyPreset again", everyPreset}};
   for (const auto& [name, test] : tests) {
     const double start = MPI_Wtime();
     test();

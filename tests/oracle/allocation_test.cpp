@@ -209,7 +209,8 @@ struct Measured {
 
 Measured measure(const Row& row, const sparsecollReducerConfig_t& config) {
   Measured measured;
-  const Ranks ranks(row.ranks);
+  const sparsecollConfig_t nodes = nodesOf(row.perNode);
+  const Ranks ranks(row.ranks, &nodes);
   const sparsecollParams_t params = paramsOf(row);
   std::vector<Elements> vectors(2 * static_cast<size_t>(row.ranks), Elements(row.type, kLength, 1.0));
   std::vector<sparsecollReducer_t> reducers(static_cast<size_t>(row.ranks));

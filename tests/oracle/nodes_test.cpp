@@ -97,6 +97,25 @@ TEST_CASE("what a node sums up is delivered or kept, entry by entry, in every ty
         }
 }
 
+TEST_CASE("steps over nodes in place have the bits of others") {
+  const NodeShape shape{5, 3};
+  for (const char* const name : {"topka", "oktopk", "dense"}) {
+    CAPTURE(name);
+    Stepping apart(shape, kLength, sparsecollFloat32, overNodes(flatOf(name)));
+    Stepping inPlace(shape, kLength, sparsecollFloat32, overNodes(flatOf(name)));
+    for (uint64_t step = 0; step < 2; ++step) {
+      apart.group.fillRandom(step);
+      inPlace.group.gradients = apart.group.gradients;
+      REQUIRE(apart.group.step() == all(shape.ranks, sparsecollSuccess));
+      REQUIRE(inPlace.group.each([&](int rank, sparsecollReducer_t reducer) {
+        Elements& vector = inPlace.group.gradients[static_cast<size_t>(rank)];
+        return sparsecollReducerRun(reducer, vector.data(), vector.data(), nullptr);
+      }) == all(shape.ranks, sparsecollSuccess));
+      for (const Elements& vector : inPlace.group.gradients) CHECK(vector == apart.group.outs[0]);
+    }
+  }
+}
+
 TEST_CASE("long vectors go in several pieces inside the node and between nodes") {
   const NodeShape shape{4, 2};
   constexpr uint64_t kLong = 2200000;
