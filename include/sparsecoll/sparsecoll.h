@@ -69,7 +69,7 @@
    and four more unless it is twice as slow as the fastest, in all at most 24. What a step took on the slowest rank counts.
    From then on steps cost what the chosen method costs. Info says what was chosen and why, ReducerGetPlan since when, and
    SPARSECOLL_LOG=info logs it:
-       n 25M P 8: topka, 41 ms; dense 310 ms; break-even density 0.17; link 0.94 Gbit/s measured
+       n 4M P 4: topka, 41 ms; dense 260 ms; break-even density 0.1; link 0.74 Gbit/s measured
    Trials begin when a density schedule has ended, until which topka runs, and again when the density changes; a candidate
    is then left out if its last times predict that it is twice as slow as another one. density and k count a rank's entries;
    spardl, which counts those of all ranks, gets nRanks times as much (density at most 1, k at most n), so no candidate
