@@ -130,14 +130,14 @@ Status NodeLevel::scatter(Operation& operation, const void* gradient, Stream str
 
 void NodeLevel::beginBetween(Operation& operation) {
   operation.round = kFirstBetween;
-  sentBetween_ = operation.sentBytes;
-  receivedBetween_ = operation.receivedBytes;
+  sentBefore_ = operation.sentBytes;
+  receivedBefore_ = operation.receivedBytes;
 }
 
 void NodeLevel::endBetween(const Operation& operation) {
   roundsBetween_ = operation.round - kFirstBetween;
-  sentBetween_ = operation.sentBytes - sentBetween_;
-  receivedBetween_ = operation.receivedBytes - receivedBetween_;
+  sentBetween_ = operation.sentBytes - sentBefore_;
+  receivedBetween_ = operation.receivedBytes - receivedBefore_;
 }
 
 Status NodeLevel::gather(Operation& operation, void* out, bool& nonFinite, Stream stream) {

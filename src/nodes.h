@@ -77,6 +77,7 @@ class NodeLevel {
   size_t nodes_ = 1, place_ = 0, shards_ = 1;
   Buffer sum_;
   uint32_t roundsInside_ = 0, roundsBetween_ = 0;
+  uint64_t sentBefore_ = 0, receivedBefore_ = 0;  // in the operation, before this rank met other nodes
   uint64_t sentBetween_ = 0, receivedBetween_ = 0;
 };
 

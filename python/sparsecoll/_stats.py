@@ -8,6 +8,7 @@ import re
 from ._library import lib
 
 _NAMES = {
+    "between_nodes": lib.sparsecollCollectiveName,
     "collective": lib.sparsecollCollectiveName,
     "last_collective": lib.sparsecollCollectiveName,
     "selector": lib.sparsecollSelectorName,
@@ -62,6 +63,8 @@ class Stats:
     last_rounds: int  # communication rounds
     last_messages_sent: int
     bytes_abandoned: int
+    bytes_sent_between_nodes: int  # of bytes_sent, in hierarchical steps
+    bytes_received_between_nodes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,3 +81,7 @@ class Info:
     density_is_global: int  # 1: k counts the union over ranks; 0: entries per rank
     teams: int
     reason: str
+    between_nodes: str  # the collective between nodes of a hierarchical reducer; else "auto"
+    nodes: int  # 0: it is not hierarchical
+    shard_begin: int  # the part of the vector whose residual is this rank's
+    shard_length: int

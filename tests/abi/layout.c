@@ -185,7 +185,7 @@ SIZE(sparsecollLogLevel_t, 4);
 SIZE(sparsecollUniqueId_t, 128);
 FIELD(sparsecollUniqueId_t, bytes, 0, 128);
 
-SIZE(sparsecollConfig_t, 112);
+SIZE(sparsecollConfig_t, 120);
 FIELD(sparsecollConfig_t, structSize, 0, 8);
 FIELD(sparsecollConfig_t, magic, 8, 4);
 FIELD(sparsecollConfig_t, headerVersion, 12, 4);
@@ -204,6 +204,8 @@ FIELD(sparsecollConfig_t, interfaceName, 88, 8);
 FIELD(sparsecollConfig_t, security, 96, 4);
 FIELD(sparsecollConfig_t, reserved1, 100, 4);
 FIELD(sparsecollConfig_t, allocator, 104, 8);
+FIELD(sparsecollConfig_t, ranksPerNode, 112, 4);
+FIELD(sparsecollConfig_t, reserved2, 116, 4);
 
 SIZE(sparsecollOob_t, 32);
 FIELD(sparsecollOob_t, structSize, 0, 8);
@@ -233,7 +235,7 @@ FIELD(sparsecollAllocator_t, user, 16, 8);
 FIELD(sparsecollAllocator_t, allocate, 24, 8);
 FIELD(sparsecollAllocator_t, release, 32, 8);
 
-SIZE(sparsecollParams_t, 144);
+SIZE(sparsecollParams_t, 152);
 FIELD(sparsecollParams_t, structSize, 0, 8);
 FIELD(sparsecollParams_t, magic, 8, 4);
 FIELD(sparsecollParams_t, headerVersion, 12, 4);
@@ -258,6 +260,8 @@ FIELD(sparsecollParams_t, momentum, 112, 8);
 FIELD(sparsecollParams_t, clipNorm, 120, 8);
 FIELD(sparsecollParams_t, residualDecay, 128, 8);
 FIELD(sparsecollParams_t, candidates, 136, 8);
+FIELD(sparsecollParams_t, betweenNodes, 144, 4);
+FIELD(sparsecollParams_t, reserved0, 148, 4);
 
 SIZE(sparsecollSegment_t, 24);
 FIELD(sparsecollSegment_t, length, 0, 8);
@@ -299,7 +303,7 @@ FIELD(sparsecollReducerConfig_t, denseNs, 80, 8);
 FIELD(sparsecollReducerConfig_t, plan, 88, 8);
 FIELD(sparsecollReducerConfig_t, planCount, 96, 8);
 
-SIZE(sparsecollStats_t, 248);
+SIZE(sparsecollStats_t, 264);
 FIELD(sparsecollStats_t, structSize, 0, 8);
 FIELD(sparsecollStats_t, magic, 8, 4);
 FIELD(sparsecollStats_t, headerVersion, 12, 4);
@@ -333,8 +337,10 @@ FIELD(sparsecollStats_t, entriesLost, 216, 8);
 FIELD(sparsecollStats_t, lastRounds, 224, 8);
 FIELD(sparsecollStats_t, lastMessagesSent, 232, 8);
 FIELD(sparsecollStats_t, bytesAbandoned, 240, 8);
+FIELD(sparsecollStats_t, bytesSentBetweenNodes, 248, 8);
+FIELD(sparsecollStats_t, bytesReceivedBetweenNodes, 256, 8);
 
-SIZE(sparsecollReducerInfo_t, 200);
+SIZE(sparsecollReducerInfo_t, 224);
 FIELD(sparsecollReducerInfo_t, structSize, 0, 8);
 FIELD(sparsecollReducerInfo_t, magic, 8, 4);
 FIELD(sparsecollReducerInfo_t, headerVersion, 12, 4);
@@ -348,6 +354,10 @@ FIELD(sparsecollReducerInfo_t, memoryBoundBytes, 56, 8);
 FIELD(sparsecollReducerInfo_t, densityIsGlobal, 64, 4);
 FIELD(sparsecollReducerInfo_t, teams, 68, 4);
 FIELD(sparsecollReducerInfo_t, reason, 72, 128);
+FIELD(sparsecollReducerInfo_t, betweenNodes, 200, 4);
+FIELD(sparsecollReducerInfo_t, nodes, 204, 4);
+FIELD(sparsecollReducerInfo_t, shardBegin, 208, 8);
+FIELD(sparsecollReducerInfo_t, shardLength, 216, 8);
 
 SIZE(sparsecollCommDetails_t, 224);
 FIELD(sparsecollCommDetails_t, structSize, 0, 8);
