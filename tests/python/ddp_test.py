@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The hook for DistributedDataParallel: in two processes over gloo, and its buckets alone."""
+import gc
 import os
 import pickle
 import signal
@@ -285,6 +286,9 @@ class TwoProcesses(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "closed"):
                 backward(ddp, 4)
 
+        gc.collect()
+        gc.disable()  # close does not leave it to the collector
+        self.addCleanup(gc.enable)
         use()
         before = launch.threads_and_descriptors()
         for _ in range(3):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The communication hook of DistributedDataParallel."""
+import functools
 import threading
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
@@ -158,17 +159,8 @@ class DDPState:
 
         self._worker.post(exchange)
         if bucket.is_last():
-            torch.autograd.Variable._execution_engine.queue_callback(lambda: self._wait(done))
+            torch.autograd.Variable._execution_engine.queue_callback(functools.partial(_wait, weakref.ref(self), done))
         return result
-
-    def _wait(self, done):
-        """At the end of the backward pass, right before DDP itself waits for the buckets: there signals would wait,
-        too, as long as a rank does not come."""
-        try:
-            done.wait()
-        except BaseException as error:
-            self._interrupted(error)
-            raise
 
     def _interrupted(self, error):
         self._failed(Aborted(f"{type(error).__name__} in a step"))
@@ -275,8 +267,9 @@ class DDPState:
         for bucket in self._buckets.all():
             bucket.close_reducer()
         self._communicator.close()
+        group, self._group, self._gather = self._group, None, None  # whoever still holds this has no group's threads
         if self._own_group and dist.is_initialized():
-            dist.destroy_process_group(self._group)
+            dist.destroy_process_group(group)
 
     def __enter__(self) -> "DDPState":
         return self
@@ -290,6 +283,17 @@ class DDPState:
 
     def __reduce__(self):
         raise TypeError("a DDPState has connections to other ranks, which cannot be saved: save its state_dict()")
+
+
+def _wait(state, done):
+    """At the end of the backward pass, right before DDP itself waits for the buckets: there signals would wait, too, as
+    long as a rank does not come. state: a weak reference, since PyTorch forgets to free this where backward fails."""
+    try:
+        done.wait()
+    except BaseException as error:
+        if state() is not None:
+            state()._interrupted(error)
+        raise
 
 
 # PyTorch looks at these annotations, which therefore are no strings.
