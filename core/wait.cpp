@@ -53,6 +53,12 @@ size_t awaitEvents(int epoll, std::span<epoll_event> events, const Deadline& dea
   return count > 0 ? static_cast<size_t>(count) : 0;
 }
 
+void awaitAnyEvent(int epoll, std::chrono::nanoseconds most) {
+  const timespec length{0, std::max<int64_t>(most.count(), 0)};
+  pollfd any{epoll, POLLIN, 0};
+  (void)ppoll(&any, 1, &length, nullptr);
+}
+
 bool Patience::rest(std::chrono::steady_clock::time_point latest) {
   constexpr uint32_t kLooksAtOnce = 8;
   constexpr auto kYields = std::chrono::microseconds(50);

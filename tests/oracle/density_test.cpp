@@ -13,9 +13,9 @@ struct MethodRow {
   const char* preset;
   bool faithful;
 };
-constexpr MethodRow kMethods[] = {{"topka", false}, {"threshold", false}, {"micro", false}, {"micro", true},
-                                  {"sage", false}, {"sage", true}, {"sidco-e", false}, {"sidco-gp", false},
-                                  {"sidco-p", true}, {"gaussiank", false}, {"redsync", true}, {"cltk", false}};
+constexpr MethodRow kMethods[] = {{"topka", false},  {"threshold", false}, {"micro", false},   {"micro", true},
+                                  {"sage", false},   {"sage", true},       {"sidco-e", false}, {"sidco-gp", false},
+                                  {"sidco-p", true}, {"gaussiank", false}, {"redsync", true},  {"cltk", false}};
 
 sparsecollParams_t paramsOf(const MethodRow& row, double density) {
   sparsecollParams_t params = preset(row.preset, density);

@@ -17,11 +17,12 @@ struct MethodRow {
   bool faithful;
 };
 constexpr MethodRow kMethods[] = {
-    {"topka", false},      {"threshold", false},     {"micro", false},    {"micro", true},   {"sage", false},
-    {"sage", true},        {"sidco-e", false},       {"sidco-gp", false}, {"sidco-p", true}, {"gaussiank", false},
-    {"redsync", true},     {"cltk", false},          {"deft", false},     {"deft", true},    {"exdyna", false},
-    {"chunk-topk", false}, {"gtopk", false},         {"oktopk", false}, {"oktopk", true},
-    {"sparcml-rd", false}, {"sparcml-split", false}, {"topkdsa", false},  {"spardl", false}, {"spardl-rsag", false},
+    {"topka", false},         {"threshold", false}, {"micro", false},   {"micro", true},
+    {"sage", false},          {"sage", true},       {"sidco-e", false}, {"sidco-gp", false},
+    {"sidco-p", true},        {"gaussiank", false}, {"redsync", true},  {"cltk", false},
+    {"deft", false},          {"deft", true},       {"exdyna", false},  {"chunk-topk", false},
+    {"gtopk", false},         {"oktopk", false},    {"oktopk", true},   {"sparcml-rd", false},
+    {"sparcml-split", false}, {"topkdsa", false},   {"spardl", false},  {"spardl-rsag", false},
     {"spardl-bsag", false}};
 
 sparsecollParams_t paramsOf(const MethodRow& row, double density = 0.02) {

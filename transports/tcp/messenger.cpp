@@ -1,6 +1,5 @@
 // Messages over sockets. Nothing moves but inside progress, and where a message is posted that can leave at once: on
 // the thread of whoever calls, which never waits there longer than a moment.
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -179,12 +178,8 @@ class TcpMessenger final : public engine::Messenger {
   // rank is to send at a rate.
   uint64_t sleepMs() const {
     if (pace_ == nullptr) return kSleepMs;
-    using std::chrono::nanoseconds;
-    constexpr nanoseconds kLongest = std::chrono::milliseconds(kSleepMs);
-    const auto untilDue = pace_->due() - std::chrono::steady_clock::now();
-    const timespec length{0, std::clamp<nanoseconds>(untilDue, nanoseconds(0), kLongest).count()};
-    pollfd any{poll_.get(), POLLIN, 0};
-    (void)ppoll(&any, 1, &length, nullptr);
+    const std::chrono::nanoseconds untilDue = pace_->due() - std::chrono::steady_clock::now();
+    awaitAnyEvent(poll_.get(), std::min<std::chrono::nanoseconds>(untilDue, std::chrono::milliseconds(kSleepMs)));
     return 0;
   }
 
