@@ -77,7 +77,9 @@ bench: setup ## speed of this machine: sparse against dense all-reduce
 
 stress: setup ## kill, abort and shrink ranks in processes many times, over every engine: about 20 minutes
 	cmake --preset release
-	cmake --build --preset release -j $(JOBS) --target processes_failures_test processes_regroup_test
+	cmake --build --preset release -j $(JOBS) --target processes_failures_test processes_regroup_test \
+	  processes_rate_test
+	@SPARSECOLL_TEST_TIMES=1 build/release/bin/processes_rate_test
 	@SPARSECOLL_TEST_TRIALS=200 SPARSECOLL_TEST_ABORTS=1000 build/release/bin/processes_failures_test
 	@SPARSECOLL_TEST_SHRINKS=200 build/release/bin/processes_regroup_test
 
