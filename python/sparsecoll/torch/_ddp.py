@@ -13,6 +13,7 @@ from .._errors import Aborted, InvalidArgument, InvalidUsage, NonFinite, Unsuppo
 from .._reducer import presets
 from ._buckets import Buckets, BucketStats, Method
 from ._gather import agree, gatherer
+from ._hook_state import HookState
 from ._state import chosen
 from ._worker import Worker
 
@@ -43,7 +44,7 @@ def _check_model(ddp):
                               "buckets: make it with sparse=False")
 
 
-class DDPState:
+class DDPState(HookState):
     """What `hook` keeps between steps. Collective: every rank makes it, with equal arguments, behind the DDP object.
 
     ddp: the DistributedDataParallel object, with parameters in host memory. density: of what the preset counts, in
@@ -257,29 +258,14 @@ class DDPState:
         if state["velocities"] and not self._method.momentum:
             raise InvalidArgument("the state has velocities; this one has no momentum: see sparsecoll.torch.attach")
 
-    def close(self) -> None:
-        """Ends the thread and the communicator. May be repeated; the hook cannot be used any more."""
-        worker, self._worker = self._worker, None
-        if worker is None:
-            return
-        worker.close()
-        self.error = self.error or InvalidUsage("the state is closed")
+    def _drop_reducers(self):
         for bucket in self._buckets.all():
             bucket.close_reducer()
-        self._communicator.close()
+
+    def _leave_group(self):
         group, self._group, self._gather = self._group, None, None  # whoever still holds this has no group's threads
         if self._own_group and dist.is_initialized():
             dist.destroy_process_group(group)
-
-    def __enter__(self) -> "DDPState":
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
-
-    def __del__(self):
-        if getattr(self, "_worker", None) is not None:
-            self._worker.post(None)
 
     def __reduce__(self):
         raise TypeError("a DDPState has connections to other ranks, which cannot be saved: save its state_dict()")

@@ -9,11 +9,12 @@ import torch
 import torch.distributed as dist
 
 from .._communicator import Communicator, Config
-from .._errors import Aborted, InvalidArgument, InvalidUsage, Unsupported
+from .._errors import Aborted, InvalidArgument, Unsupported
 from .._reducer import Reducer
 from .._stats import Stats
 from ._buckets import accumulate_type
 from ._gather import agree, gatherer
+from ._hook_state import HookState
 from ._worker import Worker
 
 _FORM = "fsdp 1"
@@ -38,7 +39,7 @@ def _sharded_modules(module):
     return found
 
 
-class FSDPState:
+class FSDPState(HookState):
     """What the hook of fsdp_hook keeps: a reducer and a residual for each module that fully_shard was called on."""
 
     def __init__(self, module: Any, replicate_group: Any, density: float, preset: str, error_feedback: bool,
@@ -114,26 +115,6 @@ class FSDPState:
         for reducer in self._reducers.values():
             reducer.close()
         self._reducers.clear()
-
-    def close(self) -> None:
-        """Ends the thread and the communicator. May be repeated; the model cannot be trained with the hook any more."""
-        worker, self._worker = self._worker, None
-        if worker is None:
-            return
-        worker.close()
-        self.error = self.error or InvalidUsage("the state is closed")
-        self._drop_reducers()
-        self._communicator.close()
-
-    def __enter__(self) -> FSDPState:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
-
-    def __del__(self):
-        if getattr(self, "_worker", None) is not None:
-            self._worker.post(None)
 
     def __reduce__(self):
         raise TypeError("an FSDPState has connections to other ranks, which cannot be saved: save its state_dict()")

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the states of hooks have in common: a thread, a communicator, and how they end."""
+from .._errors import InvalidUsage
+
+
+class HookState:
+    """Made with _worker and _communicator None; its maker sets them once they are there."""
+
+    def close(self) -> None:
+        """Ends the thread and the communicator. May be repeated; the hook cannot be used any more."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        worker.close()
+        self.error = self.error or InvalidUsage("the state is closed")
+        self._drop_reducers()
+        self._communicator.close()
+        self._leave_group()
+
+    def _drop_reducers(self):
+        raise NotImplementedError
+
+    def _leave_group(self):
+        """Of a process group that the state has made for itself."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_worker", None) is not None:
+            self._worker.post(None)
