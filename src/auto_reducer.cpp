@@ -19,13 +19,12 @@ namespace {
 constexpr uint32_t kMagic = 0x31415053;  // "SPA1"
 constexpr uint32_t kVersion = 1;
 
+// As its caller would write it with this version of the header.
 template <class T>
 Result<T> readCopy(const T* user, const char* name) {
-  T copy = SPARSECOLL_INIT(T);
-  if (user == nullptr) return copy;
-  SC_TRY(const T read, readStruct(user, name));
-  std::memcpy(reinterpret_cast<std::byte*>(&copy) + kStructHeadBytes,
-              reinterpret_cast<const std::byte*>(&read) + kStructHeadBytes, sizeof(T) - kStructHeadBytes);
+  SC_TRY(T copy, readStructOr(user, name));
+  const T own = SPARSECOLL_INIT(T);
+  std::memcpy(&copy, &own, kStructHeadBytes);
   return copy;
 }
 
@@ -224,7 +223,7 @@ Result<uint64_t> AutoReducer::exportState(void* blob, uint64_t room, Stream stre
   SC_TRY(const uint64_t method, now().exportState(nullptr, 0, stream));
   const uint64_t need = before + method + kBlobSumBytes;
   if (blob == nullptr) return need;
-  if (room < need) return fail(sparsecollCapacity, "the state has {} bytes, the buffer {}", need, room);
+  SC_TRY(fitsBlob(need, room));
   auto* const begin = static_cast<std::byte*>(blob);
   std::memcpy(begin, head.bytes().data(), before);
   SC_TRY(now().exportState(begin + before, method, stream).takeStatusOrOk());

@@ -21,6 +21,11 @@ inline Result<std::span<const std::byte>> bodyOf(std::span<const std::byte> blob
   return body;
 }
 
+// Errors: Capacity (room for fewer bytes than the state has).
+inline Status fitsBlob(uint64_t need, uint64_t room) {
+  return room < need ? fail(sparsecollCapacity, "the state has {} bytes, the buffer {}", need, room) : Status();
+}
+
 // Puts the checksum behind the body.
 inline void seal(std::byte* blob, std::byte* end) {
   const uint32_t sum = crc32c({blob, end});

@@ -106,7 +106,7 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) 
   uint64_t need = writer.bytes().size() + kBlobSumBytes;
   for (const void* const vector : residual_.vectors()) need += vector != nullptr ? residual_.bytes() : 0;
   if (blob == nullptr) return need;
-  if (room < need) return fail(sparsecollCapacity, "the state has {} bytes, the buffer {}", need, room);
+  SC_TRY(fitsBlob(need, room));
   auto* const begin = static_cast<std::byte*>(blob);
   std::memcpy(begin, writer.bytes().data(), writer.bytes().size());
   std::byte* to = begin + writer.bytes().size();
