@@ -53,4 +53,10 @@ class AnyReducer {
   virtual std::vector<sparsecollChoice_t> choices() const = 0;
 };
 
+// Collective. call: of the C ABI; other calls' ranks do not match. Errors: InvalidArgument, Unsupported, and those of
+// an agreement.
+Result<std::shared_ptr<AnyReducer>> makeReducer(const std::shared_ptr<Communicator>& comm, const char* call, uint64_t n,
+                                                int32_t type, const sparsecollParams_t* params,
+                                                const sparsecollReducerConfig_t* config);
+
 }  // namespace sparsecoll

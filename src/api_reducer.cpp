@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/auto_reducer.h"
+#include "src/any_reducer.h"
 #include "src/guard.h"
-#include "src/reducer.h"
 #include "src/structs.h"
 #include "src/tables.h"
 
@@ -25,16 +24,8 @@ sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* reducer, uint64_
   return guard("ReducerCreate", [&]() -> Status {
     if (reducer == nullptr) return invalid("reducer is NULL");
     SC_TRY(const auto live, use(communicators(), comm));
-    constexpr const char* kCall = "ReducerCreate";
-    SC_TRY(std::optional<AutoSpec> several, readAutoSpec(n, type, params, config, live->onHost()));
     HandleTable<AnyReducer, sparsecollReducer_t>::Reservation place(reducers());
-    if (several) {
-      SC_TRY(auto made, AutoReducer::make(live.shared(), kCall, std::move(*several)));
-      *reducer = place.fill(std::move(made));
-      return {};
-    }
-    SC_TRY(ReducerSpec spec, readReducerSpec(n, type, params, config));
-    SC_TRY(auto made, Reducer::make(live.shared(), kCall, std::move(spec)));
+    SC_TRY(auto made, makeReducer(live.shared(), "ReducerCreate", n, type, params, config));
     *reducer = place.fill(std::move(made));
     return {};
   });

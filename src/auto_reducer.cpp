@@ -144,7 +144,7 @@ Status AutoReducer::run(const void* gradient, void* out, Stream stream) {
   if (std::exchange(told_, plan_.decisions()) != plan_.decisions() && comm_->rank() == 0)
     comm_->log().write(sparsecollLogInfo, "plan", "step {}: {}", plan_.steps(), plan_.line());
   const uint64_t begin = nowNs();
-  const Status status = now().run(gradient, out, stream);
+  const Status status = now().runChecked(gradient, out, stream);
   const uint64_t total = nowNs() - begin;
   if (status.result() == sparsecollMismatch) {
     differ();

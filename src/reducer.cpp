@@ -17,10 +17,16 @@ Result<StreamUse> Reducer::streamOf(sparsecollStream_t stream) {
 
 Status Reducer::run(const void* gradient, void* out, Stream stream) {
   SC_TRY(checkRun(gradient, out));
-  if (level_ != nullptr) return runOverNodes(gradient, out, stream);
-  if (spec_.dense()) return runDense(gradient, out, stream);
-  SC_TRY(preservedOut_.prepare(out, residual_.captured(), stream));
-  return step(gradient, &Reducer::finishDense, out, stream);
+  return runChecked(gradient, out, stream);
+}
+
+Status Reducer::runChecked(const void* gradient, void* out, Stream stream) {
+  if (selects()) {
+    void* const sum = level_ != nullptr ? level_->partOf(out) : out;
+    SC_TRY(preservedOut_.prepare(sum, residual_.captured(), stream));
+  }
+  const StepBody flat = spec_.dense() ? &Reducer::denseStep : &Reducer::sparseStep;
+  return step(level_ != nullptr ? &Reducer::stepOverNodes : flat, {gradient, out, &Reducer::finishDense, stream});
 }
 
 Status Reducer::checkRun(const void* gradient, const void* out) const {
@@ -57,7 +63,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
     if (comm_->onHost()) *out.count = sparseNeed();
     return fail(sparsecollCapacity, "out has {} slots, the sum may need {}", out.capacity, sparseNeed());
   }
-  SC_TRY(step(gradient, &Reducer::finishSparse, &out, stream));
+  SC_TRY(step(&Reducer::sparseStep, {gradient, &out, &Reducer::finishSparse, stream}));
   out.flags |= SPARSECOLL_SORTED;
   return {};
 }
@@ -67,36 +73,42 @@ uint64_t Reducer::stepPlan() const {
   return agreedOfStep(plan_, selection_.get(), scales_.now());
 }
 
-Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
+Status Reducer::step(StepBody body, StepArgs args) {
+  const Stream stream = args.stream;
   residual_.beginStep();
   const bool captured = comm_->kernels().captures(stream);
   // A step overwrites what the one before left behind, which survivors may have to go back to: not before all ranks
   // have committed that one.
   if (spec_.transactional && comm_->onHost()) SC_TRY(agree(*comm_, "commit", {}).takeStatusOrOk());
-  selection_->use(stream);
-  if (!captured) schedule_.follow(*selection_);
+  if (selects()) {
+    selection_->use(stream);
+    if (!captured) schedule_.follow(*selection_);
+  }
   Operation operation;
   operation.plan = stepPlan();
   operation.turn = ++turn_;
-  stats_->begin(operation, Phase::kSelect, stream);
-  Status status = comm_->operate(operation, [&](Operation& op) { return stepBody(op, gradient, finish, out, stream); });
-  stats_->finish(operation, status, selection_.get());
+  stats_->begin(operation, selects() ? Phase::kSelect : Phase::kExchange, stream);
+  Status status = comm_->operate(operation, [&](Operation& op) { return (this->*body)(op, args); });
+  if (spec_.dense()) tellDense();
+  if (!selects()) stats_->step().opsNonFinite = args.nonFinite ? 1 : 0;
+  stats_->finish(operation, status, selects() ? selection_.get() : nullptr);
+  if (!selects()) return status;
   residual_.endStep(status.ok() && operation.sequenceAt != nullptr, selection_->control(), stream);
   // Not every rank got equally far, unless all of them met NaN or Inf at the end.
   if (!status.ok() && !captured && status.result() != sparsecollNonFinite) selection_->startAgreedAnew();
   return status;
 }
 
-Status Reducer::stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream) {
+Status Reducer::sparseStep(Operation& operation, StepArgs& args) {
   const bool captured = operation.sequenceAt != nullptr;
   SC_TRY(checkCapture(captured));
   SelectionInput input;
-  input.gradient = gradient;
+  input.gradient = args.gradient;
   input.gradientType = spec_.type;
   input.scale = scales_.in(captured);
-  SC_TRY(const Delivered delivered, exchange(operation, input, finish, out, stream));
-  Status committed = residual_.commit(operation, delivered, selection_->control(), stream);
-  stats_->end(Phase::kScatter, stream);
+  SC_TRY(const Delivered delivered, exchange(operation, input, args.finish, args.out, args.stream));
+  Status committed = residual_.commit(operation, delivered, selection_->control(), args.stream);
+  stats_->end(Phase::kScatter, args.stream);
   return committed;
 }
 
@@ -169,35 +181,28 @@ Finish Reducer::finishOf(const Operation& operation) const {
 // Where methods take turns, a dense sum after another one finds a residual that is empty, or that rounding has left.
 bool Reducer::formsDense() const { return spec_.dense() && (shapesInput(spec_.params) || owesResidual_); }
 
-Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
+Status Reducer::denseStep(Operation& operation, StepArgs& args) {
   const bool forms = formsDense();
-  residual_.beginStep();
-  Operation operation;
-  operation.plan = stepPlan();
-  operation.turn = ++turn_;
-  stats_->begin(operation, Phase::kExchange, stream);
-  bool nonFinite = false;
-  const Status status = comm_->operate(operation, [&](Operation& op) -> Status {
-    const Scale in = scales_.in(op.sequenceAt != nullptr);
-    DenseArgs args{gradient, out, spec_.n, spec_.type, in, finishOf(op), spec_.has(SPARSECOLL_ACCUMULATE), &nonFinite};
-    if (forms) shapeDense(args, stream);
-    if (sumCheck_) args.nonFiniteAt = sumCheck_->begin(stream);
-    SC_TRY(comm_->transport().allReduce(op, args, stream));
-    if (sumCheck_) return sumCheck_->tell(op, stream);
-    SC_TRY(denseEnd(nonFinite));
-    if (spec_.keepsResidual()) {
-      if (forms) residual_.leaveDense(spec_.type, stream);
-      owesResidual_ = false;
-      residual_.noteDense();
-      scales_.noteStep(false, stream);
-    }
-    return {};
-  });
-  owesResidual_ = owesResidual_ || (forms && spec_.keepsResidual() && !status.ok());
-  stats_->end(Phase::kExchange, stream);
-  tellDense(nonFinite);
-  stats_->finish(operation, status, nullptr);
-  return status.ok() ? Status() : Status(status.failure());
+  const bool keeps = spec_.keepsResidual();
+  owesResidual_ = owesResidual_ || (forms && keeps);  // until the sum has taken it along
+  const Scale in = scales_.in(operation.sequenceAt != nullptr);
+  DenseArgs dense{
+      args.gradient,  args.out, spec_.n, spec_.type, in, finishOf(operation), spec_.has(SPARSECOLL_ACCUMULATE),
+      &args.nonFinite};
+  if (forms) shapeDense(dense, args.stream);
+  if (sumCheck_) dense.nonFiniteAt = sumCheck_->begin(args.stream);
+  const Status summed = comm_->transport().allReduce(operation, dense, args.stream);
+  stats_->end(Phase::kExchange, args.stream);
+  if (!summed.ok()) return Status(summed.failure());
+  if (sumCheck_) return sumCheck_->tell(operation, args.stream);
+  SC_TRY(denseEnd(args.nonFinite));
+  if (keeps) {
+    if (forms) residual_.leaveDense(spec_.type, args.stream);
+    owesResidual_ = false;
+    residual_.noteDense();
+    scales_.noteStep(false, args.stream);
+  }
+  return {};
 }
 
 Status Reducer::denseEnd(bool nonFinite) const {
@@ -206,9 +211,8 @@ Status Reducer::denseEnd(bool nonFinite) const {
   return {};
 }
 
-void Reducer::tellDense(bool nonFinite) {
+void Reducer::tellDense() {
   sparsecollStats_t& step = stats_->step();
-  step.opsNonFinite = nonFinite ? 1 : 0;
   step.opsDense = 1;
   step.lastRequested = step.lastSelected = step.lastUnion = spec_.n;
   step.lastImbalance = 1;

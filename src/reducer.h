@@ -59,8 +59,9 @@ class Reducer final : public AnyReducer {
   std::vector<sparsecollChoice_t> choices() const override { return {{0, info().selector, spec_.collective->id}}; }
 
   // What methods that take turns need besides.
-  // Whether a step could begin with these. Errors: InvalidArgument.
+  // The two halves of run. Errors of the first, before anything that all ranks take part in: InvalidArgument.
   Status checkRun(const void* gradient, const void* out) const;
+  Status runChecked(const void* gradient, void* out, Stream stream);
   // The other one's residual is this one's from now on.
   void takeResidual(Reducer& other);
   // Thresholds as after create; iteration: of the next step.
@@ -77,6 +78,15 @@ class Reducer final : public AnyReducer {
  private:
   // How a step writes its sum.
   using FinishStep = Status (Reducer::*)(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
+  struct StepArgs {
+    const void* gradient;
+    void* out;
+    FinishStep finish;
+    Stream stream;
+    bool nonFinite = false;  // out: the ranks met NaN or Inf; only of steps that select nothing on this rank
+  };
+  // What a step does between the ranks.
+  using StepBody = Status (Reducer::*)(Operation& operation, StepArgs& args);
 
   Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec);
   Status allocate();
@@ -85,26 +95,27 @@ class Reducer final : public AnyReducer {
   Status allocateDenseShape();
   SelectionRequest selectionRequest() const;
 
-  Status step(const void* gradient, FinishStep finish, void* out, Stream stream);
-  Status stepBody(Operation& operation, const void* gradient, FinishStep finish, void* out, Stream stream);
+  Status step(StepBody body, StepArgs args);
+  Status sparseStep(Operation& operation, StepArgs& args);
+  Status denseStep(Operation& operation, StepArgs& args);
+  Status stepOverNodes(Operation& operation, StepArgs& args);
+  Status stepLevels(Operation& operation, StepArgs& args);
   // All of a step but its commit.
   Result<Delivered> exchange(Operation& operation, SelectionInput& input, FinishStep finish, void* out, Stream stream);
   Status finishDense(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   Status finishSparse(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
-  Status runDense(const void* gradient, void* out, Stream stream);
   bool formsDense() const;
   // The ranks of a dense step have met NaN or Inf, or not.
   Status denseEnd(bool nonFinite) const;
-  Status runOverNodes(const void* gradient, void* out, Stream stream);
-  Status stepOverNodes(Operation& operation, const void* gradient, void* out, bool& nonFinite, Stream stream);
-  Status denseBetween(Operation& operation, void* out, bool& nonFinite, Stream stream);
+  Status denseBetween(Operation& operation, void* out, StepArgs& args);
   void shapeDense(DenseArgs& args, Stream stream);
-  void tellDense(bool nonFinite);
+  void tellDense();
   Finish finishOf(const Operation& operation) const;
   // The ranks that reduce with each other what is selected: all, or over nodes the owners of one shard.
   Transport& exchanging() const { return level_ != nullptr ? level_->between() : comm_->transport(); }
   uint64_t length() const { return level_ != nullptr ? level_->n() : spec_.n; }
   bool owns() const { return level_ == nullptr || level_->owns(); }
+  bool selects() const { return owns() && !spec_.dense(); }
   uint64_t stepPlan() const;
   uint64_t sparseNeed() const;
 
