@@ -122,6 +122,7 @@ Status AutoReducer::makeCandidates(const char* call) {
   AgreedFields fields = agreedOfReducer(spec_.asked);
   fields.push_back({"plan", hashOfPlan(spec_.plan), Shown::kHash});
   SC_TRY(const Agreement agreement, agree(*comm_, call, fields, spec_.denseNs));
+  created_ = agreement.sequence;
   plan_.knowDense(*std::ranges::max_element(agreement.numbers));
   try {
     for (const AutoSpec::Part& part : spec_.parts) {
@@ -139,6 +140,7 @@ Status AutoReducer::makeCandidates(const char* call) {
 Status AutoReducer::run(const void* gradient, void* out, Stream stream) {
   SC_TRY(now().checkRun(gradient, out));  // before anything that all ranks take part in
   if (candidates_[0]->scheduleEnded() && plan_.k() != candidates_[0]->entries()) startTrials();
+  now().beginStep();
   SC_TRY(meet());
   turnTo(plan_.next());
   if (std::exchange(told_, plan_.decisions()) != plan_.decisions() && comm_->rank() == 0)
@@ -160,7 +162,8 @@ Status AutoReducer::run(const void* gradient, void* out, Stream stream) {
 // timed step begins when all ranks have met here: who came late to it plays no part in its time.
 Status AutoReducer::meet() {
   if (!plan_.meets()) return {};
-  Result<Agreement> agreement = agree(*comm_, "trial", {}, plan_.own());
+  const AgreedField fields[] = {{"created", created_}};  // steps of another reducer take another time
+  Result<Agreement> agreement = agree(*comm_, "trial", fields, plan_.own());
   if (agreement.ok()) {
     plan_.hear(agreement->numbers);
     return {};
@@ -170,10 +173,11 @@ Status AutoReducer::meet() {
   return failed;
 }
 
-// A rank may have been elsewhere in its trials than the others. All of them met the Mismatch, so all begin anew.
+// A rank may have been elsewhere in its trials than the others, or know other times. All of them met the Mismatch, so
+// all forget what they know, and begin anew where the density has come to stay.
 void AutoReducer::differ() {
   plan_.differed();
-  startTrials();
+  plan_.forgetCosts();
 }
 
 void AutoReducer::startTrials() { plan_.start(candidates_[0]->entries(), able_); }
@@ -191,6 +195,7 @@ Status AutoReducer::runSparse(const void*, sparsecollVector_t&, Stream) {
 }
 
 Status AutoReducer::setDensity(double density) {
+  plan_.makeRoom();
   SC_TRY(candidates_[0]->setDensity(density));
   for (size_t c = 1; c < candidates_.size(); ++c) {
     if (dense(c)) continue;
@@ -251,16 +256,24 @@ Status AutoReducer::restore(std::span<const std::byte> blob, bool otherRanks, bo
   SC_TRY(const size_t saved, plan.load(reader));
   if (otherRanks) plan.forgetCosts();
 
-  // Where it fails the candidates' thresholds are as they were: only the residual has changed hands, and comes back.
-  Reducer& before = now();
-  Reducer& after = *candidates_[saved];
-  if (&before != &after) after.takeResidual(before);
-  const auto rest = body.subspan(body.size() - reader.left());
-  const Status status = otherRanks ? after.importStateFrom(rest, sumMerge, stream) : after.importState(rest, stream);
-  if (!status.ok()) {
-    if (&before != &after) before.takeResidual(after);
-    return status;
+  // Where it fails, for want of memory too, the candidates' thresholds are as they were: only the residual has changed
+  // hands, and comes back.
+  struct Lent {
+    Reducer& before;
+    Reducer& after;
+    bool comesBack = false;
+    ~Lent() {
+      if (comesBack) before.takeResidual(after);
+    }
+  } lent{now(), *candidates_[saved]};
+  Reducer& after = lent.after;
+  if (&lent.before != &after) {
+    after.takeResidual(lent.before);
+    lent.comesBack = true;
   }
+  const auto rest = body.subspan(body.size() - reader.left());
+  SC_TRY(otherRanks ? after.importStateFrom(rest, sumMerge, stream) : after.importState(rest, stream));
+  lent.comesBack = false;
   plan_ = std::move(plan);
   current_ = saved;
   if (otherRanks) {

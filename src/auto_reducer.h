@@ -76,7 +76,8 @@ class AutoReducer final : public AnyReducer {
   std::vector<uint8_t> able_;  // to run with the density that was set
   Plan plan_;
   size_t current_ = 0;
-  uint64_t told_ = 0;  // decisions that were logged
+  uint64_t created_ = 0;  // the operation in which ranks agreed on it; the same on all of them
+  uint64_t told_ = 0;     // decisions that were logged
 };
 
 }  // namespace sparsecoll

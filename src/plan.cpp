@@ -65,8 +65,11 @@ Plan::Plan(std::vector<Candidate> candidates, const Shape& shape)
       known_(candidates_.size()),
       able_(candidates_.size()),
       fresh_(candidates_.size()) {
-  record_.reserve(1);
+  makeRoom();
 }
+
+// A turn in every round for each, what is decided, and what comes after a reset.
+void Plan::makeRoom() { record_.reserve(record_.size() + candidates_.size() * std::size(kRounds) + 2); }
 
 void Plan::knowDense(uint64_t ns) {
   callersNs_ = ns;
@@ -115,14 +118,13 @@ void Plan::leaveOutSlow(double slower) {
 
 void Plan::start(uint64_t k, std::span<const uint8_t> able) {
   if (replays()) return;
+  makeRoom();
   k_ = k;
   able_.assign(able.begin(), able.end());
   std::ranges::fill(fresh_, uint8_t{0});
   leaveOutSlow(kTooSlow);
   unheard_ = false;
   round_ = 0;
-  // Steps need no memory: a turn in every round for each, what is decided, and what comes after a reset.
-  record_.reserve(record_.size() + candidates_.size() * std::size(kRounds) + 2);
   phase_ = Phase::kComparing;
   beginRound();
   if (std::ranges::count(able_, uint8_t{1}) == 1) decide();  // nobody is left to be compared with
@@ -332,6 +334,7 @@ Result<size_t> Plan::load(Reader& from) {
   knowDense(callersNs_);  // what this reducer was given counts
   record_ = std::move(record);
   record_.reserve(record_.size() + replayed_.size() + 1);
+  makeRoom();
   phase_ = static_cast<Phase>(phase);
   chosen_ = chosen;
   steps_ = steps;

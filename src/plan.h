@@ -55,6 +55,8 @@ class Plan {
   Status replay(std::span<const sparsecollChoice_t> recorded);
   bool replays() const { return !replayed_.empty(); }
 
+  // For the records of a search that begins after it: steps need no memory.
+  void makeRoom();
   // Trials begin, for k entries a rank. able: which candidates can run with that, one byte each. Those that are
   // predicted to be much slower than another one are left out.
   void start(uint64_t k, std::span<const uint8_t> able);
