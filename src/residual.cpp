@@ -121,6 +121,10 @@ void Residual::leaveDense(sparsecollDataType_t type, Stream stream) {
 // Of NaN and Inf only this rank's own get into what it keeps, so nobody else has to be asked.
 void Residual::clearOwnNonFinite(Control* control, Stream stream) {
   kernels_->copy(&control->anyNonFinite, &control->nonFinite.count, sizeof(uint32_t), stream);
+  clearNonFinite(control, stream);
+}
+
+void Residual::clearNonFinite(const Control* control, Stream stream) {
   if (kept_) kernels_->clearNonFinite(buffer(current_), type_, n_, control, stream);
   shape_.clearNonFinite(current_, control, stream);
 }
@@ -200,7 +204,10 @@ void Residual::endStep(bool captured, Control* control, Stream stream) {
   if (snapshotTaken_) snapshot(current_, other(), stream);  // it failed before its commit
   if (undecided_ && kept_) {
     denseTensors_->putBack(buffer(current_), stream);
-    clearOwnNonFinite(control, stream);
+    // Selections that cut while they exchange have not noted by now what is in the rest of the vector.
+    constexpr uint32_t kSome = 1;
+    kernels_->copy(&control->anyNonFinite, &kSome, sizeof kSome, stream);
+    clearNonFinite(control, stream);
   }
   snapshotTaken_ = undecided_ = false;
   captured_ = captured_ || captured;

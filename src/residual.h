@@ -90,6 +90,7 @@ class Residual {
   template <class Each>
   void eachPiece(sparsecollDataType_t type, Stream stream, Each each);
   void clearOwnNonFinite(Control* control, Stream stream);
+  void clearNonFinite(const Control* control, Stream stream);
   void leave(const Delivered& delivered, const Control* decision, uint64_t* lost, Stream stream);
 
   Kernels* kernels_ = nullptr;
