@@ -75,12 +75,14 @@ Result<FullRound> FullRound::make(Transport& transport, Kernels& kernels, const 
   return round;
 }
 
-Status FullRound::run(Operation& operation, Stream stream, Control* facts, std::span<const uint32_t* const> counts) {
+Status FullRound::run(Operation& operation, Stream stream, Control* facts, std::span<const uint32_t* const> counts,
+                      Tells tells) {
   const FrameExpectation identity = operation.identity();
   const bool withPayload = transport_->checksumsPayload();
   const bool toAll = sends_ == Sends::kSameToAll;
+  const bool relayed = tells == Tells::kWhether;
   for (size_t f = 0; f < frames_; ++f)
-    kernels_->seal({frame(operation, f), layout_, identity, facts, withPayload}, stream);
+    kernels_->seal({frame(operation, f), layout_, identity, facts, withPayload, relayed}, stream);
   for (Outgoing& message : outgoing_) message.frame = frame(operation, toAll ? 0 : static_cast<size_t>(message.peer));
   SC_TRY(toAll ? transport_->gather(operation, outgoing_, incoming_, stream)
                : transport_->round(operation, outgoing_, incoming_, stream));
@@ -91,7 +93,7 @@ Status FullRound::run(Operation& operation, Stream stream, Control* facts, std::
   const auto self = static_cast<size_t>(transport_->rank());
   came_[self] = frame(operation, toAll ? 0 : self);
   bytes_[self] = layout_.capacityBytes();
-  return kernels_->open({came_, bytes_, layout_, identity, facts, counts, withPayload}, stream);
+  return kernels_->open({came_, bytes_, layout_, identity, facts, counts, withPayload, relayed}, stream);
 }
 
 }  // namespace sparsecoll

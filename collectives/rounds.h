@@ -58,6 +58,8 @@ class FrameSet {
 class FullRound {
  public:
   enum class Sends { kSameToAll, kOneToEach };
+  // Of NaN and Inf, with a control block: where this rank met them, or whether it has heard of some.
+  enum class Tells { kWhere, kWhether };
 
   // layout: of all frames. sets: as in FrameSet.
   static Result<FullRound> make(Transport& transport, Kernels& kernels, const FrameLayout& layout, Sends sends,
@@ -70,7 +72,8 @@ class FullRound {
   // Completes the frames, sends them, and checks what came. facts: the control block of which frames tell the threshold
   // and where NaN or Inf was met, and which gets what all ranks' tell; nullptr: they carry nothing but entries. counts:
   // how many entries there have to be, by rank; empty: any number. Errors: the engine's, Mismatch, Corrupted.
-  Status run(Operation& operation, Stream stream, Control* facts, std::span<const uint32_t* const> counts = {});
+  Status run(Operation& operation, Stream stream, Control* facts, std::span<const uint32_t* const> counts = {},
+             Tells tells = Tells::kWhere);
 
   // After the round, until the operation ends: the frame of a rank, which may be this one.
   const std::byte* from(size_t rank) const { return came_[rank]; }

@@ -311,7 +311,7 @@ struct DenseSumArgs {
   Finish finish;
   bool accumulate = false;
   uint32_t* nonFinite = nullptr;  // set to 1 if some finished sum is NaN or Inf
-  bool wide = false;              // out is of the accumulate type; on the host only, and not with accumulate
+  bool wide = false;              // out is of the accumulate type; not with accumulate
 };
 
 inline constexpr uint64_t kTile = 8192;  // statistics are formed in tiles of this many elements

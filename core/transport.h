@@ -92,7 +92,7 @@ struct AmongArgs {
   std::span<const Range> parts;  // of the members; together they are the vector, and some may be empty
   Half half = Half::kBoth;
   bool wide = false;       // kSum: dense.out is of the accumulate type, so that nothing is rounded
-  bool nonFinite = false;  // kGather: this rank has met NaN or Inf; out: some rank has
+  bool nonFinite = false;  // kGather: this rank has met NaN or Inf; out: some rank has. Only in host memory
 };
 
 class Transport {
@@ -123,9 +123,13 @@ class Transport {
   }
   // The engine's own dense all-reduce. header: this rank's header-only frame, compared with the peers'.
   virtual Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) = 0;
-  // A dense sum among some of the ranks, in their order. An operation has at most one of each half on a rank.
-  // Errors besides: Unsupported (vectors on devices).
-  virtual Status sumAmong(Operation&, AmongArgs&, Stream) { return unsupported("sums among some ranks on devices"); }
+  // Whether it has the next one, the same on all ranks.
+  virtual bool sumsAmong() const { return false; }
+  // A dense sum among some of the ranks, in their order. An operation has at most one of each half on a rank; its kSum
+  // is where all ranks of the communicator find out whether they mean the same.
+  virtual Status sumAmong(Operation&, AmongArgs&, Stream) {
+    return fail(sparsecollInternalError, "this engine has no sums among some ranks");
+  }
   // The ranks mean different things by the operation, and this rank gives it up. Whoever still waits for a frame in it
   // learns so instead of waiting on: in a schedule of few peers not every rank sees every other one's frame.
   virtual void refuse(const Operation& operation, const Failure& why) = 0;

@@ -31,7 +31,8 @@ struct DenseRule {
 // As many threads at a time as with scales that are known when it starts.
 constexpr uint32_t kSumBlocks = 1536 / kThreads;
 
-template <class T, class A, uint32_t kMost>
+// Stored: T, or A where nothing is to be rounded.
+template <class T, class A, uint32_t kMost, class Stored>
 __global__ void __launch_bounds__(kThreads, kSumBlocks)
     sumVectors(Table<const void*, kMost> in, Table<void*, kMost> out, DenseRule<A> rule) {
   const auto inputScale = static_cast<A>(rule.inputScale.now());
@@ -47,18 +48,18 @@ __global__ void __launch_bounds__(kThreads, kSumBlocks)
         sum.at[q] = r == 0 ? scaled : sum.at[q] + scaled;
       }
     }
-    Four<T> stored;
+    Four<Stored> stored;
     for (uint32_t q = 0; q < kLanesWide; ++q) {
       sum.at[q] = finishOne(factors, sum.at[q]);
       nonFinite |= !isFinite(sum.at[q]);  // zeros behind the end stay finite, unless the scales let nothing do so
-      stored.at[q] = Element<T>::store(sum.at[q]);
+      stored.at[q] = Element<Stored>::store(sum.at[q]);
     }
     for (uint32_t r = 0; r < out.count; ++r) {
-      T* const to = static_cast<T*>(out.items[r]);
+      auto* const to = static_cast<Stored*>(out.items[r]);
       if (rule.accumulate) {
-        const Four<T> before = loadFour(to, i, rule.count, rule.aligned);
+        const Four<Stored> before = loadFour(to, i, rule.count, rule.aligned);
         for (uint32_t q = 0; q < kLanesWide; ++q)
-          stored.at[q] = Element<T>::store(canonical(Element<T>::load(before.at[q]) + sum.at[q]));
+          stored.at[q] = Element<Stored>::store(canonical(Element<Stored>::load(before.at[q]) + sum.at[q]));
       }
       storeFour(to, i, rule.count, rule.aligned, stored);
     }
@@ -135,18 +136,24 @@ void denseSum(const DenseSumArgs& args, DeviceContext& device, Stream stream) {
   const std::span<const void* const> outs(args.out.data(), args.out.size());
   withElement(args.type, [&]<class T>(T) {
     using A = typename Element<T>::Accumulate;
-    const DenseRule<A> rule{args.count,
-                            args.inputScale,
-                            factorsOf<A>(args.finish),
-                            args.accumulate,
-                            allInFours<T>(args.in) && allInFours<T>(outs),
-                            args.nonFinite};
-    withTable(args.in, [&]<uint32_t kMost>(const Table<const void*, kMost>& in) {
-      Table<void*, kMost> out = {};
-      for (void* const to : args.out) out.items[out.count++] = to;
-      device.launch<sumVectors<T, A, kMost>>("denseSum", args.count, gridForFours(device, args.count), stream, in, out,
-                                             rule);
-    });
+    const auto sum = [&]<class Stored>(Stored) {
+      const DenseRule<A> rule{args.count,
+                              args.inputScale,
+                              factorsOf<A>(args.finish),
+                              args.accumulate,
+                              allInFours<T>(args.in) && allInFours<Stored>(outs),
+                              args.nonFinite};
+      withTable(args.in, [&]<uint32_t kMost>(const Table<const void*, kMost>& in) {
+        Table<void*, kMost> out = {};
+        for (void* const to : args.out) out.items[out.count++] = to;
+        device.launch<sumVectors<T, A, kMost, Stored>>("denseSum", args.count, gridForFours(device, args.count), stream,
+                                                       in, out, rule);
+      });
+    };
+    if (args.wide)
+      sum(A{});
+    else
+      sum(T{});
   });
 }
 

@@ -246,9 +246,12 @@ Status Selection::observe(std::span<const ListView> delivered, Stream stream) {
     SC_TRY(kernels_.countBlocks(
         {delivered, request_.n, blocks.length, blocks.count, blocks.counts.in(tables_.selector)}, stream));
   if (plan_.afterExchange != nullptr) kernels_.apply(*plan_.afterExchange, control(), stream);
+  return {};
+}
+
+void Selection::advance(Stream stream) {
   kernels_.apply(kAdvance, control(), stream);
   ++iteration_;
-  return {};
 }
 
 Status Selection::setDensity(double density) {

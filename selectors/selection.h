@@ -31,6 +31,7 @@ struct SelectionRequest {
   uint32_t arrivals = 0;           // lists that may be added to a block before it is selected from
   StatePlan collective;            // what the collective keeps in the control block
   std::span<const sparsecollSegment_t> segments;  // lengths add up to n; empty: one unit
+  bool anyDensity = false;  // some segment has a density of its own; it may lie in another node's shard
 
   bool faithful() const { return params.faithful != 0; }
   // Elements to select from: those of tensors that are sent dense are 0 in every step.
@@ -160,6 +161,8 @@ class Selection {
   void afterCut(Stream stream);
   // delivered: the step's sum.
   Status observe(std::span<const ListView> delivered, Stream stream);
+  // The exchange is over: everybody has heard who met NaN or Inf.
+  void advance(Stream stream);
 
   Status setDensity(double density);
   // The same in two halves. One of density and k, or neither to select nothing. Errors: InvalidArgument (no memory was

@@ -39,9 +39,9 @@ struct Unit {
 };
 
 // Every segment that is selected from is a unit of its own as soon as one of them has a density.
-bool hasDensities(std::span<const sparsecollSegment_t> segments) {
-  return std::any_of(segments.begin(), segments.end(),
-                     [](const sparsecollSegment_t& s) { return s.dense == 0 && s.density != 0; });
+bool hasDensities(const SelectionRequest& request) {
+  return request.anyDensity || std::any_of(request.segments.begin(), request.segments.end(),
+                                           [](const sparsecollSegment_t& s) { return s.dense == 0 && s.density != 0; });
 }
 
 // of: elements that k is spread over.
@@ -105,7 +105,7 @@ SelectionPlan planUnits(const SelectionRequest& request, const std::vector<Unit>
 
 Result<SelectionPlan> planTopK(const SelectionRequest& request) {
   if (request.blocks != 0) return planUnits(request, blockUnits(request), kSpare, request.arrivals);
-  if (hasDensities(request.segments)) return planUnits(request, segmentUnits(request), kSpare);
+  if (hasDensities(request)) return planUnits(request, segmentUnits(request), kSpare);
   const Wanted wanted = wantedOf(request);
   SelectionPlan plan;
   plan.afterCut = &kTopKAfterCut;

@@ -13,6 +13,7 @@
 #include "src/params.h"
 #include "src/rate.h"
 #include "src/structs.h"
+#include "transports/bootstrap/address.h"
 #include "transports/bootstrap/control.h"
 #include "transports/threads.h"
 
@@ -188,6 +189,12 @@ Status Communicator::alive() const {
   const sparsecollResult_t now = state();
   if (now == sparsecollSuccess) return {};
   return fail(now, "the communicator is dead: {}", failure().text);
+}
+
+uint64_t Communicator::node() const {
+  if (config_.node) return *config_.node;
+  if (config_.ranksPerNode != 0) return static_cast<uint64_t>(rank() / config_.ranksPerNode);
+  return bootstrap::hostId();
 }
 
 void Communicator::abort() { record(fail(sparsecollAborted, "the communicator was aborted"), 0, true); }

@@ -39,7 +39,8 @@ struct CommunicatorConfig {
   sparsecollLogFn_t logFn = nullptr;
   void* logUser = nullptr;
   std::optional<sparsecollAllocator_t> allocator;
-  int32_t ranksPerNode = 0;  // 0: ranks of one host are a node
+  int32_t ranksPerNode = 0;      // 0: ranks of one host are a node
+  std::optional<uint64_t> node;  // of a communicator made of another one's ranks: where this rank was there
 
   const sparsecollAllocator_t* ownAllocator() const { return allocator ? &*allocator : nullptr; }
 };
@@ -75,6 +76,8 @@ class Communicator {
   Kernels& kernels() { return *kernels_; }
   int device() const { return device_; }
   bool onHost() const { return device_ == SPARSECOLL_HOST; }
+  // A number that ranks of one node share. Takes memory.
+  uint64_t node() const;
   Transport& transport() { return *transport_; }
   const std::shared_ptr<MemoryBudget>& budget() const { return budget_; }
 

@@ -27,10 +27,24 @@ Range shardOf(uint64_t n, size_t shards, size_t shard) {
   return densePart(n, static_cast<int>(shards), static_cast<int>(shard));
 }
 
-// Of `entries` that n elements are asked for, those of the shard.
-uint64_t shareOf(uint64_t entries, uint64_t n, const Range& shard) {
+// Elements below `end` that are selected from.
+uint64_t selectable(const std::vector<sparsecollSegment_t>& segments, uint64_t end) {
+  uint64_t below = end;
+  uint64_t begin = 0;
+  for (const sparsecollSegment_t& segment : segments) {
+    if (segment.dense != 0 && begin < end) below -= std::min(segment.length, end - begin);
+    begin += segment.length;
+  }
+  return below;
+}
+
+// Of `entries` that the vector is asked for, those of the shard: by the elements that are selected from.
+uint64_t shareOf(uint64_t entries, const ReducerSpec& whole, const Range& shard) {
+  const auto& segments = whole.dense() ? std::vector<sparsecollSegment_t>() : whole.segments;
+  const uint64_t n = selectable(segments, whole.n);
+  if (n == 0) return 0;
   const uint64_t all = std::min(entries, n);  // both below 2^32
-  return all * shard.end / n - all * shard.begin / n;
+  return all * selectable(segments, shard.end) / n - all * selectable(segments, shard.begin) / n;
 }
 
 std::vector<sparsecollSegment_t> cutSegments(const std::vector<sparsecollSegment_t>& whole, const Range& shard) {
@@ -62,12 +76,11 @@ Result<int32_t> ranksPerNodeOf(int32_t configured) {
   return told;
 }
 
-NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> hosts) {
-  const int32_t told = comm.config().ranksPerNode;  // the same on all ranks, as a communicator demands
+NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> nameOf) {
   NodeMap map;
   std::vector<uint64_t> names;  // of the nodes
   for (int rank = 0; rank < comm.ranks(); ++rank) {
-    const uint64_t name = told != 0 ? static_cast<uint64_t>(rank / told) : hosts[static_cast<size_t>(rank)];
+    const uint64_t name = nameOf[static_cast<size_t>(rank)];
     const auto node = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
     if (node == names.size()) {
       names.push_back(name);
@@ -84,12 +97,14 @@ NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> hosts) {
   return map;
 }
 
-Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, std::span<const uint64_t> hosts,
+Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, std::span<const uint64_t> nameOf,
                                                    const ReducerSpec& spec,
                                                    const std::shared_ptr<MemoryBudget>& budget) {
-  const NodeMap map = nodesOf(comm, hosts);
+  const NodeMap map = nodesOf(comm, nameOf);
   std::unique_ptr<NodeLevel> level(new NodeLevel());
   level->transport_ = &comm.transport();
+  level->kernels_ = &comm.kernels();
+  level->onHost_ = comm.onHost();
   level->n_ = spec.n;
   level->type_ = spec.type;
   level->sumType_ = spec.dense() ? spec.type : spec.accumulateType;
@@ -107,6 +122,10 @@ Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, std::span
   else
     owners.push_back(comm.rank());
   level->between_ = amongSomeRanks(comm.transport(), std::move(owners));
+  if (!level->onHost_) {
+    level->inside_ = amongSomeRanks(comm.transport(), level->members_);
+    SC_TRY(level->whether_, FullRound::make(*level->inside_, comm.kernels(), {}, FullRound::Sends::kSameToAll, budget));
+  }
   SC_TRY(const uint64_t bytes, checkedMul(level->shard_.length(), elementBytes(level->sumType_)));
   if (bytes != 0) {
     SC_TRY(level->sum_, comm.kernels().allocate(bytes, budget));
@@ -114,11 +133,11 @@ Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, std::span
   return level;
 }
 
-Status NodeLevel::scatter(Operation& operation, const void* gradient, Stream stream) {
+Status NodeLevel::scatter(Operation& operation, const void* gradient, Scale scale, Stream stream) {
   sentBetween_ = receivedBetween_ = 0;
-  roundsBetween_ = 0;
+  roundsInside_ = roundsBetween_ = 0;
   AmongArgs args;
-  args.dense = {gradient, sum_.as<>(), n_, type_, {}, {}, false, nullptr, nullptr};
+  args.dense = {gradient, sum_.as<>(), n_, type_, scale, {}, false, nullptr, nullptr};
   args.members = members_;
   args.parts = parts_;
   args.half = AmongArgs::Half::kSum;
@@ -140,8 +159,9 @@ void NodeLevel::endBetween(const Operation& operation) {
   receivedBetween_ = operation.receivedBytes - receivedBefore_;
 }
 
-Status NodeLevel::gather(Operation& operation, void* out, bool& nonFinite, Stream stream) {
+Status NodeLevel::gather(Operation& operation, void* out, Control* control, bool& nonFinite, Stream stream) {
   operation.round = kFirstGather;
+  if (onHost_ && control != nullptr) nonFinite = control->anyNonFinite != 0;
   AmongArgs args;
   args.dense = {nullptr, out, n_, type_, {}, {}, false, nullptr, nullptr};
   args.members = members_;
@@ -150,17 +170,27 @@ Status NodeLevel::gather(Operation& operation, void* out, bool& nonFinite, Strea
   args.nonFinite = nonFinite;
   SC_TRY(transport_->sumAmong(operation, args, stream));
   nonFinite = args.nonFinite;
-  operation.round += roundsInside_ + roundsBetween_ - kFirstGather;  // for whoever counts them
+  if (onHost_ && control != nullptr) control->anyNonFinite = nonFinite ? 1 : 0;
+  if (!onHost_ && control != nullptr) SC_TRY(whether_.run(operation, stream, control, {}, FullRound::Tells::kWhether));
   return {};
+}
+
+void NodeLevel::countRounds(Operation& operation) const {
+  if (operation.round >= kFirstGather)
+    operation.round += roundsInside_ + roundsBetween_ - kFirstGather;
+  else if (operation.round >= kFirstBetween)
+    operation.round += roundsInside_ - kFirstBetween;
 }
 
 ReducerSpec specOfShard(ReducerSpec spec, const Range& shard) {
   sparsecollParams_t& params = spec.params;
-  if (params.k != 0) params.k = std::max<uint64_t>(1, shareOf(params.k, spec.n, shard));
+  if (params.k != 0) params.k = std::max<uint64_t>(1, shareOf(params.k, spec, shard));
   if (params.candidates != 0) {
     const uint64_t k = params.k != 0 ? params.k : entriesOf(params.density, shard.length());
-    params.candidates = std::max(k, shareOf(params.candidates, spec.n, shard));
+    params.candidates = std::max(k, shareOf(params.candidates, spec, shard));
   }
+  spec.anyDensity = std::ranges::any_of(
+      spec.segments, [](const sparsecollSegment_t& segment) { return segment.dense == 0 && segment.density != 0; });
   spec.segments = cutSegments(spec.segments, shard);
   spec.sentDense = 0;
   for (const sparsecollSegment_t& segment : spec.segments)

@@ -6,6 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "collectives/rounds.h"
+#include "core/control.h"
+#include "core/kernels.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/transport.h"
@@ -24,8 +27,8 @@ struct NodeMap {
 // What config.ranksPerNode says, else SPARSECOLL_RANKS_PER_NODE; 0: neither does. Errors: InvalidArgument.
 Result<int32_t> ranksPerNodeOf(int32_t configured);
 
-// Ranks of one host, or as many after each other as was told. hosts: a number of each rank's host.
-NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> hosts);
+// nameOf: Communicator::node() of each rank.
+NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> nameOf);
 
 // A rank's part of the steps of a reducer over nodes. Each rank of a node owns a shard of the vector, as many shards as
 // the smallest node has ranks; a further rank, or one for which none is left, owns nothing and takes part in what
@@ -33,7 +36,7 @@ NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> hosts);
 class NodeLevel {
  public:
   // spec: of the whole vector.
-  static Result<std::unique_ptr<NodeLevel>> make(Communicator& comm, std::span<const uint64_t> hosts,
+  static Result<std::unique_ptr<NodeLevel>> make(Communicator& comm, std::span<const uint64_t> nameOf,
                                                  const ReducerSpec& spec, const std::shared_ptr<MemoryBudget>& budget);
 
   uint64_t n() const { return n_; }
@@ -48,16 +51,20 @@ class NodeLevel {
   // The owners of this rank's shard in all nodes; of a rank that owns nothing it alone.
   Transport& between() const { return *between_; }
 
-  // The node's sum of the shard, in sumType().
-  Status scatter(Operation& operation, const void* gradient, Stream stream);
+  // The node's sum of the shard, of scaled gradients, in sumType().
+  Status scatter(Operation& operation, const void* gradient, Scale scale, Stream stream);
   const void* sum() const { return sum_.as<>(); }
   uint64_t sumBytes() const { return sum_.bytes(); }
   sparsecollDataType_t sumType() const { return sumType_; }
   // Between scatter and gather: what is sent now goes to other nodes.
   void beginBetween(Operation& operation);
   void endBetween(const Operation& operation);
-  // out, of which this rank has its shard, whole. nonFinite: this rank has met NaN or Inf; out: some rank has.
-  Status gather(Operation& operation, void* out, bool& nonFinite, Stream stream);
+  // out, of which this rank has its shard, whole. Whether this rank has met NaN or Inf, and then whether some rank has,
+  // stands in the control block if there is one, and on the host in nonFinite.
+  Status gather(Operation& operation, void* out, Control* control, bool& nonFinite, Stream stream);
+
+  // The operation's rounds as those of one level, for whoever counts them.
+  void countRounds(Operation& operation) const;
 
   // Of the latest step.
   uint64_t sentBetween() const { return sentBetween_; }
@@ -67,7 +74,11 @@ class NodeLevel {
   NodeLevel() = default;
 
   Transport* transport_ = nullptr;
+  Kernels* kernels_ = nullptr;
+  bool onHost_ = true;
   std::unique_ptr<Transport> between_;
+  std::unique_ptr<Transport> inside_;  // this rank's node; on devices,
+  FullRound whether_;                  // for what the engine cannot carry there: that some rank has met NaN or Inf
   uint64_t n_ = 0;
   sparsecollDataType_t type_ = sparsecollFloat32, sumType_ = sparsecollFloat32;
   std::vector<int> members_;  // of this rank's node

@@ -40,6 +40,7 @@ void Reducer::takeResidual(Reducer& other) {
   residual_ = std::move(other.residual_);
   other.residual_ = Residual();
   residual_.pointAt(denseTensors_);
+  preservedOut_.forget();  // what out holds may be the other one's
   owesResidual_ = spec_.keepsResidual();
 }
 
@@ -107,6 +108,7 @@ Status Reducer::sparseStep(Operation& operation, StepArgs& args) {
   input.gradientType = spec_.type;
   input.scale = scales_.in(captured);
   SC_TRY(const Delivered delivered, exchange(operation, input, args.finish, args.out, args.stream));
+  selection_->advance(args.stream);
   Status committed = residual_.commit(operation, delivered, selection_->control(), args.stream);
   stats_->end(Phase::kScatter, args.stream);
   return committed;
@@ -237,8 +239,11 @@ Status Reducer::setDensity(double density) {
   if (density == 0 && !spec_.has(SPARSECOLL_SELECT_NOTHING))
     return invalid("density is 0 (SPARSECOLL_SELECT_NOTHING allows it)");
   const double most = std::max(spec_.maxDensity, spec_.params.density);
-  if (level_ != nullptr && spec_.params.k == 0 && density > most)  // the same on ranks without a shard
-    return invalid("density is {}, the reducer was made for {}", density, most);
+  if (level_ != nullptr) {  // what ranks without a shard find, too
+    if (spec_.params.k != 0 || !spec_.densitySchedule.empty())
+      return unsupported("SetDensity over nodes of a reducer with a schedule, or made for k");
+    if (density > most) return invalid("density is {}, the reducer was made for {}", density, most);
+  }
   if (const uint64_t steps = selection_ != nullptr ? schedule_.stepsLeft(*selection_) : 0; steps != 0)
     return fail(sparsecollInvalidUsage, "the schedule sets the density of {} more steps", steps);
   SC_TRY(notCaptured(stats_->lastStream()));
@@ -327,6 +332,8 @@ uint64_t Reducer::sparseNeed() const {
 // What a replay could not do right. All ranks find the same, and after they have met, so nobody waits for another one.
 Status Reducer::checkCapture(bool captured) const {
   if (!captured || spec_.dense()) return {};
+  if (level_ != nullptr && !spec_.densitySchedule.empty())  // a rank without a shard does not follow it
+    return unsupported("capture of a step over nodes with a density schedule");
   if (!schedule_.ended())
     return unsupported("capture before a step was run with the density that the schedule ends with");
   return {};

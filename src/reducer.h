@@ -56,12 +56,14 @@ class Reducer final : public AnyReducer {
   sparsecollStats_t stats() const override {
     return stats_->now(spec_.dense() ? nullptr : selection_.get(), sumCheck_.get());
   }
-  std::vector<sparsecollChoice_t> choices() const override { return {{0, info().selector, spec_.collective->id}}; }
+  std::vector<sparsecollChoice_t> choices() const override { return {{0, info().selector, info().collective}}; }
 
   // What methods that take turns need besides.
   // The two halves of run. Errors of the first, before anything that all ranks take part in: InvalidArgument.
   Status checkRun(const void* gradient, const void* out) const;
   Status runChecked(const void* gradient, void* out, Stream stream);
+  // The latest step has left nothing to give back: another one begins.
+  void beginStep() { residual_.beginStep(); }
   // The other one's residual is this one's from now on.
   void takeResidual(Reducer& other);
   // Thresholds as after create; iteration: of the next step.
@@ -90,9 +92,10 @@ class Reducer final : public AnyReducer {
 
   Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec);
   Status allocate();
-  Status takeShard(std::span<const uint64_t> hosts);
+  Status takeShard(std::span<const uint64_t> nodeOf);
   Status allocateDense();
   Status allocateDenseShape();
+  Status allocateSumCheck();
   SelectionRequest selectionRequest() const;
 
   Status step(StepBody body, StepArgs args);
@@ -107,7 +110,6 @@ class Reducer final : public AnyReducer {
   bool formsDense() const;
   // The ranks of a dense step have met NaN or Inf, or not.
   Status denseEnd(bool nonFinite) const;
-  Status denseBetween(Operation& operation, void* out, StepArgs& args);
   void shapeDense(DenseArgs& args, Stream stream);
   void tellDense();
   Finish finishOf(const Operation& operation) const;
@@ -147,7 +149,7 @@ class Reducer final : public AnyReducer {
   PreservedOut preservedOut_;
   Buffer denseInput_;                   // of a dense sum that is added to out, where momentum or clipping forms it
   bool owesResidual_ = false;           // the next dense sum takes the residual along
-  std::unique_ptr<SumCheck> sumCheck_;  // of a dense sum, where somebody wants to hear of NaN and Inf
+  std::unique_ptr<SumCheck> sumCheck_;  // on devices, of a rank that selects nothing and has to hear of NaN and Inf
 };
 
 }  // namespace sparsecoll

@@ -6,7 +6,6 @@
 #include "src/agreement.h"
 #include "src/names.h"
 #include "src/reducer.h"
-#include "transports/bootstrap/address.h"
 
 namespace sparsecoll {
 
@@ -35,23 +34,24 @@ Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
 
 Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec) {
-  if (spec.overNodes && !comm->onHost()) return unsupported("collective hierarchical for vectors on devices");
+  if (spec.overNodes && !comm->transport().sumsAmong())
+    return unsupported("collective hierarchical on devices over another engine than NCCL");
   if (!spec.overNodes) SC_TRY(chooseTeams(spec, comm->ranks()));
-  const uint64_t host = spec.overNodes ? bootstrap::hostId() : 0;  // needs memory
+  const uint64_t node = spec.overNodes ? comm->node() : 0;
   AgreedFields fields = agreedOfReducer(spec);
   fields.reserve(fields.size() + 1);
   SC_TRY(const Agreement agreement, agree(*comm, call, fields));
   fields.push_back({"created", agreement.sequence});  // two alike reducers are still two
-  std::span<const uint64_t> hosts;
+  std::span<const uint64_t> nodes;
   if (spec.overNodes) {
-    SC_TRY(const Agreement nodes, agree(*comm, "nodes", {}, host));
-    hosts = nodes.numbers;
+    SC_TRY(const Agreement met, agree(*comm, "nodes", {}, node));
+    nodes = met.numbers;
   }
   std::shared_ptr<Reducer> reducer;
   SC_TRY(makeTogether(*comm, [&]() -> Status {
     reducer.reset(new Reducer(comm, std::move(spec)));
     reducer->plan_ = hashOf("reducer", fields);
-    if (reducer->spec_.overNodes) SC_TRY(reducer->takeShard(hosts));
+    if (reducer->spec_.overNodes) SC_TRY(reducer->takeShard(nodes));
     return reducer->allocate();
   }));
   if (!reducer->spec_.takesTurns) comm->tellPlan(reducer->info());
@@ -77,6 +77,7 @@ SelectionRequest Reducer::selectionRequest() const {
     request.arrivals = ceilLog2(request.blocks);
   }
   request.segments = spec_.segments;
+  request.anyDensity = spec_.anyDensity;
   return request;
 }
 
@@ -97,13 +98,18 @@ Status Reducer::allocateDenseShape() {
   return {};
 }
 
-// Kernels that finish before they return tell the engine itself what they met.
 Status Reducer::allocateDense() {
-  Kernels& kernels = comm_->kernels();
   if (spec_.shapesDense()) SC_TRY(allocateDenseShape());
+  return allocateSumCheck();
+}
+
+// Kernels that finish before they return tell the engine itself what they met. A rank without a shard counts the steps
+// as its peers do.
+Status Reducer::allocateSumCheck() {
+  Kernels& kernels = comm_->kernels();
   if (comm_->onHost()) return {};
-  if (comm_->config().nonFinite == sparsecollNonFiniteError) {
-    SC_TRY(sumCheck_, SumCheck::make(kernels, comm_->transport(), spec_.n, budget_));
+  if (!spec_.dense() || comm_->config().nonFinite == sparsecollNonFiniteError) {
+    SC_TRY(sumCheck_, SumCheck::make(kernels, comm_->transport(), length(), budget_));
   }
   return kernels.findings(kernels.stream(), Deadline::in(comm_->config().opTimeoutMs));
 }
@@ -113,7 +119,7 @@ Status Reducer::allocate() {
   SC_TRY(stats_, StepStats::make(*comm_, spec_, budget_));
   SC_TRY(scales_, Scales::make({spec_.params.inputScale, spec_.params.outputScale}, *comm_, budget_));
   if (level_ != nullptr) stats_->countShard(level_->n(), level_->nodes());
-  if (!owns()) return {};
+  if (!owns()) return allocateSumCheck();
   if (spec_.dense()) return allocateDense();
   SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
   SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
@@ -156,11 +162,12 @@ Status Reducer::allocate() {
 }
 
 // From here on what is selected, kept and exchanged is a shard.
-Status Reducer::takeShard(std::span<const uint64_t> hosts) {
-  SC_TRY(level_, NodeLevel::make(*comm_, hosts, spec_, budget_));
+Status Reducer::takeShard(std::span<const uint64_t> nodeOf) {
+  SC_TRY(level_, NodeLevel::make(*comm_, nodeOf, spec_, budget_));
+  SC_TRY(chooseTeams(spec_, level_->nodes()));  // by what all ranks know
   askedDensity_ = spec_.params.density;
   spec_ = specOfShard(std::move(spec_), level_->shard());
-  return owns() ? chooseTeams(spec_, level_->nodes()) : Status();
+  return {};
 }
 
 Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm) {

@@ -6,44 +6,50 @@ namespace sparsecoll {
 
 Status Reducer::stepOverNodes(Operation& operation, StepArgs& args) {
   const Status status = stepLevels(operation, args);
+  level_->countRounds(operation);
   stats_->step().bytesSentBetweenNodes = level_->sentBetween();
   stats_->step().bytesReceivedBetweenNodes = level_->receivedBetween();
   return Status(status.failure());
 }
 
 Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
-  SC_TRY(level_->scatter(operation, args.gradient, args.stream));
+  const Stream stream = args.stream;
+  const bool captured = operation.sequenceAt != nullptr;
+  SC_TRY(checkCapture(captured));
+  uint32_t* const nonFiniteAt = sumCheck_ ? sumCheck_->begin(stream) : nullptr;
+  // Without a wider type to hold them, node sums are of what the caller has scaled to be representable.
+  const Scale scale = scales_.in(captured);
+  SC_TRY(level_->scatter(operation, args.gradient, spec_.dense() ? scale : Scale(1), stream));
   void* const part = level_->partOf(args.out);
   Delivered delivered;
+  Control* control = sumCheck_ && !spec_.dense() ? sumCheck_->control() : nullptr;
   level_->beginBetween(operation);
   if (selects()) {
+    control = selection_->control();
     SelectionInput input;
     input.gradient = level_->sum();
     input.gradientType = level_->sumType();
-    input.scale = scales_.in(false);
-    SC_TRY(delivered, exchange(operation, input, args.finish, part, args.stream));
-    args.nonFinite = selection_->control()->anyNonFinite != 0;
+    input.scale = scale;
+    SC_TRY(delivered, exchange(operation, input, args.finish, part, stream));
   } else if (owns()) {
-    SC_TRY(denseBetween(operation, part, args));
+    DenseArgs dense{level_->sum(),       part,  spec_.n,         spec_.type, 1,
+                    finishOf(operation), false, &args.nonFinite, nonFiniteAt};
+    if (spec_.shapesDense()) shapeDense(dense, stream);
+    SC_TRY(level_->between().allReduce(operation, dense, stream));
+    stats_->end(Phase::kExchange, stream);
   }
   level_->endBetween(operation);
   // What one shard's owners meet decides for all of them: they commit only after they have heard of each other.
-  SC_TRY(level_->gather(operation, args.out, args.nonFinite, args.stream));
-  if (!selects()) return denseEnd(args.nonFinite);
-  Control* const control = selection_->control();
-  control->anyNonFinite = args.nonFinite ? 1 : 0;
-  Status committed = residual_.commit(operation, delivered, control, args.stream);
-  stats_->end(Phase::kScatter, args.stream);
-  return committed;
-}
-
-Status Reducer::denseBetween(Operation& operation, void* out, StepArgs& args) {
-  DenseArgs dense{level_->sum(),       out,   spec_.n,        spec_.type, scales_.in(false),
-                  finishOf(operation), false, &args.nonFinite};
-  if (spec_.shapesDense()) shapeDense(dense, args.stream);
-  SC_TRY(level_->between().allReduce(operation, dense, args.stream));
-  stats_->end(Phase::kExchange, args.stream);
-  return {};
+  SC_TRY(level_->gather(operation, args.out, control, args.nonFinite, stream));
+  if (selects()) {
+    selection_->advance(stream);
+    Status committed = residual_.commit(operation, delivered, control, stream);
+    stats_->end(Phase::kScatter, stream);
+    return committed;
+  }
+  if (!sumCheck_) return denseEnd(args.nonFinite);
+  if (spec_.dense()) return sumCheck_->tell(operation, stream);
+  return sumCheck_->end(operation, comm_->config().nonFinite == sparsecollNonFiniteError, stream);
 }
 
 }  // namespace sparsecoll

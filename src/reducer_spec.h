@@ -19,7 +19,8 @@ struct ReducerSpec {
   const SelectorRow* selector = nullptr;
   const CollectiveRow* collective = nullptr;
   std::vector<sparsecollSegment_t> segments;
-  uint64_t sentDense = 0;  // elements of tensors that are sent dense beside a selection
+  bool anyDensity = false;  // a tensor has a density of its own, maybe one of another shard
+  uint64_t sentDense = 0;   // elements of tensors that are sent dense beside a selection
   double maxDensity = 0;
   std::vector<double> densitySchedule;
   uint64_t scheduleSteps = 0;

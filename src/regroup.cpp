@@ -83,7 +83,10 @@ Result<std::shared_ptr<Communicator>> shrinkOverMesh(Communicator& comm, uint64_
 }  // namespace
 
 Result<CommunicatorConfig> configOf(Communicator& comm, const sparsecollConfig_t* user) {
-  if (user == nullptr) return comm.config();
+  CommunicatorConfig config = comm.config();
+  // Ranks are counted anew, and stay where they are.
+  if (config.ranksPerNode != 0) config.node = comm.node();
+  if (user == nullptr) return config;
   const sparsecollTransport_t kind = comm.control() != nullptr ? comm.transport().kind() : sparsecollTransportThreads;
   return readConfig(user, !comm.onHost(), {kind});
 }

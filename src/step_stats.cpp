@@ -58,6 +58,7 @@ void StepStats::finish(const Operation& operation, const Status& status, const S
     if (status.ok()) replay_ = step_;
     step_.opsStarted = step_.opsCompleted = step_.opsDense = 0;
     step_.bytesSent = step_.bytesReceived = step_.bytesDense = 0;
+    step_.bytesSentBetweenNodes = step_.bytesReceivedBetweenNodes = 0;
   }
   accumulateStats(total_, step_);
   comm_.addStats(step_);
@@ -109,13 +110,16 @@ void StepStats::addReplays(sparsecollStats_t& stats) const {
   stats.bytesSent += replays * replay_.bytesSent;
   stats.bytesReceived += replays * replay_.bytesReceived;
   stats.bytesDense += replays * replay_.bytesDense;
+  stats.bytesSentBetweenNodes += replays * replay_.bytesSentBetweenNodes;
+  stats.bytesReceivedBetweenNodes += replays * replay_.bytesReceivedBetweenNodes;
 }
 
 void StepStats::addFromDevice(const Selection* selection, const SumCheck* sumCheck, sparsecollStats_t& stats) const {
   if (comm_.onHost() || stats.opsStarted == 0) return;
+  const bool nonFiniteFails = comm_.config().nonFinite == sparsecollNonFiniteError;
   if (sumCheck != nullptr) {
     stats.opsNonFinite = sumCheck->stepsMet(lastStream_);
-    stats.opsCompleted -= stats.opsNonFinite;
+    if (nonFiniteFails) stats.opsCompleted -= stats.opsNonFinite;
   }
   if (selection == nullptr) return;
   Control control{};
@@ -125,7 +129,7 @@ void StepStats::addFromDevice(const Selection* selection, const SumCheck* sumChe
   stats.opsOverflow = control.totals.overflows;
   stats.opsFallback = control.totals.fallbacks;
   stats.entriesLost = control.totals.lost + control.lost;
-  if (comm_.config().nonFinite == sparsecollNonFiniteError) stats.opsCompleted -= control.totals.nonFinite;
+  if (nonFiniteFails) stats.opsCompleted -= control.totals.nonFinite;
 }
 
 }  // namespace sparsecoll

@@ -33,14 +33,19 @@ Result<std::unique_ptr<SumCheck>> SumCheck::make(Kernels& kernels, Transport& tr
 uint32_t* SumCheck::begin(Stream stream) {
   uint32_t* const count = &control()->nonFinite.count;
   kernels_.fillZero(count, sizeof *count, stream);
+  kernels_.fillZero(&control()->anyNonFinite, sizeof control()->anyNonFinite, stream);
   return count;
 }
 
 Status SumCheck::tell(Operation& operation, Stream stream) {
   kernels_.fillZero(round_.frame(operation), kFrameHeaderBytes, stream);
   SC_TRY(round_.run(operation, stream, control()));
+  return end(operation, true, stream);
+}
+
+Status SumCheck::end(const Operation& operation, bool fails, Stream stream) {
   kernels_.apply(kAdvance, control(), stream);
-  return kernels_.conclude({control(), operation.identity(), true, true}, stream);
+  return kernels_.conclude({control(), operation.identity(), true, fails}, stream);
 }
 
 uint64_t SumCheck::stepsMet(Stream stream) const {

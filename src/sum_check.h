@@ -19,13 +19,16 @@ class SumCheck {
 
   // Where the engine notes it of this rank's part (DenseArgs::nonFiniteAt), cleared for a new sum.
   uint32_t* begin(Stream stream);
-  // A round of the operation that formed the sum, once its kernels are enqueued.
+  // A round of the operation that formed the sum, once its kernels are enqueued; then end.
   Status tell(Operation& operation, Stream stream);
+  // Where it is noted that some rank has met one, for who hears of it in another way; cleared by begin.
+  Control* control() const { return control_.as<Control>(); }
+  // The operation is over; fails: NaN and Inf are an error.
+  Status end(const Operation& operation, bool fails, Stream stream);
   uint64_t stepsMet(Stream stream) const;  // steps so far that met some; waits for the stream
 
  private:
   explicit SumCheck(Kernels& kernels) : kernels_(kernels) {}
-  Control* control() const { return control_.as<Control>(); }
 
   Kernels& kernels_;
   Buffer control_;

@@ -30,6 +30,8 @@ class SomeRanks final : public Transport {
     return all_.makeWindow(bytes, std::move(budget), memory);
   }
 
+  bool sumsAmong() const override { return true; }
+
   Status begin(Operation& operation) override { return all_.begin(operation); }
   void refuse(const Operation& operation, const Failure& why) override { all_.refuse(operation, why); }
   void end(const Operation& operation) override { all_.end(operation); }

@@ -118,8 +118,8 @@ class ThreadsTransport final : public Transport {
     return settle(offered, [&] { return sumTogether(operation, args, stream); });
   }
 
+  bool sumsAmong() const override { return !ordersStreams(); }
   Status sumAmong(Operation& operation, AmongArgs& args, Stream stream) override {
-    if (ordersStreams()) return unsupported("sums among some ranks on devices");
     amongOut_.clear();
     amongIn_.clear();
     for (const int member : args.members) {

@@ -64,6 +64,7 @@ class FeedbackLoop {
     if (method_.tells) tellItself();
     const sparsecoll::ListView sent = selected_.view();
     check(selection_->observe({&sent, 1}, selection_.stream()));
+    selection_->advance(selection_.stream());
   }
 
   void select(const void* gradient, double sign) {

@@ -130,6 +130,7 @@ class MethodLoop {
         control.delivered += counts_[peer];
       }
       if (!selections_[r]->observe(sent, {}).ok()) throw std::runtime_error("a selection could not go on");
+      selections_[r]->advance({});
       for (size_t peer = 0; peer < ranks; ++peer)
         if (method_.clearsUnion || peer == r)
           hostKernels().zeroAt(residuals_[r].as<>(), sparsecollFloat32, data_.n(), sent[peer], nullptr, {});

@@ -99,9 +99,10 @@
    go together as above: the step above, with nodes for ranks and the node's sum for the gradient, so that its law holds
    for what nodes put in. Selection, residual, velocity and its memory are the shard's. Then every node gathers the shards
    of the result. Nodes count by their lowest ranks, sparsecollAvg divides by nRanks, and out has the same bits on all
-   ranks. Segments are cut where shards are. In host memory; Unsupported are ReducerRunSparse, ReducerMove,
-   SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, clipNorm, a reducer's config.buffer, and Hierarchical between
-   nodes. docs/guide/nodes.md has a picture.
+   ranks. Segments are cut where shards are. In host memory, and on devices over NCCL; Unsupported are other engines on
+   devices, ReducerRunSparse, ReducerMove, SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, clipNorm, a reducer's
+   config.buffer, ReducerSetDensity of a reducer that has a schedule or was made for k, and Hierarchical between nodes.
+   docs/guide/nodes.md has a picture.
    Threads. Each rank needs a thread of its own, because collective calls wait for the other ranks. There are no group
    calls: one thread cannot drive several ranks. One thread at a time uses a communicator and the reducers on it. Any
    thread at any moment may call CommGetAsyncError, CommGetFailure, CommAbort, GetStats, ReducerGetStats and GetLastError.
@@ -403,7 +404,8 @@ typedef struct {
   int32_t reserved1;             /* 0 */
   const sparsecollAllocator_t* allocator; /* default: the process; on devices a pool of the library's own */
   int32_t ranksPerNode;          /* for Hierarchical: ranks 0 to ranksPerNode - 1 are a node, the next ones another; the last
-                                    may have fewer. Default: what SPARSECOLL_RANKS_PER_NODE says; else ranks of one host are */
+                                    may have fewer. Default: what SPARSECOLL_RANKS_PER_NODE says; else ranks of one host are.
+                                    Ranks stay on their nodes in what CommSplit and CommShrink make without a config */
   int32_t reserved2;             /* 0 */
 } sparsecollConfig_t;
 

@@ -43,6 +43,7 @@ class SelectionRun {
     for (size_t r = 0; r < ranks(); ++r) sent.push_back({lists[r].data(), values[r].data(), &counts[r]});
     for (size_t r = 0; r < ranks(); ++r) {
       if (!selections_[r]->observe(sent, {}).ok()) std::abort();
+      selections_[r]->advance({});
       for (size_t peer = 0; peer < ranks(); ++peer)
         if (clearsUnion_ || peer == r)
           for (const uint32_t i : lists[peer]) residuals[r][i] = 0;

@@ -97,6 +97,7 @@ class EngineTransport final : public Transport {
     return finishSum(operation);
   }
 
+  bool sumsAmong() const override { return true; }
   Status sumAmong(Operation& operation, AmongArgs& args, Stream stream) override {
     amongOut_.clear();
     amongIn_.clear();

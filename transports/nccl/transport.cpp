@@ -24,7 +24,7 @@ namespace {
 using cuda::isCaptured;
 using cuda::taken;
 
-constexpr uint64_t kSlabBytes = 8u << 20;  // of a dense sum that is added to what out holds
+constexpr uint64_t kSlabBytes = 8u << 20;  // of a dense sum that is added to what out holds, or formed in pieces
 
 // One frame's header and nothing else: what ranks compare in a dense sum.
 const uint64_t kHeaderBytes = alignUp(FrameLayout{}.capacityBytes(), 64);
@@ -70,6 +70,7 @@ class NcclTransport final : public Transport {
     SC_TRY(replaySequence_, makeReplaySequence(*kernels_));
     for (uint64_t r = 0; r < size; ++r) headerFrames_.push_back(headers_.as<>() + (1 + r) * kHeaderBytes);
     headerBytes_.assign(size, kFrameHeaderBytes);
+    summands_.reserve(size);
     return kernels_->findings(kernels_->stream(), deadline);  // what was zeroed here is so before others write to it
   }
 
@@ -131,6 +132,21 @@ class NcclTransport final : public Transport {
     SC_TRY(args.accumulate ? addSlabs(operation, args, stream) : sumInPlace(operation, args, stream));
     SC_TRY(kernels_->open({headerFrames_, headerBytes_, {}, identity, nullptr, {}, false}, stream));
     return leaveDense(stream);
+  }
+
+  // Members receive what the others have of their part and add it up in order, so unlike a sum of NCCL's own this one
+  // has the bits of all engines.
+  bool sumsAmong() const override { return true; }
+  Status sumAmong(Operation& operation, AmongArgs& args, Stream stream) override {
+    countAmong(operation, args, rank());
+    ++operation.round;
+    if (args.half != AmongArgs::Half::kGather) {
+      SC_TRY(orderDense(stream));
+      if (args.half == AmongArgs::Half::kSum) SC_TRY(meetAll(operation, stream));
+      SC_TRY(sumPart(operation, args, stream));
+      SC_TRY(leaveDense(stream));
+    }
+    return args.half == AmongArgs::Half::kSum ? Status() : gatherParts(operation, args, stream);
   }
 
   // All ranks learn of a mismatch from the frames themselves, whose number and sizes do not depend on it.
@@ -279,6 +295,93 @@ class NcclTransport final : public Transport {
     return {};
   }
 
+  Status meetAll(const Operation& operation, Stream stream) {
+    if (ranks() == 1) return {};
+    enqueued_ = true;
+    const FrameExpectation identity = operation.identity();
+    kernels_->seal({headers_.as<>(), {}, identity, nullptr, false}, stream);
+    SC_TRY(connection_->call("ncclAllGather", operation.deadline, [&](Comm comm) {
+      return connection_->library().AllGather(headers_.as<>(), headers_.as<>() + kHeaderBytes, kHeaderBytes, kUint8,
+                                              comm, stream.handle);
+    }));
+    return kernels_->open({headerFrames_, headerBytes_, {}, identity, nullptr, {}, false}, stream);
+  }
+
+  // In pieces that fit the slab with those of all members. Pieces are whole lines, so what is aligned stays so.
+  Status sumPart(const Operation& operation, const AmongArgs& args, Stream stream) {
+    const DenseArgs& dense = args.dense;
+    const uint64_t element = elementBytes(dense.type);
+    const uint64_t outElement = args.wide ? elementBytes(accumulateTypeOf(dense.type)) : element;
+    const size_t own = args.own(rank());
+    const bool partAlone = args.half == AmongArgs::Half::kSum;
+    const auto* const in = static_cast<const std::byte*>(dense.in);
+    auto* const out = static_cast<std::byte*>(dense.out);
+    const uint64_t most = std::max<uint64_t>(kSlabBytes / element / args.members.size() / 64 * 64, 64);
+    uint64_t longest = 0;
+    for (const Range& part : args.parts) longest = std::max(longest, part.length());
+    for (uint64_t at = 0; at < longest; at += most) {
+      const auto pieceOf = [&](const Range& part) {
+        return Range{std::min(part.end, part.begin + at), std::min(part.end, part.begin + at + most)};
+      };
+      const Range mine = pieceOf(args.parts[own]);
+      const auto slot = [&](size_t member) { return slab_.as<>() + member * most * element; };
+      SC_TRY(sendAmong(operation, args, stream, [&](size_t member) -> Pieces {
+        const Range theirs = pieceOf(args.parts[member]);
+        return {in + theirs.begin * element, theirs.length() * element, slot(member), mine.length() * element};
+      }));
+      if (mine.length() == 0) continue;
+      summands_.clear();
+      for (size_t member = 0; member < args.members.size(); ++member)
+        summands_.push_back(member == own ? in + mine.begin * element : slot(member));
+      const uint64_t first = partAlone ? mine.begin - args.parts[own].begin : mine.begin;
+      const std::array<void*, 1> sum = {out + first * outElement};
+      kernels_->denseSum({summands_, sum, dense.type, mine.length(), dense.inputScale, dense.finish, dense.accumulate,
+                          dense.nonFiniteAt, args.wide},
+                         stream);
+    }
+    return {};
+  }
+
+  Status gatherParts(const Operation& operation, const AmongArgs& args, Stream stream) {
+    const uint64_t element = elementBytes(args.dense.type);
+    const Range own = args.parts[args.own(rank())];
+    auto* const out = static_cast<std::byte*>(args.dense.out);
+    return sendAmong(operation, args, stream, [&](size_t member) -> Pieces {
+      const Range& theirs = args.parts[member];
+      return {out + own.begin * element, own.length() * element, out + theirs.begin * element,
+              theirs.length() * element};
+    });
+  }
+
+  // What goes to a member, and comes from it; nothing travels where there are no bytes.
+  struct Pieces {
+    const std::byte* sent;
+    uint64_t sentBytes;
+    std::byte* received;
+    uint64_t receivedBytes;
+  };
+  template <class PiecesOf>
+  Status sendAmong(const Operation& operation, const AmongArgs& args, Stream stream, PiecesOf piecesOf) {
+    if (args.members.size() == 1) return {};
+    enqueued_ = true;
+    const Library& nccl = connection_->library();
+    return connection_->group("ncclSend and ncclRecv of a dense sum", operation.deadline, [&](Comm comm) {
+      Code code = kSuccess;
+      const auto keep = [&](Code now) {
+        if (code == kSuccess || code == kInProgress) code = now;
+      };
+      for (size_t member = 0; member < args.members.size(); ++member) {
+        const int peer = args.members[member];
+        if (peer == rank()) continue;
+        const Pieces pieces = piecesOf(member);
+        if (pieces.sentBytes != 0) keep(nccl.Send(pieces.sent, pieces.sentBytes, kUint8, peer, comm, stream.handle));
+        if (pieces.receivedBytes != 0)
+          keep(nccl.Recv(pieces.received, pieces.receivedBytes, kUint8, peer, comm, stream.handle));
+      }
+      return code;
+    });
+  }
+
   Result<bool> awaitHandle(cudaStream_t stream, const Deadline& deadline) {
     const cuda::BesideCaptures beside;
     for (;;) {
@@ -300,6 +403,7 @@ class NcclTransport final : public Transport {
   Buffer slab_;
   std::vector<const std::byte*> headerFrames_;
   std::vector<uint64_t> headerBytes_;
+  std::vector<const void*> summands_;  // of one piece
   std::unique_ptr<Marker> lastDense_;  // behind the latest dense sum
   void* denseStream_ = nullptr;
   bool denseMarked_ = false;
