@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts pytorch-hosts fuzz stress convergence golden docs clean
+.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts pytorch-hosts fuzz stress convergence golden docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -24,6 +24,14 @@ build: ## release build into build/release; device code for this machine's GPU, 
 	cmake --preset release
 	@echo "== release: build, $(JOBS) at once"
 	cmake --build --preset release -j $(JOBS)
+
+PREFIX ?= /opt/sparsecoll
+install: ## library, sparsecoll-run, -perf and -fit into PREFIX (/opt/sparsecoll), without building tests: minutes
+	@echo "== release: configure"
+	cmake --preset release
+	@echo "== release: build what is installed, $(JOBS) at once"
+	cmake --build --preset release -j $(JOBS) --target installed
+	cmake --install build/release --prefix "$(PREFIX)"
 
 cuda-all: ## the library for all supported GPUs into build/cuda-all, to be installed elsewhere
 	@echo "== cuda-all: configure"
