@@ -5,6 +5,7 @@
 
 #include "src/agreement.h"
 #include "src/entries.h"
+#include "src/names.h"
 #include "src/pointer_checks.h"
 #include "src/tables.h"
 
@@ -67,6 +68,16 @@ uint64_t Reducer::stepPlan() const {
   return agreedOfStep(plan_, selection_.get(), scales_.now());
 }
 
+OperationLabel Reducer::labelOf(const char* call) const {
+  OperationLabel label{call, preset_};
+  if (spec_.selector != nullptr && !spec_.dense()) label.selector = spec_.selector->name;
+  label.collective = spec_.overNodes ? collectiveName(sparsecollCollHierarchical) : spec_.collective->name;
+  label.tag = spec_.params.tag;
+  label.n = length();
+  label.k = selection_ != nullptr && !spec_.dense() ? spec_.requested(selection_->k()) : label.n;
+  return label;
+}
+
 Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream stream) {
   residual_.beginStep();
   const bool captured = comm_->kernels().captures(stream);
@@ -75,7 +86,9 @@ Status Reducer::step(const void* gradient, FinishStep finish, void* out, Stream 
   if (spec_.transactional && comm_->onHost()) SC_TRY(agree(*comm_, "commit", {}).takeStatusOrOk());
   selection_->use(stream);
   if (!captured) schedule_.follow(*selection_);
+  const OperationLabel label = labelOf(finish == &Reducer::finishSparse ? "ReducerRunSparse" : call_);
   Operation operation;
+  operation.label = &label;
   operation.plan = stepPlan();
   operation.turn = ++turn_;
   stats_->begin(operation, Phase::kSelect, stream);
@@ -172,7 +185,9 @@ bool Reducer::formsDense() const { return spec_.dense() && (shapesInput(spec_.pa
 Status Reducer::runDense(const void* gradient, void* out, Stream stream) {
   const bool forms = formsDense();
   residual_.beginStep();
+  const OperationLabel label = labelOf(call_);
   Operation operation;
+  operation.label = &label;
   operation.plan = stepPlan();
   operation.turn = ++turn_;
   stats_->begin(operation, Phase::kExchange, stream);

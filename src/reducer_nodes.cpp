@@ -17,7 +17,9 @@ Status Reducer::runOverNodes(const void* gradient, void* out, Stream stream) {
     selection_->use(stream);
     schedule_.follow(*selection_);
   }
+  const OperationLabel label = labelOf(call_);
   Operation operation;
+  operation.label = &label;
   operation.plan = stepPlan();
   operation.turn = ++turn_;
   stats_->begin(operation, selects ? Phase::kSelect : Phase::kExchange, stream);
