@@ -141,7 +141,7 @@ TEST_CASE("what a file says is what the recorder holds") {
   CHECK(!read.failure);
   REQUIRE(read.entries.size() == 3);
   CHECK(read.entries[0].sequence == 117u);
-  CHECK(read.entries[0].result == "Success");
+  CHECK(read.entries[0].result == "success");
   CHECK(read.entries[0].sentBytes == 100);
   CHECK(read.entries[0].waitsFor.empty());
   CHECK(!read.entries[1].sequence);
@@ -306,5 +306,5 @@ TEST_CASE("ranks that call different things, or do not come, are told by the fil
   CHECK(lag->ranks == std::vector<int>{2});
   CHECK_THAT(lag->text, Catch::StartsWith("rank 2 never began operation ") &&
                             Catch::Contains("ReducerRun of the reducer with tag 0 (preset topka, n 64, k 1)") &&
-                            Catch::Contains("waited for rank 2 in round 1"));
+                            Catch::Contains("waited for rank 2 in round 1 of operation "));
 }

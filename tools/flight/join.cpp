@@ -19,88 +19,94 @@ Meaning meaningOf(const Entry& entry) {
 template <class Key>
 using RanksBy = std::map<Key, std::vector<int>>;
 
-// The operation that ranks were in last, and how far each of them is.
-class Front {
+constexpr int64_t kNoticeableNs = 1000000000;
+
+// Whom an operation that has not ended well misses. Engines that do not tell may still name who failed.
+std::vector<int> whomFor(const Entry& entry) {
+  if (!entry.waitsFor.empty() || !entry.peer) return entry.waitsFor;
+  return {*entry.peer};
+}
+
+// Who waits, in which operation and for whom; and who does not, although others wait for it.
+class Waits {
  public:
-  explicit Front(const Group& group) : group_(group) {
-    for (const auto& [rank, recording] : group.of)
-      if (const Entry* const latest = recording.latest())
-        if (first_ == nullptr || *latest->sequence > *first_->sequence) first_ = latest;
-    if (first_ == nullptr) return;
+  explicit Waits(const Group& group) : group_(group) {
     for (const auto& [rank, recording] : group.of) {
-      const Entry* const entry = recording.find(*first_->sequence);
-      if (entry == nullptr)
-        behind_.push_back(rank);
-      else if (!entry->succeeded())
-        waiting_.emplace(rank, entry);
+      const Entry* const latest = recording.latest();
+      if (latest != nullptr && waits(recording, *latest)) waiting_.emplace(rank, latest);
+      if (latest != nullptr && (first_ == nullptr || *latest->sequence > *first_->sequence)) first_ = latest;
+    }
+    for (int rank = 0; rank < group.ranks; ++rank) {
+      if (waiting_.count(rank) != 0) continue;
+      const Entry* const missed = missedBy(rank);
+      if (missed != nullptr) missed_.emplace(rank, missed);
     }
   }
 
-  const Entry* first() const { return first_; }
-  uint64_t sequence() const { return *first_->sequence; }
-  const std::vector<int>& behind() const { return behind_; }
-  bool anyWaits() const { return !waiting_.empty(); }
+  bool any() const { return !waiting_.empty(); }
+  const Entry* latest() const { return first_; }  // operation of all that have begun
+  // By rank: the first operation in which others wait for it.
+  const std::map<int, const Entry*>& missed() const { return missed_; }
 
-  // "ranks 0-2 wait for rank 3 in round 2, for 29.9 s until Timeout", one after the other.
-  std::string waits() const {
+  // "ranks 0-2 waited for rank 3 in round 2 of operation 118, for 29.9 s until timeout", one after the other.
+  std::string text() const {
     struct Wait {
       std::vector<int> ranks;
       int64_t longestNs = 0;
     };
-    std::map<std::tuple<std::vector<int>, uint64_t, std::string>, Wait> waits;
+    std::map<std::tuple<uint64_t, std::vector<int>, uint64_t, std::string>, Wait> waits;
     for (const auto& [rank, entry] : waiting_) {
-      Wait& wait = waits[{whomFor(*entry), entry->rounds, entry->result.value_or("")}];
+      Wait& wait = waits[{*entry->sequence, whomFor(*entry), entry->rounds, entry->result.value_or("")}];
       wait.ranks.push_back(rank);
       const int64_t until = entry->endNs.value_or(group_.of.at(rank).writtenNs);
       wait.longestNs = std::max(wait.longestNs, until - entry->roundNs.value_or(entry->startNs));
     }
     std::string text;
     for (const auto& [how, wait] : waits) {
-      const auto& [whom, round, result] = how;
-      const bool one = wait.ranks.size() == 1;
-      text += (text.empty() ? "" : "; ") + ranksText(wait.ranks);
-      if (result.empty())
-        text += one ? " waits" : " wait";
-      else
-        text += " waited";
+      const auto& [sequence, whom, round, result] = how;
+      const char* const verb = !result.empty() ? " waited" : wait.ranks.size() == 1 ? " waits" : " wait";
+      text += (text.empty() ? "" : "; ") + ranksText(wait.ranks) + verb;
       if (!whom.empty()) text += " for " + ranksText(whom);
       text += round == 0 ? " before the first round" : " in round " + std::to_string(round);
-      text += result.empty() ? ", since " : ", for ";
+      text += " of operation " + std::to_string(sequence) + (result.empty() ? ", since " : ", for ");
       text += durationText(wait.longestNs) + (result.empty() ? "" : " until " + result);
     }
     return text;
   }
 
-  // Ranks that others wait for and that wait in an earlier round than those; empty: none can be told apart.
+  // Ranks that wait in an earlier operation or round than the others; empty: all wait in one place.
   std::vector<int> slowest() const {
-    uint64_t least = UINT64_MAX, most = 0;
-    for (const auto& [rank, entry] : waiting_) {
-      least = std::min(least, entry->rounds);
-      most = std::max(most, entry->rounds);
-    }
-    std::vector<int> slow;
-    for (const auto& [rank, entry] : waiting_)
-      if (entry->rounds == least && least < most && isWaitedFor(rank)) slow.push_back(rank);
-    return slow;
-  }
-  bool isWaitedFor(int rank) const {
-    return std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& one) {
-      const std::vector<int> whom = whomFor(*one.second);
-      return std::find(whom.begin(), whom.end(), rank) != whom.end();
-    });
+    const auto placeOf = [](const Entry& entry) { return std::pair(*entry.sequence, entry.rounds); };
+    std::map<std::pair<uint64_t, uint64_t>, std::vector<int>> places;
+    for (const auto& [rank, entry] : waiting_) places[placeOf(*entry)].push_back(rank);
+    return places.size() > 1 ? places.begin()->second : std::vector<int>();
   }
 
  private:
-  // Engines that do not tell what is missing may still name who failed.
-  static std::vector<int> whomFor(const Entry& entry) {
-    if (!entry.waitsFor.empty() || !entry.peer) return entry.waitsFor;
-    return {*entry.peer};
+  // Whether it waits for long, or did until the end. What ends with another code has met all ranks that it needs.
+  static bool waits(const Recording& recording, const Entry& entry) {
+    if (entry.underWay()) return recording.writtenNs - entry.roundNs.value_or(entry.startNs) >= kNoticeableNs;
+    return entry.result == "timeout" || entry.result == "peer failed" || entry.result == "aborted";
+  }
+  // nullptr: nobody waits for the rank.
+  const Entry* missedBy(int rank) const {
+    const auto own = group_.of.find(rank);
+    const Entry* const last = own != group_.of.end() ? own->second.latest() : nullptr;
+    const Entry* missed = nullptr;
+    for (const auto& [other, entry] : waiting_) {
+      const std::vector<int> whom = whomFor(*entry);
+      const bool named = std::find(whom.begin(), whom.end(), rank) != whom.end();
+      // A rank that has left a file and has not begun the operation is missing, whatever the engine tells.
+      const bool absent = own != group_.of.end() && (last == nullptr || *last->sequence < *entry->sequence);
+      const bool earlier = missed == nullptr || *entry->sequence < *missed->sequence;
+      if ((named || absent) && earlier) missed = entry;
+    }
+    return missed;
   }
 
   const Group& group_;
+  std::map<int, const Entry*> waiting_, missed_;
   const Entry* first_ = nullptr;
-  std::vector<int> behind_;
-  std::map<int, const Entry*> waiting_;
 };
 
 // Where a rank is that has not come to an operation.
@@ -140,32 +146,43 @@ void addMismatch(const Group& group, std::vector<Finding>& findings) {
   }
 }
 
-void addLag(const Group& group, const Front& front, std::vector<Finding>& findings) {
-  if (!front.anyWaits()) return;
-  const std::string which = "operation " + std::to_string(front.sequence()) + ", " + operationText(*front.first());
-  std::vector<int> silent;
-  for (const int rank : group.missing())
-    if (front.isWaitedFor(rank)) silent.push_back(rank);
-  Finding finding{Finding::Kind::kLag, front.behind(), front.sequence(), {}};
-  if (!front.behind().empty()) {
-    finding.text = ranksText(front.behind()) + " never began " + which;
-    for (const int rank : front.behind()) {
-      finding.text += front.behind().size() == 1 ? ": " : "; rank " + std::to_string(rank) + ": ";
-      finding.text += whereIs(group.of.at(rank));
+void addLag(const Group& group, std::vector<Finding>& findings) {
+  const Waits waits(group);
+  if (!waits.any()) return;
+  const auto nameOf = [](const Entry& entry) {
+    return "operation " + std::to_string(*entry.sequence) + ", " + operationText(entry);
+  };
+  Finding finding;
+  finding.sequence = *waits.latest()->sequence;
+  if (!waits.missed().empty()) {
+    RanksBy<uint64_t> silent;  // by the operation that they hold up
+    for (const auto& [rank, entry] : waits.missed()) {
+      finding.ranks.push_back(rank);
+      finding.sequence = std::min(*finding.sequence, *entry->sequence);
+      const auto own = group.of.find(rank);
+      if (own == group.of.end()) {
+        silent[*entry->sequence].push_back(rank);
+        continue;
+      }
+      finding.text += "rank " + std::to_string(rank);
+      finding.text +=
+          own->second.find(*entry->sequence) == nullptr ? " never began " : " has ended, and others miss it in, ";
+      finding.text += nameOf(*entry) + ": " + whereIs(own->second) + "; ";
     }
-    finding.text += "; ";
-  } else if (!silent.empty()) {
-    finding.ranks = silent;
-    finding.text = ranksText(silent) + (silent.size() == 1 ? " holds" : " hold") + " up " + which + ": ";
-  } else if (const std::vector<int> slow = front.slowest(); !slow.empty()) {
+    for (const auto& [sequence, ranks] : silent)
+      finding.text += ranksText(ranks) + (ranks.size() == 1 ? " holds up " : " hold up ") +
+                      nameOf(*waits.missed().at(ranks.front())) + ": ";
+  } else if (const std::vector<int> slow = waits.slowest(); !slow.empty()) {
     finding.ranks = slow;
-    finding.text = ranksText(slow) + (slow.size() == 1 ? " is" : " are") + " behind in " + which + ": ";
+    const Entry& entry = *group.of.at(slow.front()).latest();
+    finding.sequence = *entry.sequence;
+    finding.text = ranksText(slow) + (slow.size() == 1 ? " is" : " are") + " behind, in " + nameOf(entry) + ": ";
   } else {
     finding.kind = Finding::Kind::kWait;
     finding.ranks = group.here();
-    finding.text = "in " + which + ": ";
+    finding.text = "in " + nameOf(*waits.latest()) + ": ";
   }
-  finding.text += front.waits();
+  finding.text += waits.text();
   findings.push_back(finding);
 }
 
@@ -259,9 +276,8 @@ std::vector<Group> groupsOf(std::vector<Recording> recordings, std::vector<std::
 
 std::vector<Finding> findingsOf(const Group& group) {
   std::vector<Finding> findings;
-  const Front front(group);
   addMismatch(group, findings);
-  addLag(group, front, findings);
+  addLag(group, findings);
   addMissing(group, findings);
   addOtherWaits(group, findings);
   addFailures(group, findings);

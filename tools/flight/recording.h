@@ -35,7 +35,7 @@ struct Entry {
   std::vector<int> waitsFor;
 
   bool underWay() const { return !result; }
-  bool succeeded() const { return result == "Success"; }
+  bool succeeded() const { return result == "success"; }
 };
 
 struct Failure {
