@@ -29,8 +29,8 @@ Status chooseTeams(ReducerSpec& spec, int ranks) {
 }
 
 const char* presetNameOf(const ReducerSpec& spec) {
-  const int32_t selector = spec.dense() ? sparsecollSelectDefault : spec.selector->id;
-  const PresetRow* const preset = presetLike(selector, spec.collective->id, spec.params.distribution);
+  if (spec.dense()) return spec.collective->name;
+  const PresetRow* const preset = presetLike(spec.selector->id, spec.collective->id, spec.params.distribution);
   return preset != nullptr ? preset->name : "";
 }
 
