@@ -121,6 +121,25 @@ TEST_CASE("who waits an operation earlier because of a rank without a file is no
                                  "peer failed; ranks 1, 2 wait for ranks 0, 3 in round 1 of operation 118"));
 }
 
+TEST_CASE("who comes to an operation long after the others is named, although it has a file") {
+  std::vector<Recording> ranks;
+  for (const int rank : {0, 1, 2, 3}) {
+    Entry entry = waiting(118, {rank == 3 ? 0 : 3}, 1);
+    if (rank == 3) entry.startNs += 30 * kSecond;
+    entry.roundNs = entry.startNs;
+    entry.result = "peer failed";
+    entry.endNs = 148 * kSecond + kSecond / 2;
+    ranks.push_back(rankOf(rank, {stepOf(117), entry}));
+  }
+  const std::vector<Finding> found = joined(std::move(ranks));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].ranks == std::vector<int>{3});
+  CHECK_THAT(found[0].text,
+             Catch::StartsWith("rank 3 came to operation 118, ") &&
+                 Catch::Contains(", 30.0 s after the first: ranks 0-2 waited for rank 3 in round 1 of "
+                                 "operation 118, for 30.5 s until peer failed; rank 3 waited for rank 0"));
+}
+
 TEST_CASE("short waits of ranks that were asked while they worked are nothing wrong") {
   Entry fresh = waiting(118, {3});
   fresh.roundNs = 148 * kSecond - 1000;

@@ -74,6 +74,23 @@ class Waits {
     return text;
   }
 
+  // Ranks that came to the operation that all wait in so late that it explains half of the longest wait; and how late,
+  // by the hosts' clocks.
+  std::pair<std::vector<int>, int64_t> late() const {
+    if (waiting_.size() != group_.of.size()) return {};
+    int64_t first = INT64_MAX, last = INT64_MIN, longest = 0;
+    for (const auto& [rank, entry] : waiting_) {
+      first = std::min(first, entry->startNs);
+      last = std::max(last, entry->startNs);
+      longest = std::max(longest, entry->endNs.value_or(group_.of.at(rank).writtenNs) - entry->startNs);
+    }
+    const int64_t least = std::max(kNoticeableNs, longest / 2);
+    std::pair<std::vector<int>, int64_t> found({}, last - first);
+    for (const auto& [rank, entry] : waiting_)
+      if (entry->startNs - first >= least) found.first.push_back(rank);
+    return found;
+  }
+
   // Ranks that wait in an earlier operation or round than the others; empty: all wait in one place.
   std::vector<int> slowest() const {
     const auto placeOf = [](const Entry& entry) { return std::pair(*entry.sequence, entry.rounds); };
@@ -177,6 +194,10 @@ void addLag(const Group& group, std::vector<Finding>& findings) {
     const Entry& entry = *group.of.at(slow.front()).latest();
     finding.sequence = *entry.sequence;
     finding.text = ranksText(slow) + (slow.size() == 1 ? " is" : " are") + " behind, in " + nameOf(entry) + ": ";
+  } else if (const auto [ranks, lateNs] = waits.late(); !ranks.empty()) {
+    finding.ranks = ranks;
+    finding.text =
+        ranksText(ranks) + " came to " + nameOf(*waits.latest()) + ", " + durationText(lateNs) + " after the first: ";
   } else {
     finding.kind = Finding::Kind::kWait;
     finding.ranks = group.here();
