@@ -78,6 +78,32 @@ TEST_CASE("a recorder keeps the last operations, the oldest first") {
   CHECK(sequencesOf(off).empty());
 }
 
+TEST_CASE("a reader never finds parts of two operations in one record") {
+  FlightRecorder recorder(2);
+  std::atomic<bool> ended{false};
+  uint64_t seen = 0, mixed = 0;
+  std::thread reader([&] {
+    while (!ended || seen == 0)
+      recorder.each([&](const FlightFacts& facts) {
+        ++seen;
+        const OperationLabel& label = facts.label;
+        if (facts.sequence != facts.number || label.tag != facts.number || label.n != facts.number ||
+            facts.plan != facts.number || (facts.endNs != 0 && facts.sentBytes != facts.number))
+          ++mixed;
+      });
+  });
+  for (uint64_t number = 1; number <= 100000; ++number) {
+    const OperationLabel label{"ReducerRun", "", "", "", number, number, 0};
+    FlightRecord* const record = recorder.begin(number, number, &label);
+    record->beginRound(0, 0);
+    record->end(sparsecollSuccess, -1, number, 0);
+  }
+  ended = true;
+  reader.join();
+  CHECK(seen > 0);
+  CHECK(mixed == 0);
+}
+
 TEST_CASE("a record tells the round, its bytes and who is missing; nothing of it goes over to the next operation") {
   FlightRecorder recorder(1);
   const OperationLabel label{"ReducerRun", "topka", "topk", "allgather", 4, 25000000, 250000};

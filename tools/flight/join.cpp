@@ -1,6 +1,7 @@
 #include "tools/flight/join.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -48,21 +49,25 @@ class Waits {
   // By rank: the first operation in which others wait for it.
   const std::map<int, const Entry*>& missed() const { return missed_; }
 
-  // "ranks 0-2 waited for rank 3 in round 2 of operation 118, for 29.9 s until timeout", one after the other.
+  // "ranks 0-2 waited for rank 3 in round 2 of operation 118, for 29.9 s until timeout", one after the other, the
+  // longest first.
   std::string text() const {
     struct Wait {
       std::vector<int> ranks;
       int64_t longestNs = 0;
     };
-    std::map<std::tuple<uint64_t, std::vector<int>, uint64_t, std::string>, Wait> waits;
+    using How = std::tuple<uint64_t, std::vector<int>, uint64_t, std::string>;
+    std::map<How, Wait> waits;
     for (const auto& [rank, entry] : waiting_) {
       Wait& wait = waits[{*entry->sequence, whomFor(*entry), entry->rounds, entry->result.value_or("")}];
       wait.ranks.push_back(rank);
       const int64_t until = entry->endNs.value_or(group_.of.at(rank).writtenNs);
       wait.longestNs = std::max(wait.longestNs, until - entry->roundNs.value_or(entry->startNs));
     }
+    std::vector<std::pair<How, Wait>> ordered(waits.begin(), waits.end());
+    std::ranges::stable_sort(ordered, std::greater(), [](const auto& one) { return one.second.longestNs; });
     std::string text;
-    for (const auto& [how, wait] : waits) {
+    for (const auto& [how, wait] : ordered) {
       const auto& [sequence, whom, round, result] = how;
       const char* const verb = !result.empty() ? " waited" : wait.ranks.size() == 1 ? " waits" : " wait";
       text += (text.empty() ? "" : "; ") + ranksText(wait.ranks) + verb;
