@@ -2,11 +2,15 @@
 // any moment, whatever is at its place.
 #include "tests/support/catch.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
+#include <iterator>
 #include <thread>
 
 #include "src/flight_recorder.h"
@@ -207,6 +211,26 @@ TEST_CASE("a file takes the place of plain files alone, and nobody's other file 
   const std::string nowhere = folder.path() / "nowhere" / "file.json";
   CHECK(writeFlight(recorder, sourceOf("a"), nowhere.c_str()).result() == sparsecollSystemError);
   CHECK(writeFlight(recorder, sourceOf("a"), std::string(1001, 'a').c_str()).result() == sparsecollInvalidArgument);
+}
+
+TEST_CASE("without room on the disk the earlier file stays, and nothing is left beside it") {
+  const Folder folder;
+  FlightRecorder recorder(2);
+  recorder.begin(1, 0, nullptr);
+  const std::string path = folder.path() / "file.json";
+  REQUIRE(writeFlight(recorder, sourceOf("earlier"), path.c_str()).ok());
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{300, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0);
+  const Status written = writeFlight(recorder, sourceOf("later"), path.c_str());
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  (void)std::signal(SIGXFSZ, handler);
+  CHECK(written.result() == sparsecollSystemError);
+  CHECK_THAT(written.failure().text.c_str(), Catch::Contains("file.json: File too large"));
+  CHECK(flight::readRecording(path).name == "earlier");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
 TEST_CASE("the environment says how much is kept and where files go; what it cannot mean makes no communicator") {
