@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 
+#include "core/flight_record.h"
 #include "core/frame.h"
 #include "core/kernels.h"
 #include "core/partition.h"
@@ -47,9 +48,20 @@ struct Operation {
   uint64_t receivedBytes = 0;
   uint64_t sentMessages = 0;
   Deadline deadline = Deadline::in(0);
-  Stream stream;        // that its frames are written and read on
-  bool onHost = false;  // its frames are the host's, wherever the kernels' memory is
+  Stream stream;                          // that its frames are written and read on
+  bool onHost = false;                    // its frames are the host's, wherever the kernels' memory is
+  const OperationLabel* label = nullptr;  // what it is, for people
+  FlightRecord* record = nullptr;         // what is remembered of it; nullptr: nothing
 };
+
+// A round of the operation begins, in which something is missing from these; for engines whose rounds the caller's
+// thread goes through.
+template <class Messages>
+void noteRound(const Operation& operation, const Messages& missing) {
+  if (operation.record == nullptr) return;
+  operation.record->beginRound(operation.sentBytes, operation.receivedBytes);
+  for (const Incoming& message : missing) operation.record->await(message.peer);
+}
 
 // Memory that frames are sent from, or land in. Dropping it is safe at once: the engine keeps it alive while a peer may
 // read it, or something may land.
@@ -146,8 +158,8 @@ class Transport {
   virtual void close(const Deadline&) {}
   // What abort() does, for a rank that goes once its work is done; what streams of others still have to do goes on.
   virtual void leave() { abort(); }
-  // After leave or abort: what the engine borrowed goes back. An operation that is still under way on another thread puts
-  // it off until the destructor.
+  // After leave or abort: what the engine borrowed goes back. An operation that is still under way on another thread
+  // puts it off until the destructor.
   virtual void shutDown() {}
   // Whether what streams did can be trusted; inTime: they are done. Errors: Aborted or PeerFailed, where replays of
   // captured operations were let pass because of that, or wait for a rank that has left.

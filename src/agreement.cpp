@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <string_view>
 
 #include "core/bytes.h"
 #include "host/host_kernels.h"
@@ -71,6 +72,18 @@ Status compare(int rank, const Record& theirs, const Record& first, const char* 
   return disagree(rank, "order", "order: rank {} is in another call than rank 0; this rank is in {}", rank, what);
 }
 
+// Numbers among the fields that people know a call by.
+OperationLabel labelOf(const char* what, std::span<const AgreedField> fields) {
+  OperationLabel label{what};
+  for (const AgreedField& field : fields) {
+    const std::string_view name = field.name;
+    if (name == "n" || name == "length") label.n = field.bits;
+    if (name == "tag") label.tag = field.bits;
+    if (name == "k") label.k = field.bits;
+  }
+  return label;
+}
+
 Result<Record> readRecord(const std::byte* frame) {
   const FrameHeader header = readHeader(frame);
   Reader reader({entriesIn(frame), header.count * sizeof(uint32_t)});
@@ -100,7 +113,9 @@ Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Ag
   if (fields.size() > kMostAgreedFields) return fail(sparsecollInternalError, "{} fields to agree on", fields.size());
   const Record record = recordOf(what, fields, own);
   AgreementRoom& room = comm.agreementRoom();
+  const OperationLabel label = labelOf(what, fields);
   Operation operation;
+  operation.label = &label;
   operation.plan = hashOf("agreement", {});
   operation.turn = ++room.turn;
   operation.onHost = true;

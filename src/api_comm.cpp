@@ -54,6 +54,13 @@ sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFai
   });
 }
 
+sparsecollResult_t sparsecollCommDumpFlightRecorder(sparsecollComm_t comm, const char* path) {
+  return guard("CommDumpFlightRecorder", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    return live->writeFlightFile(path);
+  });
+}
+
 sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs) {
   return guard("CommWait", [&]() -> Status {
     SC_TRY(const auto live, use(communicators(), comm));

@@ -17,7 +17,7 @@ sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int color, int key
     if (color < SPARSECOLL_NO_COLOR) return invalid("color is {}", color);
     SC_TRY(const CommunicatorConfig read, configOf(*live, config));
     CommunicatorPlace place(communicators());  // once the ranks have met there is no way back
-    SC_TRY(auto made, splitRanks(live, color, key, read));
+    SC_TRY(auto made, live->remember("CommSplit", [&] { return splitRanks(live, color, key, read); }));
     *newComm = made != nullptr ? place.fill(std::move(made)) : nullptr;
     return {};
   });
@@ -39,7 +39,7 @@ sparsecollResult_t sparsecollCommShrink(sparsecollComm_t comm, const int* exclud
     CommunicatorPlace place(communicators());
     std::vector<bool> excluded(static_cast<size_t>(live->ranks()), false);
     for (int i = 0; i < count; ++i) excluded[static_cast<size_t>(excludedRanks[i])] = true;
-    SC_TRY(auto made, shrinkRanks(live, call, std::move(excluded), read));
+    SC_TRY(auto made, live->remember("CommShrink", [&] { return shrinkRanks(live, call, excluded, read); }));
     *newComm = place.fill(std::move(made));
     return {};
   });

@@ -19,6 +19,7 @@ Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, 
   SC_TRY(checkInputShape(spec));
   SC_TRY(checkVectors(spec, n, in, out));  // once the ranks have agreed, it would be too late to call again
   SC_TRY(const auto reducer, Reducer::make(comm, kCall, std::move(spec)));
+  reducer->callSteps(kCall);
   SC_TRY(const StreamUse work, reducer->streamOf(stream));
   return reducer->run(in, out, work);
 }

@@ -25,6 +25,14 @@ constexpr uint64_t kDefaultOpTimeoutMs = 600000;
 constexpr uint64_t kDefaultInitTimeoutMs = 120000;
 constexpr uint64_t kDefaultAbortTimeoutMs = 10000;
 
+// Tells communicators apart, in the names of files. It is no secret, and none is in it.
+uint64_t drawId(const void* own) {
+  const auto now = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  const AgreedField fields[] = {
+      {"now", now}, {"process", static_cast<uint64_t>(getpid())}, {"own", reinterpret_cast<uintptr_t>(own)}};
+  return hashOf("communicator", fields);
+}
+
 // One a rank. Ranks in host memory share theirs.
 Result<std::vector<std::shared_ptr<Kernels>>> kernelsFor(std::span<const int> places,
                                                          const CommunicatorConfig& config) {
@@ -100,6 +108,8 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   SC_TRY(config.allocator, readAllocator(given.allocator));
   SC_TRY(config.bitsPerSecond, sendRate());
   SC_TRY(config.ranksPerNode, ranksPerNodeOf(given.ranksPerNode));
+  SC_TRY(config.flightEntries, flightEntries());
+  SC_TRY(config.flightFolder, flightFolder());
   return config;
 }
 
@@ -112,6 +122,7 @@ Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> k
       transport_(std::move(transport)),
       log_(fmt::format("{} rank {}/{}", config_.name, transport_->rank(), transport_->ranks()), config_.logFn,
            config_.logUser),
+      flight_(config_.flightEntries),
       timeoutMs_(config_.opTimeoutMs),
       failure_(SPARSECOLL_INIT(sparsecollFailure_t)),
       stats_(SPARSECOLL_INIT(sparsecollStats_t)) {
@@ -133,6 +144,7 @@ Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(std::
   for (size_t rank = 0; rank < transports.size(); ++rank) {
     communicators.push_back(std::make_shared<Communicator>(config, kernels[rank], budgets[rank],
                                                            std::move(transports[rank]), places[rank]));
+    communicators.back()->id_ = rank == 0 ? drawId(communicators.front().get()) : communicators.front()->id_;
     SC_TRY(communicators.back()->makeAgreementRoom());
   }
   return communicators;
@@ -147,7 +159,8 @@ Result<std::shared_ptr<Communicator>> Communicator::meet(const CommunicatorConfi
   SC_TRY(made->makeAgreementRoom());
   made->timeoutMs_ = config.initTimeoutMs;
   const AgreedFields fields = agreedOfCommunicator(config, !made->onHost(), made->transport().sumsItself());
-  SC_TRY(agree(*made, "CommInit", fields).takeStatusOrOk());
+  SC_TRY(const Agreement agreement, agree(*made, "CommInit", fields, drawId(made.get())));
+  made->id_ = agreement.numbers[0];
   made->timeoutMs_ = config.opTimeoutMs;
   return made;
 }
@@ -164,13 +177,17 @@ Status Communicator::synchronize(Stream stream, uint64_t timeoutMs) {
   const Status engine = transport_->await(stream, deadline).takeStatusOrOk();
   if (!engine.ok()) {
     record(engine, sequence_);
+    leaveFlightFile(engine);
     return alive();  // by now it tells the first reason
   }
   Status status = kernels_->findings(stream, deadline);
   const bool inTime = status.result() != sparsecollTimeout;
   if (Status sound = transport_->replaysSound(inTime); !sound.ok()) status = std::move(sound);
   if (!wasAlive) return alive();  // what comes later follows from the first failure
-  if (!status.ok() && status.result() != sparsecollTimeout) record(status, sequence_);
+  if (!status.ok() && status.result() != sparsecollTimeout) {
+    record(status, sequence_);
+    leaveFlightFile(status);
+  }
   return status;
 }
 
@@ -216,6 +233,45 @@ void Communicator::record(const Status& status, uint64_t sequence, bool ends, vo
   if (fatal) (*transport_.*tell)();  // peers must not wait for this rank
   log_.write(fatal && !ends ? sparsecollLogError : sparsecollLogInfo, "comm", "operation {}: {}", sequence,
              failure.text);
+}
+
+FlightSource Communicator::flightSource() const {
+  FlightSource source;
+  source.id = id_;
+  source.name = config_.name;
+  source.rank = rank();
+  source.ranks = ranks();
+  source.device = device_;
+  source.transport = transport_->kind();
+  source.opTimeoutMs = config_.opTimeoutMs;
+  source.failure = failure();
+  return source;
+}
+
+Status Communicator::writeFlightFile(const char* path) const {
+  if (forked()) return fail(sparsecollInvalidUsage, "the communicator is of the process that this one was forked from");
+  if (!flight_.on()) return unsupported("the flight recorder is off: {} is 0", kFlightEntriesVariable);
+  if (path != nullptr && *path == '\0') return invalid("path is empty");
+  const FlightSource source = flightSource();
+  if (path != nullptr) return writeFlight(flight_, source, path);
+  if (config_.flightFolder.empty()) return invalid("path is NULL, and {} names no folder", kFlightFolderVariable);
+  return writeFlight(flight_, source, flightPathIn(config_.flightFolder, source).c_str());
+}
+
+void Communicator::leaveFlightFile(const Status& why) const noexcept try {
+  // Before the ranks have met in it there is nothing to join.
+  if (config_.flightFolder.empty() || !flight_.on() || id_ == 0 || forked()) return;
+  if (why.result() != sparsecollMismatch && !isFatal(why.result())) return;
+  FlightSource source = flightSource();
+  source.failed = true;
+  const FlightPath path = flightPathIn(config_.flightFolder, source);
+  const Status written = writeFlight(flight_, source, path.c_str());
+  if (written.ok())
+    log_.write(sparsecollLogWarn, "flight", "the last operations are in {}", path);
+  else
+    log_.write(sparsecollLogWarn, "flight", "{}", written.failure().text);
+} catch (...) {  // what has failed already is what the caller gets to know
+  return;
 }
 
 sparsecollCommDetails_t Communicator::details() const {

@@ -18,6 +18,7 @@
 #include "core/transport.h"
 #include "cuda/cuda_kernels.h"
 #include "src/agreement.h"
+#include "src/flight_recorder.h"
 
 namespace sparsecoll {
 
@@ -41,6 +42,8 @@ struct CommunicatorConfig {
   std::optional<sparsecollAllocator_t> allocator;
   int32_t ranksPerNode = 0;      // 0: ranks of one host are a node
   std::optional<uint64_t> node;  // of a communicator made of another one's ranks: where this rank was there
+  uint32_t flightEntries = kDefaultFlightEntries;
+  std::string flightFolder;  // empty: nobody asks for files of failures
 
   const sparsecollAllocator_t* ownAllocator() const { return allocator ? &*allocator : nullptr; }
 };
@@ -90,6 +93,7 @@ class Communicator {
     operation.round = 0;
     operation.sentBytes = operation.receivedBytes = operation.sentMessages = 0;
     operation.deadline = Deadline::in(timeoutMs_);
+    operation.record = flight_.begin(operation.sequence, operation.plan, operation.label);
     Status status = transport_->begin(operation);
     try {
       if (status.ok()) status = body(operation);
@@ -100,11 +104,30 @@ class Communicator {
     if (status.result() == sparsecollMismatch) transport_->refuse(operation, status.failure());
     if (!operation.onHost) kernels_->noteUse(operation.stream);  // before peers learn that this rank has ended
     transport_->end(operation);
+    const Failure& failure = status.failure();
+    if (operation.record != nullptr)
+      operation.record->end(failure.result, failure.peer, operation.sentBytes, operation.receivedBytes);
     if (!status.ok()) record(status, operation.sequence);
+    if (!status.ok()) leaveFlightFile(status);
     // What ended the communicator came first, whatever this operation met because of it.
     if (isFatal(status.result()) && state() != status.result()) return alive();
     return status;
   }
+
+  // A call that waits for other ranks outside of operations, for the flight recorder. body() does the work.
+  template <class Body>
+  auto remember(const char* call, Body body) {
+    const OperationLabel label{call};
+    FlightRecord* const entry = flight_.begin(0, 0, &label);
+    auto result = body();
+    const Failure failure = failureIn(result);
+    if (entry != nullptr) entry->end(failure.result, failure.peer, 0, 0);
+    if (failure.result != sparsecollSuccess) leaveFlightFile(Status(failure));
+    return result;
+  }
+  // Writes what the flight recorder holds. path: nullptr for the usual place in the folder that the environment names.
+  // Errors: InvalidArgument, InvalidUsage (after a fork), Unsupported (it is off), SystemError. Any thread.
+  Status writeFlightFile(const char* path) const;
 
   // Why it runs over this engine, in a sentence.
   void explain(const Text<128>& why) { reason_ = why; }
@@ -156,6 +179,17 @@ class Communicator {
   void tellRate() const;
   Status alive() const;
   Status makeAgreementRoom();
+  FlightSource flightSource() const;
+  // Where the environment asks for it, after what ends communicators and after a Mismatch.
+  void leaveFlightFile(const Status& why) const noexcept;
+  template <class T>
+  static Failure failureIn(Result<T>& result) {
+    if (result.ok()) return Status().failure();
+    Status status = result.takeStatus();
+    const Failure failure = status.failure();
+    result = std::move(status);
+    return failure;
+  }
   // tell: how the peers learn of a failure that ends the communicator. ends: this one does, whatever the result.
   void record(const Status& status, uint64_t sequence, bool ends = false,
               void (Transport::*tell)() = &Transport::abort);
@@ -170,6 +204,8 @@ class Communicator {
   const Logger log_;
   Text<128> reason_ = "the only engine of the call that made it";
   AgreementRoom agreementRoom_;
+  FlightRecorder flight_;
+  uint64_t id_ = 0;  // the same on all ranks, once they have met
   uint64_t sequence_ = 0;
   uint64_t completed_ = 0;
   uint64_t shrinks_ = 0;

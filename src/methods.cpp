@@ -48,6 +48,14 @@ const PresetRow* presetRow(uint32_t i) {
   return presetIn(selectorRows(), i);
 }
 
+const PresetRow* presetLike(int32_t selector, int32_t collective, int32_t distribution) {
+  for (uint32_t i = 0; const PresetRow* const row = presetRow(i); ++i)
+    if (row->selector == selector && row->collective == collective &&
+        (row->distribution == distribution || selector != sparsecollSelectSidco))
+      return row;
+  return nullptr;
+}
+
 Result<const PresetRow*> findPreset(const char* name) {
   if (name == nullptr) return invalid("the preset's name is NULL");
   if (std::string_view(name) == kAuto.name) return &kAuto;

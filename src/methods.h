@@ -20,6 +20,8 @@ Result<const CollectiveRow*> findCollective(int32_t id);
 // The i-th of all presets: those of the collectives, the dense one first, then those of the selectors. nullptr: there
 // are fewer.
 const PresetRow* presetRow(uint32_t i);
+// The first with these, whatever its other parameters are. nullptr: there is none.
+const PresetRow* presetLike(int32_t selector, int32_t collective, int32_t distribution);
 // One of these, or auto. Errors: InvalidArgument; its message lists all presets.
 Result<const PresetRow*> findPreset(const char* name);
 

@@ -5,6 +5,7 @@
 
 #include "src/agreement.h"
 #include "src/entries.h"
+#include "src/names.h"
 #include "src/pointer_checks.h"
 #include "src/tables.h"
 
@@ -74,6 +75,16 @@ uint64_t Reducer::stepPlan() const {
   return agreedOfStep(plan_, selection_.get(), scales_.now());
 }
 
+OperationLabel Reducer::labelOf(const char* call) const {
+  OperationLabel label{call, preset_};
+  if (spec_.selector != nullptr && !spec_.dense()) label.selector = spec_.selector->name;
+  label.collective = spec_.overNodes ? collectiveName(sparsecollCollHierarchical) : spec_.collective->name;
+  label.tag = spec_.params.tag;
+  label.n = length();
+  label.k = selection_ != nullptr && !spec_.dense() ? spec_.requested(selection_->k()) : label.n;
+  return label;
+}
+
 Status Reducer::step(StepBody body, StepArgs args) {
   const Stream stream = args.stream;
   residual_.beginStep();
@@ -85,7 +96,9 @@ Status Reducer::step(StepBody body, StepArgs args) {
     selection_->use(stream);
     if (!captured) schedule_.follow(*selection_);
   }
+  const OperationLabel label = labelOf(args.finish == &Reducer::finishSparse ? "ReducerRunSparse" : call_);
   Operation operation;
+  operation.label = &label;
   operation.plan = stepPlan();
   operation.turn = ++turn_;
   stats_->begin(operation, selects() ? Phase::kSelect : Phase::kExchange, stream);

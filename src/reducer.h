@@ -75,6 +75,8 @@ class Reducer final : public AnyReducer {
   }
   uint64_t entries() const { return selection_->k(); }
   ScalePair scales() const { return scales_.now(); }
+  // Of the C ABI, that its steps belong to.
+  void callSteps(const char* call) { call_ = call; }
   void copyResidual(Reducer& to) { residual_.copyTo(to.residual_, false, comm_->kernels()); }
 
  private:
@@ -119,6 +121,7 @@ class Reducer final : public AnyReducer {
   bool owns() const { return level_ == nullptr || level_->owns(); }
   bool selects() const { return owns() && !spec_.dense(); }
   uint64_t stepPlan() const;
+  OperationLabel labelOf(const char* call) const;
   uint64_t sparseNeed() const;
 
   Status checkSparseOut(const void* gradient, const sparsecollVector_t& out) const;
@@ -133,6 +136,8 @@ class Reducer final : public AnyReducer {
   const std::shared_ptr<MemoryBudget> budget_;  // of this reducer, part of the communicator's
   uint64_t plan_ = 0;                           // hash of what the ranks agreed on
   uint64_t turn_ = 0;
+  const char* call_ = "ReducerRun";
+  const char* preset_ = "";           // whose method it has, whatever else is set
   std::unique_ptr<NodeLevel> level_;  // nullptr: the method runs between all ranks
   double askedDensity_ = 0;           // over nodes, where k is not the same in all shards
   std::unique_ptr<StepStats> stats_;

@@ -27,6 +27,12 @@ Status chooseTeams(ReducerSpec& spec, int ranks) {
   return {};
 }
 
+const char* presetNameOf(const ReducerSpec& spec) {
+  if (spec.dense()) return spec.collective->name;
+  const PresetRow* const preset = presetLike(spec.selector->id, spec.collective->id, spec.params.distribution);
+  return preset != nullptr ? preset->name : "";
+}
+
 }  // namespace
 
 Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
@@ -51,6 +57,7 @@ Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicato
   SC_TRY(makeTogether(*comm, [&]() -> Status {
     reducer.reset(new Reducer(comm, std::move(spec)));
     reducer->plan_ = hashOf("reducer", fields);
+    reducer->preset_ = presetNameOf(reducer->spec_);
     if (reducer->spec_.overNodes) SC_TRY(reducer->takeShard(nodes));
     return reducer->allocate();
   }));

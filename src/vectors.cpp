@@ -40,6 +40,7 @@ Result<Source> readSource(Communicator& comm, const sparsecollVector_t& in, Orde
 
 // What a one-shot call on sparse vectors needs for its exchange. Everything is made before any rank begins it.
 struct VectorExchange {
+  OperationLabel label;
   FrameLayout layout;
   uint64_t plan = 0;
   std::vector<uint64_t> bounds;  // indices from bounds[p] to bounds[p + 1] go to rank p; empty: all to everyone
@@ -68,6 +69,9 @@ Result<VectorExchange> prepare(Communicator& comm, ExchangeRequest request) {
   const sparsecollVector_t& in = request.in;
   const auto ranks = static_cast<size_t>(comm.ranks());
   VectorExchange exchange;
+  exchange.label.call = request.call;
+  exchange.label.n = in.length;
+  exchange.label.k = request.count;
   exchange.bounds = std::move(request.bounds);
   exchange.stream = request.stream;
   exchange.layout.indexBytes = indexBytesFor(in.length);
@@ -115,6 +119,7 @@ void fillFrame(Communicator& comm, const VectorExchange& exchange, const Operati
 template <class FinishLists>
 Status exchangeEntries(Communicator& comm, VectorExchange& exchange, const Source& source, FinishLists finish) {
   Operation operation;
+  operation.label = &exchange.label;
   operation.plan = exchange.plan;
   operation.stream = exchange.stream;
   Status status = comm.operate(operation, [&](Operation& op) -> Status {

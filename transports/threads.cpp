@@ -201,6 +201,7 @@ class ThreadsTransport final : public Transport {
                   Heeds heeds = Heeds::kAll) {
     for (size_t m = 0; m < out.size(); ++m)
       bytes_[m] = ordersStreams() ? out[m].layout.capacityBytes() : out[m].layout.usedBytes(readHeader(out[m].frame));
+    noteRound(operation, in);
     if (captured_) return exchangeCaptured(operation, out, in);
     std::shared_ptr<const Marker> written;
     if (ordersStreams() && !operation.onHost) {

@@ -99,6 +99,7 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
     if (!mail.awaited) continue;
     peer.ahead = peer.ahead || ticket > peer.ticket;
     mail.awaited = false;
+    if (peer.record != nullptr) peer.record->came(rank);
     if (--peer.missing == 0 || peer.ahead) peer.wakeUp.wake();
   }
   return {};
@@ -125,7 +126,9 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
     me.ahead = me.ahead || (mail.full && mail.ticket > me.ticket);
     mail.awaited = !mail.full;
     if (mail.awaited) ++me.missing;
+    if (mail.full && operation.record != nullptr) operation.record->came(message.peer);
   }
+  me.record = operation.record;
   // A rank that has gone matters only to those who miss something from it: it may have finished. Once one has aborted
   // the others have a moment left: they may miss nothing from it, and only they themselves are not through yet.
   const auto over = [&] {
@@ -136,6 +139,7 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   if (told && !over()) me.wakeUp.wait(lock, Deadline::earlier(operation.deadline, Deadline::in(kLossGraceMs)), over);
   const bool refused = me.missing != 0 && !me.down && isRefusedBy(in, operation, heeds);
   const Status status = refused ? Status(refusals_[operation.sequence % 2].why) : finishCollect(rank, in, me.ticket);
+  me.record = nullptr;
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = false;
   if (!status.ok()) return Status(status.failure());
   for (size_t m = 0; m < in.size(); ++m) written[m] = std::move(me.inbox[static_cast<size_t>(in[m].peer)].written);

@@ -55,20 +55,21 @@ struct Member {
   std::vector<Mail> inbox;  // by sender
   uint64_t ticket = 0;      // of the round it collects
   uint32_t missing = 0;
-  int behind = -1;               // a peer that sent a message of a round this rank has been through without it
-  bool ahead = false;            // a peer's message shows that it has left the operation for a later one
-  uint64_t begun = 0;            // the last operation this rank has begun
-  Begun modes[2];                // by parity of the sequence
-  uint64_t completed = 0;        // and ended
-  uint64_t refused[2] = {};      // and given up, by parity of the sequence
-  bool waitsForPeers = false;    // sleeps for something other than a message
-  bool down = false;             // aborted or gone
-  bool gone = false;             // destroyed: reads nothing any more
-  bool closed = false;           // its communicator was destroyed, though some reducer may still hold it
-  bool left = false;             // went once its work was done,
-  bool aborted = false;          // or before
-  bool passes = false;           // its flags hold nobody up any more
-  std::unique_ptr<Flags> flags;  // on devices; they live as long as somebody may raise them
+  FlightRecord* record = nullptr;  // of the round, while it sleeps
+  int behind = -1;                 // a peer that sent a message of a round this rank has been through without it
+  bool ahead = false;              // a peer's message shows that it has left the operation for a later one
+  uint64_t begun = 0;              // the last operation this rank has begun
+  Begun modes[2];                  // by parity of the sequence
+  uint64_t completed = 0;          // and ended
+  uint64_t refused[2] = {};        // and given up, by parity of the sequence
+  bool waitsForPeers = false;      // sleeps for something other than a message
+  bool down = false;               // aborted or gone
+  bool gone = false;               // destroyed: reads nothing any more
+  bool closed = false;             // its communicator was destroyed, though some reducer may still hold it
+  bool left = false;               // went once its work was done,
+  bool aborted = false;            // or before
+  bool passes = false;             // its flags hold nobody up any more
+  std::unique_ptr<Flags> flags;    // on devices; they live as long as somebody may raise them
   DenseOffer offers[2][AmongArgs::kHalves];  // by parity of the sequence; allReduce has the first
   std::shared_ptr<Marker> read[2];           // behind it the rank reads nothing of the operation any more; by parity
 };

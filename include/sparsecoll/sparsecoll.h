@@ -105,7 +105,8 @@
    docs/guide/nodes.md has a picture.
    Threads. Each rank needs a thread of its own, because collective calls wait for the other ranks. There are no group
    calls: one thread cannot drive several ranks. One thread at a time uses a communicator and the reducers on it. Any
-   thread at any moment may call CommGetAsyncError, CommGetFailure, CommAbort, GetStats, ReducerGetStats and GetLastError.
+   thread at any moment may call CommGetAsyncError, CommGetFailure, CommDumpFlightRecorder, CommAbort, GetStats,
+   ReducerGetStats and GetLastError.
    Streams and CommWait. On host communicators the stream must be NULL, and every call has finished when it returns:
    CommWait is never needed. On devices the calls of reducers enqueue their work on the stream (NULL: the device's default
    one) and return; out is ready for what is enqueued on that stream behind them. Call CommWait before the host relies on
@@ -127,10 +128,12 @@
    No call returns this code:
        InProgress
    There are exceptions. CommWait's own Timeout leaves the communicator alive. So does a failure outside of an exchange:
-   Corrupted of ReducerImport and ReducerImportFrom, which read the caller's bytes, and any code of CommSplit and CommShrink
-   that says why there is no new communicator. CommGetAsyncError tells whether a communicator has ended, and by which code.
+   Corrupted of ReducerImport and ReducerImportFrom, which read the caller's bytes, SystemError of CommDumpFlightRecorder,
+   and any code of CommSplit and CommShrink that says why there is no new communicator. CommGetAsyncError tells whether a
+   communicator has ended, and by which code.
    The collective calls of a communicator that has ended, and CommWait, return the code that ended it. What remains useful:
        CommGetInfo CommGetDetails CommGetAsyncError CommGetFailure GetStats ReducerGetInfo ReducerGetStats to learn what happened
+       CommDumpFlightRecorder to learn who held up whom
        CommShrink and ReducerMove to go on with the ranks that are left
        ReducerGetResidual ReducerExport ReducerFlush to rescue what was not sent yet
        CommAbort CommDestroy ReducerDestroy to end
@@ -786,6 +789,20 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t c
 /* Copies the latest failure, whether it ended the communicator or not. Any thread.
    Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
+
+/* Writes the communicator's last operations on this rank to a file of JSON: of each the call, the reducer's tag, preset, n
+   and k, when it and its latest round began, how many bytes have gone, how it ended, and whom it still waits for. The
+   program sparsecoll-flight reads the files of all ranks and says who held up whom.
+   How many are remembered the environment says in SPARSECOLL_FLIGHT_RECORDER: 0 to 65536, default 64; 0 turns it off. path:
+   the file; an earlier one is replaced as soon as the new one is whole. NULL: a file in the folder that the environment names
+   in SPARSECOLL_FLIGHT_DIR, with communicator, rank, host and process in its name. Such a file is also written, without this
+   call, when an operation ends with Mismatch or with a code that ends the communicator. Both variables are read when a
+   communicator is made. Of devices the times are those of enqueuing, and rounds are not told.
+   Waits for nothing but the file system, also while an operation hangs. Any thread, but not in the handler of a signal:
+   docs/guide/flight-recorder.md shows a thread that waits for one.
+   Errors: InvalidArgument (path is empty, too long or names something else than a plain file; NULL without the variable),
+   InvalidUsage, Unsupported (the recorder is off), SystemError (the file cannot be written; the communicator lives). */
+SPARSECOLL_API sparsecollResult_t sparsecollCommDumpFlightRecorder(sparsecollComm_t comm, const char* path);
 
 /* Waits until the stream is done, an error is found, or timeoutMs (0: opTimeoutMs) have passed. Returns the first thing
    that kernels found wrong since the last call. A Timeout of this wait leaves the communicator alive: you may wait again.

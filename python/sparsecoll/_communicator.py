@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import os
 from typing import Callable, Iterable, List, Optional, Sequence
 
 from . import _abi
@@ -71,7 +72,8 @@ class Communicator(Handle):
     """This rank's end of a group of ranks.
 
     One thread at a time uses a communicator and the reducers on it, and every rank needs a thread or a process of its
-    own. Any thread at any moment may call abort, failure and ended. Calls wait without the interpreter's lock.
+    own. Any thread at any moment may call abort, failure, dump_flight_recorder and ended. Calls wait without the
+    interpreter's lock.
 
         with Communicator.from_env() as communicator:
             ...
@@ -211,6 +213,15 @@ class Communicator(Handle):
     def failure(self) -> Failure:
         """The latest failure, whether it ended the communicator or not. Any thread."""
         return failure_of(self.handle)
+
+    def dump_flight_recorder(self, path: Optional[str] = None) -> None:
+        """Writes the last operations on this rank to a file of JSON, which sparsecoll-flight joins with those of the
+        other ranks. None: to the folder that SPARSECOLL_FLIGHT_DIR names. Any thread, also while a step hangs.
+
+        Errors: InvalidArgument (None without the variable; something else than a plain file is there), Unsupported
+        (SPARSECOLL_FLIGHT_RECORDER=0), SystemError (it cannot be written).
+        """
+        check(lib.sparsecollCommDumpFlightRecorder(self.handle, None if path is None else os.fsencode(path)))
 
     def ended(self) -> bool:
         """Whether a failure or abort has ended it. Any thread."""

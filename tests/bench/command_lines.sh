@@ -26,6 +26,7 @@ for program in "$@"; do
   [ "$(wc -l < "$dir/out")" = 1 ] || fail "$name --version says more than the version"
   operands=()
   [ "$name" != sparsecoll-fit ] || operands=(file.npy)
+  [ "$name" != sparsecoll-flight ] || operands=(file.json)
   expect 3 "no-such-option" "$program" --no-such-option "${operands[@]}"
   case $name in
     sparsecoll-perf)
@@ -72,6 +73,15 @@ for program in "$@"; do
     sparsecoll-run)
       expect 126 "sparsecoll-run: $dir/nowhere/sparsecoll-run-" env TMPDIR="$dir/nowhere" "$program" -n 1 true
       expect 126 "sparsecoll-run: " bash -c "ulimit -n 8; exec '$program' -n 8 true"
+      ;;
+    sparsecoll-flight)
+      expect 3 "FILE is required" "$program"
+      expect 3 "--last" "$program" --last -1 "$dir"
+      expect 4 "$dir/none: " "$program" "$dir/none"
+      expect 4 "no file of a flight recorder" "$program" "$dir"
+      echo '{' > "$dir/sparsecoll-flight-damaged.json"
+      expect 2 "sparsecoll-flight-damaged.json: " "$program" "$dir"
+      expect 2 "[]" "$program" --json "$dir"
       ;;
     sparsecoll-kernels)
       expect 3 "a list of numbers" "$program" --n x

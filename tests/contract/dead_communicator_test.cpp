@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/contract/words_of_header.h"
+#include "tests/support/folder.h"
 #include "tests/support/group.h"
 
 using namespace sparsecoll::test;
@@ -41,6 +42,8 @@ struct World {
   uint64_t n = 0;
   sparsecollDataType_t type = sparsecollFloat32;
   int number = 0;
+  Folder folder;
+  std::string recorded = folder.path() / "flight.json";
   sparsecollComm_t split = nullptr, fewer = nullptr;
   sparsecollReducer_t own = nullptr, made = nullptr, moved = nullptr;
 };
@@ -77,6 +80,7 @@ const NamedCall kOfOneRank[] = {
     CALL("CommGetDetails", sparsecollCommGetDetails(c, &w.details)),
     CALL("CommGetAsyncError", sparsecollCommGetAsyncError(c, &w.state)),
     CALL("CommGetFailure", sparsecollCommGetFailure(c, &w.failure)),
+    CALL("CommDumpFlightRecorder", sparsecollCommDumpFlightRecorder(c, w.recorded.c_str())),
     CALL("GetStats", sparsecollGetStats(c, &w.stats)),
     CALL("ResetStats", sparsecollResetStats(c)),
     CALL("ReducerGetInfo", sparsecollReducerGetInfo(r, &w.info)),

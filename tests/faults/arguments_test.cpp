@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "tests/support/folder.h"
 #include "tests/support/group.h"
 #include "tests/support/presets.h"
 
@@ -42,6 +43,8 @@ struct World {
   uint64_t n = 0;
   sparsecollDataType_t type = sparsecollFloat32;
   int number = 0;
+  Folder folder;
+  std::string recorded = folder.path() / "flight.json";
   sparsecollUniqueId_t id{};
   sparsecollEngine_t engine = SPARSECOLL_INIT(sparsecollEngine_t);  // without a function
   sparsecollOob_t oob = SPARSECOLL_INIT(sparsecollOob_t);           // without its function
@@ -71,6 +74,7 @@ const Call kCommCalls[] = {
     CALL("CommGetDetails", false, sparsecollCommGetDetails(c, &w.details)),
     CALL("CommGetAsyncError", false, sparsecollCommGetAsyncError(c, &w.state)),
     CALL("CommGetFailure", false, sparsecollCommGetFailure(c, &w.failure)),
+    CALL("CommDumpFlightRecorder", false, sparsecollCommDumpFlightRecorder(c, w.recorded.c_str())),
     CALL("CommWait", true, sparsecollCommWait(c, s, 1)),
     CALL("GetStats", false, sparsecollGetStats(c, &w.stats)),
     CALL("ResetStats", false, sparsecollResetStats(c)),
@@ -116,6 +120,7 @@ const Bad kNulls[] = {
     BAD("CommGetDetails: details", sparsecollCommGetDetails(w.comm(), nullptr)),
     BAD("CommGetAsyncError: state", sparsecollCommGetAsyncError(w.comm(), nullptr)),
     BAD("CommGetFailure: failure", sparsecollCommGetFailure(w.comm(), nullptr)),
+    BAD("CommDumpFlightRecorder: path", sparsecollCommDumpFlightRecorder(w.comm(), nullptr)),
     BAD("GetStats: stats", sparsecollGetStats(w.comm(), nullptr)),
     BAD("AllReduce: in", sparsecollAllReduce(nullptr, w.out(), kLength, w.type, &w.params, w.comm(), kNoStream)),
     BAD("AllReduce: out", sparsecollAllReduce(w.gradient(), nullptr, kLength, w.type, &w.params, w.comm(), kNoStream)),
@@ -179,6 +184,8 @@ const Bad kValues[] = {
     BAD("CommInitNccl: comm", sparsecollCommInitNccl(nullptr, reinterpret_cast<ncclComm*>(&w.id), 0, nullptr)),
     BAD("CommInitNccl: ncclComm", sparsecollCommInitNccl(&w.made, nullptr, 0, nullptr)),
     BAD("CommInitNccl: takeSplit 2", sparsecollCommInitNccl(&w.made, reinterpret_cast<ncclComm*>(&w.id), 2, nullptr)),
+    BAD("CommDumpFlightRecorder: empty path", sparsecollCommDumpFlightRecorder(w.comm(), "")),
+    BAD("CommDumpFlightRecorder: a folder", sparsecollCommDumpFlightRecorder(w.comm(), w.folder.path().c_str())),
     BAD("CommInitAll: 0 ranks",
         sparsecollCommInitAll(reinterpret_cast<sparsecollComm_t*>(&w.data), 0, nullptr, nullptr)),
     BAD("CommInitAll: -1 ranks",

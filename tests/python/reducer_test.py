@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Reducers and communicators from Python, over threads and over processes."""
 import dataclasses
+import json
 import os
 import signal
 import sys
+import tempfile
 import threading
+import time
 import unittest
 
 try:
@@ -245,6 +248,38 @@ class Threads(unittest.TestCase):
             self.assertTrue(passed.is_set())
 
         on_threads(2, work)
+
+    def test_the_flight_recorder_tells_of_a_step_that_waits(self):
+        told, seen = threading.Event(), {}
+
+        def watch(communicator, path):
+            try:
+                while not (seen.get("call") == "ReducerRun" and seen["waitsFor"]):
+                    communicator.dump_flight_recorder(path)
+                    with open(path, encoding="utf-8") as file:
+                        seen.update(json.load(file)["entries"][-1])
+                    time.sleep(0.001)
+            finally:
+                told.set()
+
+        def work(communicator):
+            reducer = Reducer(communicator, 5000, preset="topka", density=0.01)
+            if communicator.rank == 1:
+                told.wait(60)
+                reducer.run(gradient_of(1, 0))
+                return
+            with tempfile.TemporaryDirectory() as folder:
+                other = threading.Thread(target=watch, args=(communicator, os.path.join(folder, "flight.json")))
+                other.start()
+                reducer.run(gradient_of(0, 0))
+                other.join()
+
+        on_threads(2, work)
+        self.assertEqual((seen["preset"], seen["n"], seen["k"], seen["result"], seen["waitsFor"]),
+                         ("topka", 5000, 50, None, [1]))
+        with self.assertRaises(sparsecoll.InvalidArgument):
+            with Communicator.threads(1)[0] as alone:
+                alone.dump_flight_recorder("/")
 
     def test_a_timeout(self):
         def work(communicator):

@@ -60,16 +60,21 @@ std::byte* DenseSum::place(int peer, Use use, uint64_t segment) const {
 
 std::byte* DenseSum::sumPlace(uint64_t segment) const { return place(ranks_, kContribution, segment); }
 
-void DenseSum::reset(const DenseArgs& args, uint64_t sequence, Stream stream) {
+void DenseSum::reset(const DenseArgs& args, const Operation& operation, Stream stream) {
   args_ = args;
   stream_ = stream;
-  sequence_ = sequence;
+  sequence_ = operation.sequence;
+  record_ = operation.record;
+  noteRound(operation, std::span<const Incoming>());
   nonFinite_ = 0;
   summed_ = 0;
   byEngine_ = false;
   in_.resize(members_.size());
   for (Pair& with : pairs_) with.takesPart = false;
-  for (const int member : members_) pair(member).takesPart = member != rank_;
+  for (const int member : members_) {
+    pair(member).takesPart = member != rank_;
+    if (record_ != nullptr && member != rank_) record_->await(member);
+  }
   for (int peer = 0; peer < ranks_; ++peer) {
     Pair& with = pair(peer);
     with.segments = with.takesPart ? segmentsOf(peer) : 0;
@@ -89,7 +94,7 @@ Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, 
   }
   half_ = AmongArgs::Half::kBoth;
   wide_ = false;
-  reset(args, operation.sequence, stream);
+  reset(args, operation, stream);
   if (ranks_ == 1) {
     reshape(*state_.setup.kernels,
             {args.in, args.out, args.type, args.n, args.inputScale, args.finish, args.accumulate, &nonFinite_}, stream);
@@ -109,7 +114,7 @@ Status DenseSum::startAmong(Operation& operation, const AmongArgs& args, Stream 
   for (size_t m = 0; m < members_.size(); ++m) parts_[static_cast<size_t>(members_[m])] = args.parts[m];
   half_ = args.half;
   wide_ = args.wide;
-  reset(args.dense, operation.sequence, stream);
+  reset(args.dense, operation, stream);
   countAmong(operation, args, rank_);
   if (ranks_ > 1 || !sums()) return {};
   in_[0] = args_.in;
@@ -137,7 +142,11 @@ Result<bool> DenseSum::proceed(bool& moved) {
     if (const int peer = (rank_ + step) % ranks_; pair(peer).takesPart) SC_TRY(serve(peer, moved));
   SC_TRY(sumOwn(moved));
   for (int peer = 0; peer < ranks_; ++peer) {
-    if (!pair(peer).takesPart || over(peer)) continue;
+    if (!pair(peer).takesPart) continue;
+    if (over(peer)) {
+      if (record_ != nullptr) record_->came(peer);
+      continue;
+    }
     finished = false;
     SC_TRY(rounds_.check(peer));
   }
@@ -257,8 +266,8 @@ void DenseSum::formSum(uint64_t at, uint64_t length) {
 // pieces have to be.
 bool DenseSum::isStaged() const { return args_.accumulate || !args_.inputScale.isOne() || !alike_; }
 
-// The engine sums a piece at a time. Where this rank's rate is limited, a piece begins once the time of what a ring would
-// send for it has passed.
+// The engine sums a piece at a time. Where this rank's rate is limited, a piece begins once the time of what a ring
+// would send for it has passed.
 Status DenseSum::startPiece() {
   const uint64_t element = elementBytes(args_.type);
   const uint64_t most = isStaged() ? staging_.bytes() : SPARSECOLL_ENGINE_MESSAGE_BYTES;

@@ -46,7 +46,7 @@ class DenseSum {
   Range partOf(int rank) const { return parts_[static_cast<size_t>(rank)]; }
   bool sums() const { return half_ != AmongArgs::Half::kGather; }
   bool gathers() const { return half_ != AmongArgs::Half::kSum; }
-  void reset(const DenseArgs& args, uint64_t sequence, Stream stream);
+  void reset(const DenseArgs& args, const Operation& operation, Stream stream);
   Range segmentOf(int rank, uint64_t segment) const;
   uint64_t segmentsOf(int rank) const;
   enum Use : uint64_t { kContribution, kOwnContribution, kSumOf, kUses };
@@ -77,6 +77,7 @@ class DenseSum {
   DenseArgs args_;
   Stream stream_;
   uint64_t sequence_ = 0;
+  FlightRecord* record_ = nullptr;
   uint32_t nonFinite_ = 0;
   std::vector<Range> parts_;  // by rank
   std::vector<int> members_;  // who takes part

@@ -57,6 +57,8 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
   in_ = in;
   sent_ = 0;
   missing_ = in.size();
+  record_ = operation.record;
+  noteRound(operation, in);
   for (const Incoming& message : in) {
     awaited(message.peer).stage = Stage::kEnvelope;
     awaited(message.peer).grace.reset();
@@ -120,8 +122,7 @@ Status Rounds::take(Incoming& message, bool& moved) {
     if (outcome == Outcome::kFailed) state_.lanes.takeDown(peer, state_.port.unreachable(peer));
     if (outcome == Outcome::kDone) {
       moved = true;
-      from.stage = Stage::kDone;
-      --missing_;
+      noteCame(from, peer);
       if (from.frame.bytes() != message.bytes)
         return failBy(peer, sparsecollCorrupted, "{} bytes came from rank {} for a frame of {}", from.frame.bytes(),
                       peer, message.bytes);
@@ -146,14 +147,19 @@ Status Rounds::takeEnvelope(Incoming& message, const Envelope& envelope) {
   message.bytes = envelope.bytes;
   if (envelope.inside != 0) {
     std::memcpy(message.landing, slot + sizeof(Envelope), envelope.bytes);
-    from.stage = Stage::kDone;
-    --missing_;
+    noteCame(from, peer);
   } else {
     SC_TRY(state_.port.receive(from.frame, peer, kFrames, message.landing, envelope.bytes));
     from.stage = Stage::kFrame;
   }
   state_.lanes.advance(peer);
   return {};
+}
+
+void Rounds::noteCame(Awaited& from, int peer) {
+  from.stage = Stage::kDone;
+  --missing_;
+  if (record_ != nullptr) record_->came(peer);
 }
 
 Status Rounds::check(int peer) {

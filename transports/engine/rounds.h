@@ -79,6 +79,7 @@ class Rounds {
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
   Status takeEnvelope(Incoming& message, const Envelope& envelope);
+  void noteCame(Awaited& from, int peer);
   void tell(size_t index, uint64_t bytes, Tag tag, uint32_t* count);
 
   State& state_;
@@ -92,6 +93,7 @@ class Rounds {
   uint32_t round_ = 0;
   std::span<const Outgoing> out_;
   std::span<Incoming> in_;
+  FlightRecord* record_ = nullptr;
   size_t sent_ = 0, missing_ = 0;
   bool awaitedOnly_ = false;
   int around_ = 0;             // the peer that was looked at last though nothing is missing from it

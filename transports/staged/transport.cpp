@@ -122,6 +122,7 @@ class StagedTransport final : public Transport {
     job->operation.stream = {};
     job->operation.replays = nullptr;
     job->operation.sequenceAt = nullptr;
+    job->operation.record = nullptr;  // which is the calling thread's
     mirrors_->useUntil(operation.deadline);
     service_->post(*job);
     under_ = Under::kStream;
