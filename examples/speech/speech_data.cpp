@@ -16,11 +16,11 @@ constexpr const char* kDefaultDigits = "../shared/data/fsdd";
 
 constexpr double kPi = 3.14159265358979323846;
 constexpr int kRate = 8000;
-constexpr size_t kTone = 560, kPause = 240;  // samples: 70 and 30 ms
+constexpr size_t kTone = 400, kPause = 160;  // samples: 50 and 20 ms
 constexpr uint32_t kLetters = 8;
 constexpr double kLowest = 300, kSpacing = 350;  // Hz
 constexpr double kLoud = 0.3, kNoise = 0.02;
-constexpr uint32_t kMostWords = 3, kLongestWord = 3;
+constexpr uint32_t kMostWords = 2, kLongestWord = 2;
 constexpr size_t kTrain = 400, kTest = 40;
 
 class Tones final : public Utterances {
