@@ -35,7 +35,7 @@ class SpeechProgram final : public Program {
     settings.optimizer.name = "adam";
     settings.optimizer.weightDecay = 0;
     settings.batchSize = 4;
-    settings.epochs = 12;
+    settings.epochs = 24;
     app.add_option("--digits", digits_, "folder of the Free Spoken Digit Dataset, instead of --data-dir")
         ->type_name("DIR");
     app.add_option("--width", options_.width, "of the convolutions, and of the LSTM in each direction")
