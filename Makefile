@@ -93,7 +93,7 @@ stress: setup ## kill, abort and shrink ranks in processes many times, over ever
 
 convergence: setup ## train every example with dense and sparse exchange, hours; writes docs/convergence.md
 	cmake --preset release
-	cmake --build --preset release -j $(JOBS) --target cnn lstm sentiment ncf
+	cmake --build --preset release -j $(JOBS) --target cnn lstm sentiment ncf speech
 	@scripts/convergence
 
 hosts: setup ## dense against sparse between 4 hosts made of namespaces; RATE=1gbit DENSITIES=0.1,0.01,0.001 PRESETS=all STEPS=5 ENGINES=tcp,ucx

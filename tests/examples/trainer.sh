@@ -48,7 +48,7 @@ if [ "${program##*-}" = lstm ]; then  # all trainers have one loop, which knows 
   check_resume 7 --preset topka --no-recipe --sharding contiguous --density-schedule 0.5 0.2 --schedule-steps 4
 fi
 overlap=(--overlap)
-case ${program##*-} in lstm | sentiment) overlap+=(--clip 0) ;; esac  # clipping waits for the whole gradient
+case ${program##*-} in lstm | sentiment | speech) overlap+=(--clip 0) ;; esac  # clipping waits for the whole gradient
 check_resume 7 --preset spardl "${overlap[@]}"
 
 # Gradients of chosen steps, of every rank, as long as the model.

@@ -159,7 +159,16 @@ class Convergence(unittest.TestCase):
         self.assertIn("Not run yet.", text)
         size = sum(path.stat().st_size for path in self.module.RESULTS.iterdir())
         everything = len(self.module.TRAINERS) * len(rows) * 3
-        self.assertLess(size / len(self.calls()) * everything, 300000)
+        self.assertLess(size / len(self.calls()) * everything, 75000 * len(self.module.TRAINERS))
+
+    def test_digits_are_no_data_dir(self):
+        trainer = self.module.TRAINERS[4]
+        row = self.module.Row("topka", 4, recipe=True)
+        self.assertNotIn("--digits", trainer.command(self.bin, self.folder, row, 1))
+        (self.folder / "fsdd").mkdir()
+        command = trainer.command(self.bin, self.folder, row, 1)
+        self.assertEqual(command[command.index("--digits") + 1], str(self.folder / "fsdd"))
+        self.assertNotIn("--data-dir", command)
 
     def test_a_failed_training_is_tried_again(self):
         (self.bin / "fail").touch()
