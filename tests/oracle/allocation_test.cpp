@@ -282,3 +282,35 @@ TEST_CASE("destroying gives everything back") {
   for (int round = 0; round < 5; ++round) REQUIRE(cycle());
   CHECK(memory::liveBytes() <= before + 2048);
 }
+
+TEST_CASE("an auto reducer without memory for another candidate's state keeps its residual") {
+  constexpr int kTwo = 2;
+  const sparsecollChoice_t plan[] = {{0, sparsecollSelectTopK, sparsecollCollAllGather}, {3, 0, sparsecollCollDense}};
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.plan = plan;
+  config.planCount = 2;
+  Group group(kTwo, 500, sparsecollFloat32, preset("auto", 0.05), &config);
+  const auto step = [&](uint64_t seed) {
+    group.fillRandom(seed);
+    REQUIRE(group.step() == all(kTwo, sparsecollSuccess));
+  };
+  step(1);
+  step(2);
+  const Blob blob = exported(group.reducer(0));
+  step(3);
+  step(4);
+  bool refused = true;
+  for (uint64_t calls = 0; refused; ++calls) {
+    CAPTURE(calls);
+    memory::refuseAfter(calls);
+    const sparsecollResult_t result = importInto(group.reducer(0), blob);
+    refused = memory::refused();
+    memory::refuseNone();
+    CHECK(result == (refused ? sparsecollOutOfMemory : sparsecollSuccess));
+    void* data = nullptr;
+    uint64_t n = 0;
+    sparsecollDataType_t type = sparsecollFloat32;
+    REQUIRE(sparsecollReducerGetResidual(group.reducer(0), &data, &n, &type) == sparsecollSuccess);
+    REQUIRE(data != nullptr);
+  }
+}

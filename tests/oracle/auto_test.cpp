@@ -243,3 +243,100 @@ TEST_CASE("what auto refuses, and what it is not") {
   Group named(kRanks, kLength, sparsecollFloat32, preset("topka", 0.01));
   CHECK(shown(choicesOf(named.reducer(0))) == "0 allgather, ");
 }
+
+namespace {
+
+// What one rank does otherwise in one step, of which all are told.
+void disagree(AutoGroup& group) {
+  group.fillRandom(99);
+  REQUIRE(sparsecollReducerSetScales(group.reducer(1), 2, 1) == sparsecollSuccess);
+  REQUIRE(group.step() == all(kRanks, sparsecollMismatch));
+  REQUIRE(sparsecollReducerSetScales(group.reducer(1), 1, 1) == sparsecollSuccess);
+}
+
+}  // namespace
+
+TEST_CASE("after one step in another order two auto reducers find their methods again") {
+  const CostsInPlace costs({{{"topka", 100}, {"sparcml-split", 1000}, {"spardl", 150}, {"dense", 150}}, -1, {}});
+  const Ranks ranks(2);
+  const sparsecollParams_t params = preset("auto", 0.01);
+  const Reducers first(ranks, kLength, sparsecollFloat32, params, nullptr);
+  const Reducers second(ranks, kLength, sparsecollFloat32, params, nullptr);
+  const Elements ones(sparsecollFloat32, kLength);
+  std::vector<Elements> outs(2, ones);
+  const auto run = [&](const Reducers& ofZero, const Reducers& ofOne) {
+    return onEach(ranks, [&](int rank, sparsecollComm_t) {
+      const Reducers& reducers = rank == 0 ? ofZero : ofOne;
+      return sparsecollReducerRun(reducers[rank], ones.data(), outs[static_cast<size_t>(rank)].data(), nullptr);
+    });
+  };
+  const Results good = all(2, sparsecollSuccess);
+  for (int step = 0; step < 4; ++step) {
+    REQUIRE(run(first, first) == good);
+    REQUIRE(run(second, second) == good);
+  }
+  REQUIRE(run(first, second) == all(2, sparsecollMismatch));
+  for (const Reducers* const reducers : {&first, &second}) {
+    int mismatches = 0;
+    for (int step = 0; step < 40; ++step) mismatches += run(*reducers, *reducers) == good ? 0 : 1;
+    CHECK(mismatches <= 1);
+    CHECK_THAT(std::string(infoOf((*reducers)[0]).reason), Catch::Contains("topka, 0.1 ms"));
+  }
+}
+
+TEST_CASE("a Mismatch in the warm-up of the density does not end it") {
+  const CostsInPlace costs(kSplitWins);
+  const double densities[] = {0.25};
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.densitySchedule = densities;
+  config.densityScheduleCount = 1;
+  config.scheduleSteps = 20;
+  AutoGroup group(0.01, sparsecollFloat32, &config);
+  group.run(2);
+  disagree(group);
+  group.run(10);
+  CHECK(group.collective() == "allgather");
+  group.run(40);
+  CHECK(group.collective() == "split_gather");
+  CHECK(group.each([](int, sparsecollReducer_t reducer) { return sparsecollReducerSetDensity(reducer, 0.005); }) ==
+        all(kRanks, sparsecollSuccess));
+}
+
+TEST_CASE("a step that ranks did not meet in leaves nothing to give back") {
+  const CostsInPlace costs(kSplitWins);
+  AutoGroup group(0.01);
+  group.run(2);
+  const Elements residual = group.residual(0);
+  const Elements out = group.outs[0];
+  const Elements zeros(sparsecollFloat32, kLength);
+  Elements other(sparsecollFloat32, kLength);
+  const sparsecollParams_t topka = preset("topka", 0.01);
+  CHECK(onEach(group.ranks(), [&](int rank, sparsecollComm_t comm) {
+          const auto r = static_cast<size_t>(rank);
+          if (rank == 1)
+            return sparsecollAllReduce(zeros.data(), other.data(), kLength, sparsecollFloat32, &topka, comm, nullptr);
+          return sparsecollReducerRun(group.reducer(rank), zeros.data(), group.outs[r].data(), nullptr);
+        }) == all(kRanks, sparsecollMismatch));
+  REQUIRE(sparsecollReducerGiveBack(group.reducer(0), out.data(), 1, nullptr) == sparsecollSuccess);
+  CHECK(group.residual(0) == residual);
+}
+
+TEST_CASE("a state that another candidate left finds no old sum in an out that is preserved") {
+  sparsecollParams_t params = preset("auto", 0.001);
+  params.flags = SPARSECOLL_OUT_PRESERVED;
+  const Choices plan = {{0, sparsecollSelectTopK, sparsecollCollAllGather}, {3, 0, sparsecollCollDense}};
+  const sparsecollReducerConfig_t config = planned(plan);
+  AutoGroup group(params, &config);
+  group.run(2);
+  std::vector<Blob> blobs;
+  for (int rank = 0; rank < kRanks; ++rank) blobs.push_back(exported(group.reducer(rank)));
+  group.run(2);
+  REQUIRE(group.collective() == "dense");
+  for (int rank = 0; rank < kRanks; ++rank)
+    REQUIRE(importInto(group.reducer(rank), blobs[static_cast<size_t>(rank)]) == sparsecollSuccess);
+  uint64_t sent = 0;
+  group.run(1);
+  for (uint64_t i = 0; i < kLength; ++i) sent += group.outs[0][i] != 0 ? 1 : 0;
+  CHECK(sent <= 9);  // three entries a rank
+  CHECK(group.collective() == "allgather");
+}

@@ -161,3 +161,22 @@ TEST_CASE("what was finite in it stays") {
   CHECK(wrong == 0);
   CHECK(group.residual(1) == group.gradients[1]);
 }
+
+// Methods that cut where they exchange have not met all NaN when ranks find out that they disagree.
+TEST_CASE("no NaN stays wherever in the vector it stood") {
+  constexpr int kFour = 4;
+  constexpr uint64_t kLong = 1556;
+  for (const char* const name : {"spardl", "micro", "exdyna", "topka"}) {
+    CAPTURE(name);
+    uint64_t left = 0;
+    for (uint64_t at = 7; at < kLong; at += 97) {
+      Group group(kFour, kLong, sparsecollFloat32, preset(name, 0.05));
+      group.fillRandom(1);
+      for (Elements& gradient : group.gradients) gradient.set(at, std::numeric_limits<double>::quiet_NaN());
+      REQUIRE(sparsecollReducerSetScales(group.reducer(0), 2, 1) == sparsecollSuccess);
+      REQUIRE(group.step() == all(kFour, sparsecollMismatch));
+      for (int rank = 0; rank < kFour; ++rank) left += allFinite(group.residual(rank)) ? 0 : 1;
+    }
+    CHECK(left == 0);
+  }
+}
