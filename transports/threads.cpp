@@ -216,15 +216,18 @@ class ThreadsTransport final : public Transport {
     return {};
   }
 
-  // Ranks that disagree have not met each other's matching offers, so nobody is inside this caller's memory.
+  // Ranks that disagree have not met each other's matching offers, so nobody is inside this caller's memory. Once they
+  // have met, whatever ends the sum ends the communicator, and the caller is told so.
   template <class Sum>
   Status settle(const Status& offered, Sum sum) {
-    if (offered.result() == sparsecollMismatch) return Status(offered.failure());
+    if (!offered.ok() && !isFatal(offered.result())) return Status(offered.failure());
     const Status summed = offered.ok() ? sum() : Status(offered.failure());
     if (summed.ok()) return {};
     group_->takeDown(rank_, Group::Down::kAborted);
     group_->awaitReaders(rank_);
-    return Status(summed.failure());
+    Failure failure = summed.failure();
+    if (!isFatal(failure.result)) failure.result = sparsecollInternalError;
+    return Status(failure);
   }
 
   // What offerVectors does, among some ranks.

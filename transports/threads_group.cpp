@@ -21,7 +21,7 @@ Result<bool> Group::begin(int rank, const Operation& operation, Mode mode) {
   const uint64_t needed = operation.sequence > 2 ? operation.sequence - 2 : 0;
   // An operation needs every rank, so none begins without one of them.
   const bool done = waitForPeers(lock, rank, operation.deadline, [&] { return anyDown() || allCompleted(needed); });
-  if (anyDown()) return failureFor(rank, {}, 0);
+  if (anyDown()) return failureFor(rank);
   if (!done) return fail(sparsecollTimeout, "a rank has not ended operation {} in time", needed);
   // Not before: until now a peer may still look at what was there two operations ago.
   at(rank).modes[operation.sequence % 2] = {operation.sequence, mode, operation.stream.handle};
@@ -38,7 +38,7 @@ Status Group::meetInModes(std::unique_lock<std::mutex>& lock, int rank, const Op
   const bool done = waitForPeers(lock, rank, operation.deadline, [&] {
     return anyDown() || isRefused(operation) || inOtherMode(rank, operation, mode) >= 0 || allBegun(operation.sequence);
   });
-  if (anyDown()) return failureFor(rank, {}, 0);
+  if (anyDown()) return failureFor(rank);
   if (isRefused(operation)) return Status(refusals_[operation.sequence % 2].why);
   if (const int peer = inOtherMode(rank, operation, mode); peer >= 0)
     return disagree(peer, "capture", "the operation is captured on some ranks, and not on others");
@@ -74,19 +74,16 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
     const Outgoing& message = out[m];
     Member& peer = at(message.peer);
     Mail& mail = peer.inbox[static_cast<size_t>(rank)];
-    const auto refused = [&] {
-      return heeds == Heeds::kAll ? isRefused(operation)
-                                  : heeds == Heeds::kSenders && hasRefused(message.peer, operation);
-    };
+    const auto refused = [&] { return isRefusedBy(message.peer, operation, heeds); };
     const bool free =
         waitForPeers(lock, rank, operation.deadline, [&] { return !mail.full || me.down || peer.down || refused(); });
-    if (me.down) return failureFor(rank, {}, 0);
+    if (me.down) return failureFor(rank);
     if (peer.down) return peerFailed(message.peer);
     if (mail.full && refused()) return Status(refusals_[operation.sequence % 2].why);
     if (!free) {
       return failBy(message.peer, sparsecollTimeout, "rank {} takes no messages", message.peer);
     }
-    if (ticket < peer.ticket && sequenceOf(ticket) == sequenceOf(peer.ticket)) {
+    if (isBehind(mail, ticket, peer)) {
       peer.behind = rank;
       peer.wakeUp.wake();
     }
@@ -109,12 +106,14 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
   me.ticket = ticketOf(operation);
+  me.heeds = heeds;
   me.missing = 0;
   me.behind = -1;
   me.ahead = false;
+  for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = true;
   for (int peer = 0; peer < ranks(); ++peer) {
     const Mail& mail = me.inbox[static_cast<size_t>(peer)];
-    if (mail.full && mail.ticket < me.ticket && sequenceOf(mail.ticket) == operation.sequence) me.behind = peer;
+    if (mail.full && isBehind(mail, mail.ticket, me)) me.behind = peer;
   }
   for (const Incoming& message : in) {
     Mail& mail = me.inbox[static_cast<size_t>(message.peer)];
@@ -126,16 +125,12 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
     mail.awaited = !mail.full;
     if (mail.awaited) ++me.missing;
   }
-  // A rank that has gone matters only to those who miss something from it: it may have finished. Once one has aborted
-  // the others have a moment left: they may miss nothing from it, and only they themselves are not through yet.
-  const auto over = [&] {
-    return me.missing == 0 || me.ahead || me.behind >= 0 || me.down || anyMissingDown(rank, in) ||
-           isRefusedBy(in, operation, heeds);
-  };
+  // Once a rank has aborted the others have a moment left: they may miss nothing from it, and only they themselves are
+  // not through yet.
+  const auto over = [&] { return me.missing == 0 || endingOf(rank, in, operation).why != Ending::kNone; };
   const bool told = me.wakeUp.wait(lock, operation.deadline, [&] { return over() || abortedPeer(rank) >= 0; });
   if (told && !over()) me.wakeUp.wait(lock, Deadline::earlier(operation.deadline, Deadline::in(kLossGraceMs)), over);
-  const bool refused = me.missing != 0 && !me.down && isRefusedBy(in, operation, heeds);
-  const Status status = refused ? Status(refusals_[operation.sequence % 2].why) : finishCollect(rank, in, me.ticket);
+  const Status status = finishCollect(rank, in, operation);
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = false;
   if (!status.ok()) return Status(status.failure());
   for (size_t m = 0; m < in.size(); ++m) written[m] = std::move(me.inbox[static_cast<size_t>(in[m].peer)].written);
@@ -151,32 +146,56 @@ int Group::abortedPeer(int rank) const {
   return -1;
 }
 
-bool Group::isRefusedBy(std::span<const Incoming> wanted, const Operation& operation, Heeds heeds) const {
-  if (heeds == Heeds::kAll || !isRefused(operation)) return isRefused(operation);
-  return heeds == Heeds::kSenders &&
-         std::ranges::any_of(wanted, [&](const Incoming& message) { return hasRefused(message.peer, operation); });
+bool Group::isRefusedBy(int peer, const Operation& operation, Heeds heeds) const {
+  if (heeds == Heeds::kAll) return isRefused(operation);
+  return heeds == Heeds::kSenders && hasRefused(peer, operation);
 }
 
-bool Group::anyMissingDown(int rank, std::span<const Incoming> wanted) {
-  return std::any_of(wanted.begin(), wanted.end(), [&](const Incoming& message) {
-    return at(rank).inbox[static_cast<size_t>(message.peer)].awaited && at(message.peer).down;
-  });
+// Whether a message with this ticket shows the receiver that its sender is in another operation. Whoever heeds senders
+// alone leaves what others have sent where it is, for a later round that heeds all.
+bool Group::isBehind(const Mail& mail, uint64_t ticket, const Member& receiver) {
+  if (ticket >= receiver.ticket || sequenceOf(ticket) != sequenceOf(receiver.ticket)) return false;
+  return receiver.heeds == Heeds::kAll || (receiver.heeds == Heeds::kSenders && mail.awaited);
+}
+
+// A rank that has gone matters only to those who miss something from it: it may have finished.
+Group::Ending Group::endingOf(int rank, std::span<const Incoming> wanted, const Operation& operation) const {
+  const Member& me = members_[static_cast<size_t>(rank)];
+  const auto mailOf = [&](const Incoming& message) -> const Mail& {
+    return me.inbox[static_cast<size_t>(message.peer)];
+  };
+  if (me.down) return {Ending::kOwn, rank};
+  for (const Incoming& message : wanted)
+    if (me.missing != 0 && isRefusedBy(message.peer, operation, me.heeds)) return {Ending::kRefused, message.peer};
+  if (me.behind >= 0) return {Ending::kBehind, me.behind};
+  for (const Incoming& message : wanted)
+    if (me.ahead && mailOf(message).full && mailOf(message).ticket > me.ticket) return {Ending::kAhead, message.peer};
+  for (const Incoming& message : wanted)
+    if (anyDown() && mailOf(message).awaited && members_[static_cast<size_t>(message.peer)].down)
+      return {Ending::kDown, message.peer};
+  return {};
 }
 
 // The wait is over: takes the messages, or says why not.
-Status Group::finishCollect(int rank, std::span<Incoming> in, uint64_t ticket) {
+Status Group::finishCollect(int rank, std::span<Incoming> in, const Operation& operation) {
   const Member& me = at(rank);
-  if (me.down) return failureFor(rank, in, ticket);
-  if (me.behind >= 0)
-    return disagree(me.behind, "order", "rank {} is in another operation, with other rounds", me.behind);
-  for (const Incoming& message : in) {
-    const Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
-    if (mail.full && mail.ticket > ticket)
-      return disagree(message.peer, "order", "rank {} has left the operation for a later one", message.peer);
+  const Ending ending = endingOf(rank, in, operation);
+  switch (ending.why) {
+    case Ending::kOwn:
+      return fail(sparsecollAborted, "the communicator was aborted");
+    case Ending::kRefused:
+      return Status(refusals_[operation.sequence % 2].why);
+    case Ending::kBehind:
+      return disagree(ending.peer, "order", "rank {} is in another operation, with other rounds", ending.peer);
+    case Ending::kAhead:
+      return disagree(ending.peer, "order", "rank {} has left the operation for a later one", ending.peer);
+    case Ending::kDown:
+      return peerFailed(ending.peer);
+    case Ending::kNone:
+      break;
   }
-  if (me.missing != 0 && anyMissingDown(rank, in)) return failureFor(rank, in, ticket);
   if (const int peer = abortedPeer(rank); me.missing != 0 && peer >= 0) return peerFailed(peer);
-  if (me.missing != 0) return timeout(rank, in, ticket);
+  if (me.missing != 0) return timeout(rank, in, me.ticket);
   for (Incoming& message : in) {
     Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
     message.frame = mail.frame;
@@ -269,7 +288,7 @@ void Group::leave() {
 
 Status Group::whoIsDown(int rank) {
   const std::lock_guard lock(mutex_);
-  return failureFor(rank, {}, 0);
+  return failureFor(rank);
 }
 
 void Group::awaitReaders(int rank) {
@@ -295,12 +314,9 @@ bool Group::allCompleted(uint64_t sequence) const {
                      [&](const Member& member) { return member.gone || member.completed >= sequence; });
 }
 
-Status Group::failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket) {
+Status Group::failureFor(int rank) {
   if (at(rank).down) return fail(sparsecollAborted, "the communicator was aborted");
-  for (const Incoming& message : wanted) {
-    const Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
-    if (at(message.peer).down && !(mail.full && mail.ticket == ticket)) return peerFailed(message.peer);
-  }
+  if (const int peer = abortedPeer(rank); peer >= 0) return peerFailed(peer);
   for (int peer = 0; peer < ranks(); ++peer)
     if (at(peer).down) return peerFailed(peer);
   return fail(sparsecollInternalError, "a group without a failed rank reports one");

@@ -40,8 +40,9 @@ struct DenseOffer {
 // What a rank's operation is: run, made of frames in the host's memory, or captured in a graph.
 enum class Mode : uint8_t { kRun, kOnHost, kCaptured };
 
-// Whose refusals end a wait. Some of the ranks that sum among themselves go on whatever others refuse: once all of them
-// have met each of them needs every other one, which may be inside its vectors.
+// Whose refusals, and whose messages of rounds that are over, end a wait. Some of the ranks that sum among themselves
+// go on whatever others refuse: once all of them have met each of them needs every other one, which may be inside its
+// vectors.
 enum class Heeds : uint8_t { kAll, kSenders, kNobody };
 
 struct Begun {
@@ -53,7 +54,8 @@ struct Begun {
 struct Member {
   WaitPoint wakeUp;
   std::vector<Mail> inbox;  // by sender
-  uint64_t ticket = 0;      // of the round it collects
+  uint64_t ticket = 0;      // of the round it collects,
+  Heeds heeds = Heeds::kAll;
   uint32_t missing = 0;
   int behind = -1;               // a peer that sent a message of a round this rank has been through without it
   bool ahead = false;            // a peer's message shows that it has left the operation for a later one
@@ -157,10 +159,17 @@ class Group {
   bool hasRefused(int rank, const Operation& operation) const {
     return members_[static_cast<size_t>(rank)].refused[operation.sequence % 2] == operation.sequence;
   }
-  bool isRefusedBy(std::span<const Incoming> wanted, const Operation& operation, Heeds heeds) const;
-  bool anyMissingDown(int rank, std::span<const Incoming> wanted);
-  Status finishCollect(int rank, std::span<Incoming> in, uint64_t ticket);
-  Status failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket);
+  bool isRefusedBy(int peer, const Operation& operation, Heeds heeds) const;
+  static bool isBehind(const Mail& mail, uint64_t ticket, const Member& receiver);
+  // What ends a wait for messages of some peers before all of them have come.
+  struct Ending {
+    enum Why : uint8_t { kNone, kOwn, kRefused, kBehind, kAhead, kDown };
+    Why why = kNone;
+    int peer = -1;
+  };
+  Ending endingOf(int rank, std::span<const Incoming> wanted, const Operation& operation) const;
+  Status finishCollect(int rank, std::span<Incoming> in, const Operation& operation);
+  Status failureFor(int rank);
   Status timeout(int rank, std::span<const Incoming> wanted, uint64_t ticket);
   template <class Done>
   bool waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Deadline& deadline, Done done);

@@ -1,8 +1,8 @@
 // What waits on the in-process engine end with when a rank stops, disappears or never comes, and that memory outlives
 // its readers.
 #include <atomic>
-#include "tests/support/catch.h"
 #include <chrono>
+#include "tests/support/catch.h"
 
 #include "tests/unit/engine.h"
 
@@ -245,6 +245,47 @@ TEST_CASE("a frame of a later operation ends a wait for an earlier one") {
       return transport.round(op, std::span(out).first(rank == 2 ? 0 : 1), std::span(in).first(rank == 1 ? 0 : 1), {});
     });
     findings.ok(rank, status);
+  });
+  CHECK(findings.text() == "");
+}
+
+// Rank 3 is in another call, and ranks 0 and 1 never collect in their sum what it has sent them.
+TEST_CASE("ranks that sum among themselves go on past messages of others, which the next round of all finds") {
+  Engine engine(4);
+  Findings findings;
+  std::atomic<bool> sent{false};
+  engine.run([&](int rank, Transport& transport) {
+    if (rank == 2) return;
+    auto window = std::move(*transport.makeWindow(kLayout.capacityBytes()));
+    Operation operation = operationOf(1, 3000);
+    if (rank == 3) {
+      test::writeFrame(window->data(), kLayout, {3, 0, 1, 0});
+      const Outgoing out[] = {{0, window->data(), kLayout}, {1, window->data(), kLayout}};
+      findings.ok(rank, operate(transport, operation, [&](Operation& op) { return transport.round(op, out, {}, {}); }));
+      sent = true;
+      return;
+    }
+    while (!sent) std::this_thread::yield();
+    const int members[] = {0, 1};
+    const Range parts[] = {{0, 64}, {64, 100}};
+    std::vector<float> in(100, 1.0f);
+    std::vector<float> out(100);
+    const Status status = operate(transport, operation, [&](Operation& op) -> Status {
+      AmongArgs args;
+      args.dense.in = in.data();
+      args.dense.out = out.data();
+      args.dense.n = in.size();
+      args.members = members;
+      args.parts = parts;
+      if (!findings.ok(rank, transport.sumAmong(op, args, {}))) return {};
+      const Outgoing to[] = {{1 - rank, window->data(), kLayout}};
+      Incoming from[] = {{1 - rank, nullptr, 0, nullptr, 0}};
+      test::writeFrame(window->data(), kLayout, {rank, 1 - rank, 1, op.round});
+      return transport.round(op, to, from, {});
+    });
+    findings.expect(out == std::vector<float>(100, 2.0f), "rank {}: a wrong sum", rank);
+    if (!findings.result(rank, status, sparsecollMismatch)) return;
+    findings.expect(status.failure().peer == 3, "rank {}: peer {}", rank, status.failure().peer);
   });
   CHECK(findings.text() == "");
 }
