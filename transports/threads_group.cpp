@@ -7,14 +7,6 @@
 
 namespace sparsecoll::threads {
 
-namespace {
-
-Status peerFailed(int peer) {
-  return failBy(peer, sparsecollPeerFailed, "rank {} aborted or destroyed its communicator", peer);
-}
-
-}  // namespace
-
 Result<bool> Group::begin(int rank, const Operation& operation, Mode mode) {
   std::unique_lock lock(mutex_);
   at(rank).begun = operation.sequence;
@@ -78,9 +70,10 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
     const bool free =
         waitForPeers(lock, rank, operation.deadline, [&] { return !mail.full || me.down || peer.down || refused(); });
     if (me.down) return failureFor(rank);
-    if (peer.down) return peerFailed(message.peer);
+    if (peer.down) return peerFailed(rank, message.peer);
     if (mail.full && refused()) return Status(refusals_[operation.sequence % 2].why);
     if (!free) {
+      me.blamed = message.peer;
       return failBy(message.peer, sparsecollTimeout, "rank {} takes no messages", message.peer);
     }
     if (isBehind(mail, ticket, peer)) {
@@ -190,11 +183,11 @@ Status Group::finishCollect(int rank, std::span<Incoming> in, const Operation& o
     case Ending::kAhead:
       return disagree(ending.peer, "order", "rank {} has left the operation for a later one", ending.peer);
     case Ending::kDown:
-      return peerFailed(ending.peer);
+      return peerFailed(rank, ending.peer);
     case Ending::kNone:
       break;
   }
-  if (const int peer = abortedPeer(rank); me.missing != 0 && peer >= 0) return peerFailed(peer);
+  if (const int peer = abortedPeer(rank); me.missing != 0 && peer >= 0) return peerFailed(rank, peer);
   if (me.missing != 0) return timeout(rank, in, me.ticket);
   for (Incoming& message : in) {
     Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
@@ -230,8 +223,10 @@ void Group::end(int rank, const Operation& operation) {
 void Group::takeDown(int rank, Down how) {
   const bool aborts = how == Down::kAborted;
   std::list<Retired> freed;  // last, once nobody is held up any more
+  int blamed = rank;
   {
     const std::lock_guard lock(mutex_);
+    if (at(rank).blamed >= 0) blamed = at(rank).blamed;
     at(rank).down = true;
     at(rank).left = at(rank).left || (!aborts && !at(rank).aborted);
     at(rank).aborted = at(rank).aborted || (aborts && !at(rank).left);
@@ -244,7 +239,7 @@ void Group::takeDown(int rank, Down how) {
   // Nobody raises what others wait for any more; or nothing is left to do that this rank's own streams could wait for.
   endWaits(rank, sparsecollAborted, rank);
   for (int other = 0; aborts && other < ranks(); ++other)
-    if (other != rank) endWaits(other, sparsecollPeerFailed, rank);
+    if (other != rank) endWaits(other, sparsecollPeerFailed, blamed != other ? blamed : rank);
 }
 
 // Once: from then on no writer undoes it. In this order of the state and the flags nobody who was let pass finds that
@@ -264,19 +259,25 @@ Status Group::replaysSound(int rank, bool inTime) {
     if (flaggedFrom_ == UINT64_MAX) return {};
     if (at(rank).aborted) return fail(sparsecollAborted, "the communicator was aborted");
     for (int peer = 0; peer < ranks(); ++peer) {
-      if (at(peer).aborted) return peerFailed(peer);
+      if (at(peer).aborted) return peerFailed(rank, peer);
       if (at(peer).left) gone = peer;
     }
   }
   // Whoever left may have done all that it had to. If not, it has had time enough.
   if (inTime || gone < 0) return {};
   endWaits(rank, sparsecollPeerFailed, gone);
-  return peerFailed(gone);
+  return peerFailed(rank, gone);
 }
 
-bool Group::enter() {
+bool Group::anyDown(std::span<const int> members) {
+  if (!anyDown()) return false;
   const std::lock_guard lock(mutex_);
-  if (anyDown()) return false;
+  return std::ranges::any_of(members, [&](int member) { return at(member).down; });
+}
+
+bool Group::enter(std::span<const int> members) {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::any_of(members, [&](int member) { return at(member).down; })) return false;
   ++accessing_;
   return true;
 }
@@ -286,9 +287,9 @@ void Group::leave() {
   if (--accessing_ == 0) wakeWaiters();
 }
 
-Status Group::whoIsDown(int rank) {
+Status Group::whoIsDown(int rank, std::span<const int> members) {
   const std::lock_guard lock(mutex_);
-  return failureFor(rank);
+  return failureFor(rank, members);
 }
 
 void Group::awaitReaders(int rank) {
@@ -314,11 +315,26 @@ bool Group::allCompleted(uint64_t sequence) const {
                      [&](const Member& member) { return member.gone || member.completed >= sequence; });
 }
 
-Status Group::failureFor(int rank) {
+int Group::culpritOf(int rank, int peer) const {
+  const int blamed = members_[static_cast<size_t>(peer)].blamed;
+  return blamed >= 0 && blamed != rank ? blamed : peer;
+}
+
+// The peer is down. It may have given up because of another one, which then is the one to be named.
+Status Group::peerFailed(int rank, int peer) {
+  const int culprit = culpritOf(rank, peer);
+  at(rank).blamed = culprit;
+  if (culprit == peer) return failBy(peer, sparsecollPeerFailed, "rank {} aborted or destroyed its communicator", peer);
+  return failBy(culprit, sparsecollPeerFailed, "rank {} gave up because of rank {}", peer, culprit);
+}
+
+Status Group::failureFor(int rank, std::span<const int> members) {
   if (at(rank).down) return fail(sparsecollAborted, "the communicator was aborted");
-  if (const int peer = abortedPeer(rank); peer >= 0) return peerFailed(peer);
+  for (const int member : members)
+    if (at(member).down) return peerFailed(rank, member);
+  if (const int peer = abortedPeer(rank); peer >= 0) return peerFailed(rank, peer);
   for (int peer = 0; peer < ranks(); ++peer)
-    if (at(peer).down) return peerFailed(peer);
+    if (at(peer).down) return peerFailed(rank, peer);
   return fail(sparsecollInternalError, "a group without a failed rank reports one");
 }
 
@@ -331,6 +347,7 @@ Status Group::timeout(int rank, std::span<const Incoming> wanted, uint64_t ticke
     if (first < 0) first = message.peer;
     missing.append("{}{}", missing.empty() ? "" : ", ", message.peer);
   }
+  at(rank).blamed = first;
   return failBy(first, sparsecollTimeout, "nothing came in time from rank(s) {}", missing);
 }
 

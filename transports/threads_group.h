@@ -69,6 +69,7 @@ struct Member {
   bool closed = false;           // its communicator was destroyed, though some reducer may still hold it
   bool left = false;             // went once its work was done,
   bool aborted = false;          // or before
+  int blamed = -1;               // the rank because of which it has given up
   bool passes = false;           // its flags hold nobody up any more
   std::unique_ptr<Flags> flags;  // on devices; they live as long as somebody may raise them
   DenseOffer offers[2][AmongArgs::kHalves];  // by parity of the sequence; allReduce has the first
@@ -96,8 +97,9 @@ class Group {
 
   int ranks() const { return static_cast<int>(members_.size()); }
   bool anyDown() const { return anyDown_.load(std::memory_order_acquire); }
-  // Once a rank is down: Aborted if it is this one, else PeerFailed.
-  Status whoIsDown(int rank);
+  bool anyDown(std::span<const int> members);
+  // Once one of the members is down: Aborted if it is this rank, else PeerFailed.
+  Status whoIsDown(int rank, std::span<const int> members);
 
   // Whether flags order the operation on the ranks' streams: from the first captured one on. Then, and while one is
   // captured, all ranks meet here.
@@ -126,8 +128,9 @@ class Group {
   Flags* flagsOf(int rank) { return at(rank).flags.get(); }
   const Marker* readOf(int rank, uint64_t sequence) { return at(rank).read[sequence % 2].get(); }
 
-  // Memory of callers is read and written by peers only between enter and leave, and nobody enters once a rank is down.
-  bool enter();
+  // Members read and write each other's callers' memory only between enter and leave, and nobody enters once a member
+  // is down. Other ranks may have left: they miss nothing from these, and these miss nothing from them.
+  bool enter(std::span<const int> members);
   void leave();
   // Waits until nobody is inside. What peers do there is one slab's arithmetic and waits for nobody, so like a mutex
   // this has no deadline: to return earlier would let them write to memory that the caller may have freed.
@@ -169,7 +172,10 @@ class Group {
   };
   Ending endingOf(int rank, std::span<const Incoming> wanted, const Operation& operation) const;
   Status finishCollect(int rank, std::span<Incoming> in, const Operation& operation);
-  Status failureFor(int rank);
+  int culpritOf(int rank, int peer) const;
+  Status peerFailed(int rank, int peer);
+  // members: who is looked at first.
+  Status failureFor(int rank, std::span<const int> members = {});
   Status timeout(int rank, std::span<const Incoming> wanted, uint64_t ticket);
   template <class Done>
   bool waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Deadline& deadline, Done done);

@@ -1,8 +1,9 @@
 // What waits on the in-process engine end with when a rank stops, disappears or never comes, and that memory outlives
 // its readers.
+#include "tests/support/catch.h"
+
 #include <atomic>
 #include <chrono>
-#include "tests/support/catch.h"
 
 #include "tests/unit/engine.h"
 
@@ -286,6 +287,67 @@ TEST_CASE("ranks that sum among themselves go on past messages of others, which 
     findings.expect(out == std::vector<float>(100, 2.0f), "rank {}: a wrong sum", rank);
     if (!findings.result(rank, status, sparsecollMismatch)) return;
     findings.expect(status.failure().peer == 3, "rank {}: peer {}", rank, status.failure().peer);
+  });
+  CHECK(findings.text() == "");
+}
+
+// Ranks 2 and 3 have done all that they had to in an operation that ranks 0 and 1 are still in.
+TEST_CASE("ranks that have left do not end a sum among others") {
+  using Half = AmongArgs::Half;
+  for (const Half half : {Half::kBoth, Half::kGather}) {
+    Engine engine(4);
+    Findings findings;
+    std::atomic<int> begun{0};
+    std::atomic<int> left{0};
+    engine.run([&](int rank, Transport& transport) {
+      Operation operation = operationOf(1, 3000);
+      findings.ok(rank, transport.begin(operation));
+      ++begun;
+      while (begun != 4) std::this_thread::yield();
+      if (rank >= 2) {
+        transport.end(operation);
+        transport.leave();
+        ++left;
+        return;
+      }
+      while (left != 2) std::this_thread::yield();
+      const int members[] = {0, 1};
+      const Range parts[] = {{0, 64}, {64, 100}};
+      std::vector<float> in(100, 1.0f);
+      std::vector<float> out(100, 2.0f);
+      AmongArgs args;
+      args.dense.in = in.data();
+      args.dense.out = out.data();
+      args.dense.n = in.size();
+      args.members = members;
+      args.parts = parts;
+      args.half = half;
+      findings.ok(rank, transport.sumAmong(operation, args, {}));
+      transport.end(operation);
+      findings.expect(out == std::vector<float>(100, 2.0f), "rank {}: a wrong sum", rank);
+    });
+    CHECK(findings.text() == "");
+  }
+}
+
+// Rank 0 waits for rank 1, which gives up because rank 2 has aborted.
+TEST_CASE("who gave up because of another rank is not the one that is named") {
+  Engine engine(3);
+  Findings findings;
+  std::atomic<int> begun{0};
+  engine.run([&](int rank, Transport& transport) {
+    Operation operation = operationOf(1, 30000);
+    findings.ok(rank, transport.begin(operation));
+    ++begun;
+    while (begun != 3) std::this_thread::yield();
+    if (rank < 2) {
+      Incoming in[] = {{rank + 1, nullptr, 0, nullptr, 0}};
+      const Status status = transport.round(operation, {}, in, {});
+      findings.result(rank, status, sparsecollPeerFailed);
+      findings.expect(status.failure().peer == 2, "rank {}: peer {}", rank, status.failure().peer);
+    }
+    transport.abort();
+    transport.end(operation);
   });
   CHECK(findings.text() == "");
 }
