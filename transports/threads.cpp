@@ -24,6 +24,22 @@ struct WindowKeeper {
   void retire(Buffer memory) noexcept { group->retire(rank, std::move(memory)); }
 };
 
+// While it lives, peers that go down wait for this rank to be out of their memory.
+class Visit {
+ public:
+  Visit(Group& group, std::span<const int> members) : group_(group), inside_(group.enter(members)) {}
+  ~Visit() {
+    if (inside_) group_.leave();
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  bool inside() const { return inside_; }
+
+ private:
+  Group& group_;
+  const bool inside_;
+};
+
 class ThreadsTransport final : public Transport {
  public:
   ThreadsTransport(std::shared_ptr<Group> group, int rank, std::shared_ptr<Kernels> kernels,
@@ -35,6 +51,7 @@ class ThreadsTransport final : public Transport {
     amongOut_.reserve(size);
     amongIn_.reserve(size);
     for (int peer = 0; peer < group_->ranks(); ++peer) {
+      everyone_.push_back(peer);
       if (peer == rank_) continue;
       outgoing_.push_back({peer, nullptr, {}});
       incoming_.push_back({peer, nullptr, 0, nullptr, 0});
@@ -217,15 +234,26 @@ class ThreadsTransport final : public Transport {
     return {};
   }
 
-  // Ranks that disagree have not met each other's matching offers, so nobody is inside this caller's memory.
+  // Ranks that disagree have not met each other's matching offers, so nobody is inside this caller's memory. Once they
+  // have met, whatever ends the sum ends the communicator, and the caller is told so.
   template <class Sum>
   Status settle(const Status& offered, Sum sum) {
-    if (offered.result() == sparsecollMismatch) return Status(offered.failure());
-    const Status summed = offered.ok() ? sum() : Status(offered.failure());
+    if (!offered.ok() && !isFatal(offered.result())) return Status(offered.failure());
+    const Status summed = offered.ok() ? withoutThrowing(sum) : Status(offered.failure());
     if (summed.ok()) return {};
     group_->takeDown(rank_, Group::Down::kAborted);
     group_->awaitReaders(rank_);
-    return Status(summed.failure());
+    Failure failure = summed.failure();
+    if (!isFatal(failure.result)) failure.result = sparsecollInternalError;
+    return Status(failure);
+  }
+
+  // Peers may be inside this caller's memory, which must not be the caller's again before they are out.
+  template <class Sum>
+  static Status withoutThrowing(Sum sum) try {
+    return sum();
+  } catch (...) {
+    return fail(sparsecollInternalError, "an exception inside a sum");
   }
 
   // What offerVectors does, among some ranks.
@@ -248,12 +276,10 @@ class ThreadsTransport final : public Transport {
 
   // And sumTogether. A rank's bytes are those that a message engine moves.
   Status finishAmong(Operation& operation, AmongArgs& args, Stream stream) {
-    if (!group_->enter()) return group_->whoIsDown(rank_);
     uint32_t metNonFinite = args.half == AmongArgs::Half::kGather && args.nonFinite ? 1 : 0;
     const bool complete =
         args.half == AmongArgs::Half::kGather ? gatherAmong(args, stream) : sumPartAmong(args, metNonFinite, stream);
-    group_->leave();
-    if (!complete) return group_->whoIsDown(rank_);
+    if (!complete) return group_->whoIsDown(rank_, args.members);
     countAmong(operation, args, rank_);
     FrameHeader& done = group_->offer(rank_, operation.sequence, args.half).done;
     const uint16_t flags = metNonFinite != 0 ? kFrameNonFinite : 0;
@@ -267,13 +293,15 @@ class ThreadsTransport final : public Transport {
   }
 
   bool sumPartAmong(const AmongArgs& args, uint32_t& metNonFinite, Stream stream) {
+    const Visit visit(*group_, args.members);
+    if (!visit.inside()) return false;
     const DenseArgs& dense = args.dense;
     const size_t members = args.members.size();
     const Range part = args.parts[args.own(rank_)];
     const bool whole = args.half == AmongArgs::Half::kBoth;
     const uint64_t outElement = args.wide ? elementBytes(accumulateTypeOf(dense.type)) : elementBytes(dense.type);
     for (uint64_t at = part.begin; at < part.end; at += kSlabElements) {
-      if (group_->anyDown()) return false;
+      if (group_->anyDown(args.members)) return false;
       setSlabs(at, dense.type, members);
       if (!whole) slabOut_[0] = static_cast<std::byte*>(dense.out) + (at - part.begin) * outElement;
       kernels_->denseSum({std::span(slabIn_.data(), members), std::span(slabOut_.data(), whole ? members : 1),
@@ -285,11 +313,13 @@ class ThreadsTransport final : public Transport {
   }
 
   bool gatherAmong(const AmongArgs& args, Stream stream) {
+    const Visit visit(*group_, args.members);
+    if (!visit.inside()) return false;
     const uint64_t element = elementBytes(args.dense.type);
     for (size_t m = 0; m < args.members.size(); ++m) {
       if (args.members[m] == rank_) continue;
       for (uint64_t at = args.parts[m].begin; at < args.parts[m].end; at += kSlabElements) {
-        if (group_->anyDown()) return false;
+        if (group_->anyDown(args.members)) return false;
         const uint64_t length = std::min(kSlabElements, args.parts[m].end - at);
         kernels_->copy(static_cast<std::byte*>(args.dense.out) + at * element,
                        static_cast<const std::byte*>(out_[m]) + at * element, length * element, stream);
@@ -317,11 +347,8 @@ class ThreadsTransport final : public Transport {
   // Round two: nobody returns before every part is summed, nor while its vectors are in use.
   Status sumTogether(Operation& operation, const DenseArgs& args, Stream stream) {
     if (ordersStreams()) return sumOnDevices(operation, args, stream);
-    if (!group_->enter()) return group_->whoIsDown(rank_);
     bool nonFinite = false;
-    const bool complete = sumOwnPart(operation, args, nonFinite, stream);
-    group_->leave();
-    if (!complete) return group_->whoIsDown(rank_);
+    if (!sumOwnPart(operation, args, nonFinite, stream)) return group_->whoIsDown(rank_, everyone_);
     DenseOffer& offer = group_->offer(rank_, operation.sequence);
     SC_TRY(exchangeHeader(operation, offer.done, nonFinite ? kFrameNonFinite : 0, outgoing_, incoming_));
     for (const Incoming& message : incoming_)
@@ -372,10 +399,12 @@ class ThreadsTransport final : public Transport {
   // This rank owns one part of the vector: it reads it from every rank and writes the sum to every rank. Returns false
   // if it gave up because a rank failed.
   bool sumOwnPart(Operation& operation, const DenseArgs& args, bool& nonFinite, Stream stream) {
+    const Visit visit(*group_, everyone_);
+    if (!visit.inside()) return false;
     const Range part = densePart(args.n, ranks(), rank_);
     uint32_t anyNonFinite = 0;
     for (uint64_t at = part.begin; at < part.end; at += kSlabElements) {
-      if (group_->anyDown()) return false;
+      if (group_->anyDown(everyone_)) return false;
       setSlabs(at, args.type, slabIn_.size());
       kernels_->denseSum({slabIn_, slabOut_, args.type, std::min(kSlabElements, part.end - at), args.inputScale,
                           args.finish, args.accumulate, &anyNonFinite},
@@ -390,6 +419,7 @@ class ThreadsTransport final : public Transport {
   int rank_;
   std::shared_ptr<Kernels> kernels_;
   std::shared_ptr<MemoryBudget> budget_;
+  std::vector<int> everyone_;
   std::vector<Outgoing> outgoing_;  // to and from every peer, for dense
   std::vector<Incoming> incoming_;
   std::vector<Outgoing> amongOut_;  // the same for a sum among some ranks

@@ -7,21 +7,13 @@
 
 namespace sparsecoll::threads {
 
-namespace {
-
-Status peerFailed(int peer) {
-  return failBy(peer, sparsecollPeerFailed, "rank {} aborted or destroyed its communicator", peer);
-}
-
-}  // namespace
-
 Result<bool> Group::begin(int rank, const Operation& operation, Mode mode) {
   std::unique_lock lock(mutex_);
   at(rank).begun = operation.sequence;
   const uint64_t needed = operation.sequence > 2 ? operation.sequence - 2 : 0;
   // An operation needs every rank, so none begins without one of them.
   const bool done = waitForPeers(lock, rank, operation.deadline, [&] { return anyDown() || allCompleted(needed); });
-  if (anyDown()) return failureFor(rank, {}, 0);
+  if (anyDown()) return failureFor(rank);
   if (!done) return fail(sparsecollTimeout, "a rank has not ended operation {} in time", needed);
   // Not before: until now a peer may still look at what was there two operations ago.
   at(rank).modes[operation.sequence % 2] = {operation.sequence, mode, operation.stream.handle};
@@ -38,7 +30,7 @@ Status Group::meetInModes(std::unique_lock<std::mutex>& lock, int rank, const Op
   const bool done = waitForPeers(lock, rank, operation.deadline, [&] {
     return anyDown() || isRefused(operation) || inOtherMode(rank, operation, mode) >= 0 || allBegun(operation.sequence);
   });
-  if (anyDown()) return failureFor(rank, {}, 0);
+  if (anyDown()) return failureFor(rank);
   if (isRefused(operation)) return Status(refusals_[operation.sequence % 2].why);
   if (const int peer = inOtherMode(rank, operation, mode); peer >= 0)
     return disagree(peer, "capture", "the operation is captured on some ranks, and not on others");
@@ -74,19 +66,17 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
     const Outgoing& message = out[m];
     Member& peer = at(message.peer);
     Mail& mail = peer.inbox[static_cast<size_t>(rank)];
-    const auto refused = [&] {
-      return heeds == Heeds::kAll ? isRefused(operation)
-                                  : heeds == Heeds::kSenders && hasRefused(message.peer, operation);
-    };
+    const auto refused = [&] { return isRefusedBy(message.peer, operation, heeds); };
     const bool free =
         waitForPeers(lock, rank, operation.deadline, [&] { return !mail.full || me.down || peer.down || refused(); });
-    if (me.down) return failureFor(rank, {}, 0);
-    if (peer.down) return peerFailed(message.peer);
+    if (me.down) return failureFor(rank);
+    if (peer.down) return peerFailed(rank, message.peer);
     if (mail.full && refused()) return Status(refusals_[operation.sequence % 2].why);
     if (!free) {
+      me.blamed = message.peer;
       return failBy(message.peer, sparsecollTimeout, "rank {} takes no messages", message.peer);
     }
-    if (ticket < peer.ticket && sequenceOf(ticket) == sequenceOf(peer.ticket)) {
+    if (isBehind(mail, ticket, peer)) {
       peer.behind = rank;
       peer.wakeUp.wake();
     }
@@ -110,12 +100,14 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
   me.ticket = ticketOf(operation);
+  me.heeds = heeds;
   me.missing = 0;
   me.behind = -1;
   me.ahead = false;
+  for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = true;
   for (int peer = 0; peer < ranks(); ++peer) {
     const Mail& mail = me.inbox[static_cast<size_t>(peer)];
-    if (mail.full && mail.ticket < me.ticket && sequenceOf(mail.ticket) == operation.sequence) me.behind = peer;
+    if (mail.full && isBehind(mail, mail.ticket, me)) me.behind = peer;
   }
   for (const Incoming& message : in) {
     Mail& mail = me.inbox[static_cast<size_t>(message.peer)];
@@ -129,16 +121,12 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
     if (mail.full && operation.record != nullptr) operation.record->came(message.peer);
   }
   me.record = operation.record;
-  // A rank that has gone matters only to those who miss something from it: it may have finished. Once one has aborted
-  // the others have a moment left: they may miss nothing from it, and only they themselves are not through yet.
-  const auto over = [&] {
-    return me.missing == 0 || me.ahead || me.behind >= 0 || me.down || anyMissingDown(rank, in) ||
-           isRefusedBy(in, operation, heeds);
-  };
+  // Once a rank has aborted the others have a moment left: they may miss nothing from it, and only they themselves are
+  // not through yet.
+  const auto over = [&] { return me.missing == 0 || endingOf(rank, in, operation).why != Ending::kNone; };
   const bool told = me.wakeUp.wait(lock, operation.deadline, [&] { return over() || abortedPeer(rank) >= 0; });
   if (told && !over()) me.wakeUp.wait(lock, Deadline::earlier(operation.deadline, Deadline::in(kLossGraceMs)), over);
-  const bool refused = me.missing != 0 && !me.down && isRefusedBy(in, operation, heeds);
-  const Status status = refused ? Status(refusals_[operation.sequence % 2].why) : finishCollect(rank, in, me.ticket);
+  const Status status = finishCollect(rank, in, operation);
   me.record = nullptr;
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = false;
   if (!status.ok()) return Status(status.failure());
@@ -155,32 +143,56 @@ int Group::abortedPeer(int rank) const {
   return -1;
 }
 
-bool Group::isRefusedBy(std::span<const Incoming> wanted, const Operation& operation, Heeds heeds) const {
-  if (heeds == Heeds::kAll || !isRefused(operation)) return isRefused(operation);
-  return heeds == Heeds::kSenders &&
-         std::ranges::any_of(wanted, [&](const Incoming& message) { return hasRefused(message.peer, operation); });
+bool Group::isRefusedBy(int peer, const Operation& operation, Heeds heeds) const {
+  if (heeds == Heeds::kAll) return isRefused(operation);
+  return heeds == Heeds::kSenders && hasRefused(peer, operation);
 }
 
-bool Group::anyMissingDown(int rank, std::span<const Incoming> wanted) {
-  return std::any_of(wanted.begin(), wanted.end(), [&](const Incoming& message) {
-    return at(rank).inbox[static_cast<size_t>(message.peer)].awaited && at(message.peer).down;
-  });
+// Whether a message with this ticket shows the receiver that its sender is in another operation. Whoever heeds senders
+// alone leaves what others have sent where it is, for a later round that heeds all.
+bool Group::isBehind(const Mail& mail, uint64_t ticket, const Member& receiver) {
+  if (ticket >= receiver.ticket || sequenceOf(ticket) != sequenceOf(receiver.ticket)) return false;
+  return receiver.heeds == Heeds::kAll || (receiver.heeds == Heeds::kSenders && mail.awaited);
+}
+
+// A rank that has gone matters only to those who miss something from it: it may have finished.
+Group::Ending Group::endingOf(int rank, std::span<const Incoming> wanted, const Operation& operation) const {
+  const Member& me = members_[static_cast<size_t>(rank)];
+  const auto mailOf = [&](const Incoming& message) -> const Mail& {
+    return me.inbox[static_cast<size_t>(message.peer)];
+  };
+  if (me.down) return {Ending::kOwn, rank};
+  for (const Incoming& message : wanted)
+    if (me.missing != 0 && isRefusedBy(message.peer, operation, me.heeds)) return {Ending::kRefused, message.peer};
+  if (me.behind >= 0) return {Ending::kBehind, me.behind};
+  for (const Incoming& message : wanted)
+    if (me.ahead && mailOf(message).full && mailOf(message).ticket > me.ticket) return {Ending::kAhead, message.peer};
+  for (const Incoming& message : wanted)
+    if (anyDown() && mailOf(message).awaited && members_[static_cast<size_t>(message.peer)].down)
+      return {Ending::kDown, message.peer};
+  return {};
 }
 
 // The wait is over: takes the messages, or says why not.
-Status Group::finishCollect(int rank, std::span<Incoming> in, uint64_t ticket) {
+Status Group::finishCollect(int rank, std::span<Incoming> in, const Operation& operation) {
   const Member& me = at(rank);
-  if (me.down) return failureFor(rank, in, ticket);
-  if (me.behind >= 0)
-    return disagree(me.behind, "order", "rank {} is in another operation, with other rounds", me.behind);
-  for (const Incoming& message : in) {
-    const Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
-    if (mail.full && mail.ticket > ticket)
-      return disagree(message.peer, "order", "rank {} has left the operation for a later one", message.peer);
+  const Ending ending = endingOf(rank, in, operation);
+  switch (ending.why) {
+    case Ending::kOwn:
+      return fail(sparsecollAborted, "the communicator was aborted");
+    case Ending::kRefused:
+      return Status(refusals_[operation.sequence % 2].why);
+    case Ending::kBehind:
+      return disagree(ending.peer, "order", "rank {} is in another operation, with other rounds", ending.peer);
+    case Ending::kAhead:
+      return disagree(ending.peer, "order", "rank {} has left the operation for a later one", ending.peer);
+    case Ending::kDown:
+      return peerFailed(rank, ending.peer);
+    case Ending::kNone:
+      break;
   }
-  if (me.missing != 0 && anyMissingDown(rank, in)) return failureFor(rank, in, ticket);
-  if (const int peer = abortedPeer(rank); me.missing != 0 && peer >= 0) return peerFailed(peer);
-  if (me.missing != 0) return timeout(rank, in, ticket);
+  if (const int peer = abortedPeer(rank); me.missing != 0 && peer >= 0) return peerFailed(rank, peer);
+  if (me.missing != 0) return timeout(rank, in, me.ticket);
   for (Incoming& message : in) {
     Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
     message.frame = mail.frame;
@@ -215,8 +227,10 @@ void Group::end(int rank, const Operation& operation) {
 void Group::takeDown(int rank, Down how) {
   const bool aborts = how == Down::kAborted;
   std::list<Retired> freed;  // last, once nobody is held up any more
+  int blamed = rank;
   {
     const std::lock_guard lock(mutex_);
+    if (at(rank).blamed >= 0) blamed = at(rank).blamed;
     at(rank).down = true;
     at(rank).left = at(rank).left || (!aborts && !at(rank).aborted);
     at(rank).aborted = at(rank).aborted || (aborts && !at(rank).left);
@@ -229,7 +243,7 @@ void Group::takeDown(int rank, Down how) {
   // Nobody raises what others wait for any more; or nothing is left to do that this rank's own streams could wait for.
   endWaits(rank, sparsecollAborted, rank);
   for (int other = 0; aborts && other < ranks(); ++other)
-    if (other != rank) endWaits(other, sparsecollPeerFailed, rank);
+    if (other != rank) endWaits(other, sparsecollPeerFailed, blamed != other ? blamed : rank);
 }
 
 // Once: from then on no writer undoes it. In this order of the state and the flags nobody who was let pass finds that
@@ -249,19 +263,25 @@ Status Group::replaysSound(int rank, bool inTime) {
     if (flaggedFrom_ == UINT64_MAX) return {};
     if (at(rank).aborted) return fail(sparsecollAborted, "the communicator was aborted");
     for (int peer = 0; peer < ranks(); ++peer) {
-      if (at(peer).aborted) return peerFailed(peer);
+      if (at(peer).aborted) return peerFailed(rank, peer);
       if (at(peer).left) gone = peer;
     }
   }
   // Whoever left may have done all that it had to. If not, it has had time enough.
   if (inTime || gone < 0) return {};
   endWaits(rank, sparsecollPeerFailed, gone);
-  return peerFailed(gone);
+  return peerFailed(rank, gone);
 }
 
-bool Group::enter() {
+bool Group::anyDown(std::span<const int> members) {
+  if (!anyDown()) return false;
   const std::lock_guard lock(mutex_);
-  if (anyDown()) return false;
+  return std::ranges::any_of(members, [&](int member) { return at(member).down; });
+}
+
+bool Group::enter(std::span<const int> members) {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::any_of(members, [&](int member) { return at(member).down; })) return false;
   ++accessing_;
   return true;
 }
@@ -271,9 +291,9 @@ void Group::leave() {
   if (--accessing_ == 0) wakeWaiters();
 }
 
-Status Group::whoIsDown(int rank) {
+Status Group::whoIsDown(int rank, std::span<const int> members) {
   const std::lock_guard lock(mutex_);
-  return failureFor(rank, {}, 0);
+  return failureFor(rank, members);
 }
 
 void Group::awaitReaders(int rank) {
@@ -299,14 +319,26 @@ bool Group::allCompleted(uint64_t sequence) const {
                      [&](const Member& member) { return member.gone || member.completed >= sequence; });
 }
 
-Status Group::failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket) {
+int Group::culpritOf(int rank, int peer) const {
+  const int blamed = members_[static_cast<size_t>(peer)].blamed;
+  return blamed >= 0 && blamed != rank ? blamed : peer;
+}
+
+// The peer is down. It may have given up because of another one, which then is the one to be named.
+Status Group::peerFailed(int rank, int peer) {
+  const int culprit = culpritOf(rank, peer);
+  at(rank).blamed = culprit;
+  if (culprit == peer) return failBy(peer, sparsecollPeerFailed, "rank {} aborted or destroyed its communicator", peer);
+  return failBy(culprit, sparsecollPeerFailed, "rank {} gave up because of rank {}", peer, culprit);
+}
+
+Status Group::failureFor(int rank, std::span<const int> members) {
   if (at(rank).down) return fail(sparsecollAborted, "the communicator was aborted");
-  for (const Incoming& message : wanted) {
-    const Mail& mail = at(rank).inbox[static_cast<size_t>(message.peer)];
-    if (at(message.peer).down && !(mail.full && mail.ticket == ticket)) return peerFailed(message.peer);
-  }
+  for (const int member : members)
+    if (at(member).down) return peerFailed(rank, member);
+  if (const int peer = abortedPeer(rank); peer >= 0) return peerFailed(rank, peer);
   for (int peer = 0; peer < ranks(); ++peer)
-    if (at(peer).down) return peerFailed(peer);
+    if (at(peer).down) return peerFailed(rank, peer);
   return fail(sparsecollInternalError, "a group without a failed rank reports one");
 }
 
@@ -319,6 +351,7 @@ Status Group::timeout(int rank, std::span<const Incoming> wanted, uint64_t ticke
     if (first < 0) first = message.peer;
     missing.append("{}{}", missing.empty() ? "" : ", ", message.peer);
   }
+  at(rank).blamed = first;
   return failBy(first, sparsecollTimeout, "nothing came in time from rank(s) {}", missing);
 }
 

@@ -40,8 +40,9 @@ struct DenseOffer {
 // What a rank's operation is: run, made of frames in the host's memory, or captured in a graph.
 enum class Mode : uint8_t { kRun, kOnHost, kCaptured };
 
-// Whose refusals end a wait. Some of the ranks that sum among themselves go on whatever others refuse: once all of them
-// have met each of them needs every other one, which may be inside its vectors.
+// Whose refusals, and whose messages of rounds that are over, end a wait. Some of the ranks that sum among themselves
+// go on whatever others refuse: once all of them have met each of them needs every other one, which may be inside its
+// vectors.
 enum class Heeds : uint8_t { kAll, kSenders, kNobody };
 
 struct Begun {
@@ -53,7 +54,8 @@ struct Begun {
 struct Member {
   WaitPoint wakeUp;
   std::vector<Mail> inbox;  // by sender
-  uint64_t ticket = 0;      // of the round it collects
+  uint64_t ticket = 0;      // of the round it collects,
+  Heeds heeds = Heeds::kAll;
   uint32_t missing = 0;
   FlightRecord* record = nullptr;  // of the round, while it sleeps
   int behind = -1;                 // a peer that sent a message of a round this rank has been through without it
@@ -68,6 +70,7 @@ struct Member {
   bool closed = false;             // its communicator was destroyed, though some reducer may still hold it
   bool left = false;               // went once its work was done,
   bool aborted = false;            // or before
+  int blamed = -1;                 // the rank because of which it has given up
   bool passes = false;             // its flags hold nobody up any more
   std::unique_ptr<Flags> flags;    // on devices; they live as long as somebody may raise them
   DenseOffer offers[2][AmongArgs::kHalves];  // by parity of the sequence; allReduce has the first
@@ -95,8 +98,9 @@ class Group {
 
   int ranks() const { return static_cast<int>(members_.size()); }
   bool anyDown() const { return anyDown_.load(std::memory_order_acquire); }
-  // Once a rank is down: Aborted if it is this one, else PeerFailed.
-  Status whoIsDown(int rank);
+  bool anyDown(std::span<const int> members);
+  // Once one of the members is down: Aborted if it is this rank, else PeerFailed.
+  Status whoIsDown(int rank, std::span<const int> members);
 
   // Whether flags order the operation on the ranks' streams: from the first captured one on. Then, and while one is
   // captured, all ranks meet here.
@@ -125,8 +129,9 @@ class Group {
   Flags* flagsOf(int rank) { return at(rank).flags.get(); }
   const Marker* readOf(int rank, uint64_t sequence) { return at(rank).read[sequence % 2].get(); }
 
-  // Memory of callers is read and written by peers only between enter and leave, and nobody enters once a rank is down.
-  bool enter();
+  // Members read and write each other's callers' memory only between enter and leave, and nobody enters once a member
+  // is down. Other ranks may have left: they miss nothing from these, and these miss nothing from them.
+  bool enter(std::span<const int> members);
   void leave();
   // Waits until nobody is inside. What peers do there is one slab's arithmetic and waits for nobody, so like a mutex
   // this has no deadline: to return earlier would let them write to memory that the caller may have freed.
@@ -158,10 +163,20 @@ class Group {
   bool hasRefused(int rank, const Operation& operation) const {
     return members_[static_cast<size_t>(rank)].refused[operation.sequence % 2] == operation.sequence;
   }
-  bool isRefusedBy(std::span<const Incoming> wanted, const Operation& operation, Heeds heeds) const;
-  bool anyMissingDown(int rank, std::span<const Incoming> wanted);
-  Status finishCollect(int rank, std::span<Incoming> in, uint64_t ticket);
-  Status failureFor(int rank, std::span<const Incoming> wanted, uint64_t ticket);
+  bool isRefusedBy(int peer, const Operation& operation, Heeds heeds) const;
+  static bool isBehind(const Mail& mail, uint64_t ticket, const Member& receiver);
+  // What ends a wait for messages of some peers before all of them have come.
+  struct Ending {
+    enum Why : uint8_t { kNone, kOwn, kRefused, kBehind, kAhead, kDown };
+    Why why = kNone;
+    int peer = -1;
+  };
+  Ending endingOf(int rank, std::span<const Incoming> wanted, const Operation& operation) const;
+  Status finishCollect(int rank, std::span<Incoming> in, const Operation& operation);
+  int culpritOf(int rank, int peer) const;
+  Status peerFailed(int rank, int peer);
+  // members: who is looked at first.
+  Status failureFor(int rank, std::span<const int> members = {});
   Status timeout(int rank, std::span<const Incoming> wanted, uint64_t ticket);
   template <class Done>
   bool waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Deadline& deadline, Done done);

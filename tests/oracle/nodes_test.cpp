@@ -384,6 +384,27 @@ TEST_CASE("what does not go over nodes is refused by name") {
   CHECK(sparsecollReducerMove(over.group.reducer(0), over.group.ranks()[0], &moved, nullptr) == sparsecollUnsupported);
 }
 
+TEST_CASE("a rank in another call is a mismatch on every rank of every node, and all go on") {
+  const NodeShape shape{4, 2};
+  for (const char* const name : {"topka", "gtopk", "dense"}) {
+    CAPTURE(name);
+    const sparsecollParams_t other = flatOf(name);
+    Stepping over(shape, kLength, sparsecollFloat32, overNodes(preset("topka", 0.1)));
+    Group& group = over.group;
+    group.fillRandom(1);
+    for (int trial = 0; trial < 10; ++trial) {
+      REQUIRE(group.step() == all(shape.ranks, sparsecollSuccess));
+      REQUIRE(onEach(group.ranks(), [&](int rank, sparsecollComm_t comm) {
+                const auto r = static_cast<size_t>(rank);
+                const void* const in = group.gradients[r].data();
+                if (rank != 3) return sparsecollReducerRun(group.reducer(rank), in, group.outs[r].data(), nullptr);
+                return sparsecollAllReduce(in, group.outs[r].data(), kLength, sparsecollFloat32, &other, comm, nullptr);
+              }) == all(shape.ranks, sparsecollMismatch));
+    }
+    CHECK(group.step() == all(shape.ranks, sparsecollSuccess));
+  }
+}
+
 TEST_CASE("an abort in one node ends the step of every rank, whatever it waits for") {
   const NodeShape shape{5, 3};
   for (const int gone : {0, 2, 4}) {  // an owner in the first node, a rank without a shard, an owner in the second

@@ -1,7 +1,8 @@
 // What waits on the in-process engine end with when a rank stops, disappears or never comes, and that memory outlives
 // its readers.
-#include <atomic>
 #include "tests/support/catch.h"
+
+#include <atomic>
 #include <chrono>
 
 #include "tests/unit/engine.h"
@@ -245,6 +246,108 @@ TEST_CASE("a frame of a later operation ends a wait for an earlier one") {
       return transport.round(op, std::span(out).first(rank == 2 ? 0 : 1), std::span(in).first(rank == 1 ? 0 : 1), {});
     });
     findings.ok(rank, status);
+  });
+  CHECK(findings.text() == "");
+}
+
+// Rank 3 is in another call, and ranks 0 and 1 never collect in their sum what it has sent them.
+TEST_CASE("ranks that sum among themselves go on past messages of others, which the next round of all finds") {
+  Engine engine(4);
+  Findings findings;
+  std::atomic<bool> sent{false};
+  engine.run([&](int rank, Transport& transport) {
+    if (rank == 2) return;
+    auto window = std::move(*transport.makeWindow(kLayout.capacityBytes()));
+    Operation operation = operationOf(1, 3000);
+    if (rank == 3) {
+      test::writeFrame(window->data(), kLayout, {3, 0, 1, 0});
+      const Outgoing out[] = {{0, window->data(), kLayout}, {1, window->data(), kLayout}};
+      findings.ok(rank, operate(transport, operation, [&](Operation& op) { return transport.round(op, out, {}, {}); }));
+      sent = true;
+      return;
+    }
+    while (!sent) std::this_thread::yield();
+    const int members[] = {0, 1};
+    const Range parts[] = {{0, 64}, {64, 100}};
+    std::vector<float> in(100, 1.0f);
+    std::vector<float> out(100);
+    const Status status = operate(transport, operation, [&](Operation& op) -> Status {
+      AmongArgs args;
+      args.dense.in = in.data();
+      args.dense.out = out.data();
+      args.dense.n = in.size();
+      args.members = members;
+      args.parts = parts;
+      if (!findings.ok(rank, transport.sumAmong(op, args, {}))) return {};
+      const Outgoing to[] = {{1 - rank, window->data(), kLayout}};
+      Incoming from[] = {{1 - rank, nullptr, 0, nullptr, 0}};
+      test::writeFrame(window->data(), kLayout, {rank, 1 - rank, 1, op.round});
+      return transport.round(op, to, from, {});
+    });
+    findings.expect(out == std::vector<float>(100, 2.0f), "rank {}: a wrong sum", rank);
+    if (!findings.result(rank, status, sparsecollMismatch)) return;
+    findings.expect(status.failure().peer == 3, "rank {}: peer {}", rank, status.failure().peer);
+  });
+  CHECK(findings.text() == "");
+}
+
+// Ranks 2 and 3 have done all that they had to in an operation that ranks 0 and 1 are still in.
+TEST_CASE("ranks that have left do not end a sum among others") {
+  using Half = AmongArgs::Half;
+  for (const Half half : {Half::kBoth, Half::kGather}) {
+    Engine engine(4);
+    Findings findings;
+    std::atomic<int> begun{0};
+    std::atomic<int> left{0};
+    engine.run([&](int rank, Transport& transport) {
+      Operation operation = operationOf(1, 3000);
+      findings.ok(rank, transport.begin(operation));
+      ++begun;
+      while (begun != 4) std::this_thread::yield();
+      if (rank >= 2) {
+        transport.end(operation);
+        transport.leave();
+        ++left;
+        return;
+      }
+      while (left != 2) std::this_thread::yield();
+      const int members[] = {0, 1};
+      const Range parts[] = {{0, 64}, {64, 100}};
+      std::vector<float> in(100, 1.0f);
+      std::vector<float> out(100, 2.0f);
+      AmongArgs args;
+      args.dense.in = in.data();
+      args.dense.out = out.data();
+      args.dense.n = in.size();
+      args.members = members;
+      args.parts = parts;
+      args.half = half;
+      findings.ok(rank, transport.sumAmong(operation, args, {}));
+      transport.end(operation);
+      findings.expect(out == std::vector<float>(100, 2.0f), "rank {}: a wrong sum", rank);
+    });
+    CHECK(findings.text() == "");
+  }
+}
+
+// Rank 0 waits for rank 1, which gives up because rank 2 has aborted.
+TEST_CASE("who gave up because of another rank is not the one that is named") {
+  Engine engine(3);
+  Findings findings;
+  std::atomic<int> begun{0};
+  engine.run([&](int rank, Transport& transport) {
+    Operation operation = operationOf(1, 30000);
+    findings.ok(rank, transport.begin(operation));
+    ++begun;
+    while (begun != 3) std::this_thread::yield();
+    if (rank < 2) {
+      Incoming in[] = {{rank + 1, nullptr, 0, nullptr, 0}};
+      const Status status = transport.round(operation, {}, in, {});
+      findings.result(rank, status, sparsecollPeerFailed);
+      findings.expect(status.failure().peer == 2, "rank {}: peer {}", rank, status.failure().peer);
+    }
+    transport.abort();
+    transport.end(operation);
   });
   CHECK(findings.text() == "");
 }
