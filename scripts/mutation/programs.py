@@ -15,7 +15,6 @@ TARGETS = ("(?!cmake_|simt_|nccl_|device_|torch_|trainer_|training_|images_|npy_
 CMAKE = ["-DSPARSECOLL_WITH_CUDA=OFF", "-DSPARSECOLL_WITH_TORCH=OFF", "-DSPARSECOLL_WITH_MPI=OFF",
          "-DSPARSECOLL_BUILD_BENCH=OFF", "-DSPARSECOLL_WERROR=OFF"]
 SKIPPED = 77
-NICE = 19
 MOST_MEMORY = 12 << 30
 
 
@@ -26,10 +25,10 @@ class Test:
         self.folder = properties.get("WORKING_DIRECTORY")
         self.environment = dict(pair.split("=", 1) for pair in properties.get("ENVIRONMENT", []))
 
-    def run(self, seconds, **environment):
+    def run(self, seconds, nice, **environment):
         """The exit status, or None after a timeout; and how long it took. Takes what it started with it."""
         def prepare():
-            os.nice(NICE)
+            os.nice(nice)
             resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         begin = time.monotonic()

@@ -7,8 +7,8 @@ from .tokens import ASSIGNS, BINDS
 
 COMPARED = {"<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",), "!=": ("==",)}
 COMPUTED = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "/", "<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "&",
-            "&&": "||", "||": "&&", "+=": "-=", "-=": "+=", "*=": "/=", "/=": "*=", "|=": "&=", "&=": "|=", "<<=": ">>=",
-            ">>=": "<<="}
+            "&&": "||", "||": "&&", "+=": "-=", "-=": "+=", "*=": "/=", "/=": "*=", "|=": "&=", "&=": "|=",
+            "<<=": ">>=", ">>=": "<<="}
 STEPPED = {"++": "--", "--": "++"}
 HEADS = {"if", "for", "while", "switch", "catch", "constexpr"}
 STARTS = {"return", "throw", "else", "do", "case", "co_return", "co_yield", "goto", "delete"}
@@ -273,7 +273,12 @@ class File:
             return None
         after = at  # past the first name, however qualified: another name there makes it a declaration
         while t[after].kind == "name" and t[after + 1].text in ("::", "<") and not t[after + 1].binary:
-            after = (t[after + 1].match or after + 1) + 1 if t[after + 1].text == "<" else after + 2
+            if t[after + 1].text == "<":
+                after = (t[after + 1].match or after + 1) + 1
+                if t[after].kind == "name":
+                    return None
+            else:
+                after += 2
             if t[after].text == "::":
                 after += 1
         if t[at].kind == "name":

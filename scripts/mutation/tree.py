@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 
+from .equivalents import key
 from .programs import at_once, linked_with, targets, tests_of
 from .sites import File
 
@@ -112,8 +113,8 @@ class Tree:
     def make(self):
         """Builds the library, and if that goes the programs: whether it went, and what the compiler said."""
         for wanted in (self.options.libraries, self.targets()):
-            done = subprocess.run(["nice", "-n", "5", "ninja", "-C", self.build, "-j", str(self.options.jobs), "-k", "0",
-                                   *wanted], capture_output=True, text=True)
+            command = ["nice", "-n", "5", "ninja", "-C", self.build, "-j", str(self.options.jobs), "-k", "0", *wanted]
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 break
         return done.returncode == 0, done.stdout + done.stderr
@@ -124,10 +125,14 @@ class Tree:
         commands = json.loads((self.build / "compile_commands.json").read_text())
         files, flags = {}, {}
         for command in commands:
-            name = os.path.relpath(command["file"], self.tree)
-            if name in self.files:
-                folder = name.split("/")[0]
-                files.setdefault(folder, set()).add(name)
+            source = pathlib.Path(command["file"])
+            sources = [source]
+            if "Unity" in source.parts:
+                sources = [pathlib.Path(name) for name in re.findall(r'#include "(.*)"', source.read_text())]
+            names = {os.path.relpath(name, self.tree) for name in sources} & set(self.files)
+            if names:
+                folder = min(names).split("/")[0]
+                files.setdefault(folder, set()).update(names)
                 words = shlex.split(command["command"])
                 kept = flags.setdefault(folder, {})
                 for n, word in enumerate(words):
@@ -168,7 +173,10 @@ class Tree:
         return found or {self.place(note) for note in NOTE.finditer(log)} - {None}
 
     def compile(self, say):
-        dropped = set(self.known("dropped.json", []))
+        # By their texts, which outlive a change of the tree.
+        told = mutants_of(self.files)
+        texts = {tuple(text) for text in self.known("dropped.json", [])}
+        dropped = {number for number, mutant in told.items() if key(mutant) in texts}
         self.copy()
         checked = False
         for _ in range(MOST_ROUNDS):
@@ -190,7 +198,8 @@ class Tree:
             if not more:
                 raise SystemExit(f"mutate: the copy does not compile: {self.out / 'build.log'}")
             dropped |= more
-            (self.out / "dropped.json").write_text(json.dumps(sorted(dropped)))
+            texts |= {key(told[number]) for number in more}
+            (self.out / "dropped.json").write_text(json.dumps(sorted(texts), indent=0))
         else:
             raise SystemExit("mutate: the copy does not compile")
 

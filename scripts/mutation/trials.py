@@ -10,11 +10,11 @@ from .programs import SKIPPED, at_once
 FACTOR, AT_LEAST = 8, 10  # of a test's usual seconds, and seconds: whoever takes longer hangs
 
 
-def hangs(test, limit, number):
+def hangs(test, limit, number, nice):
     """Whether a timeout was the mutant's doing: a busy machine is slow without it as well."""
-    _, seconds = test.run(10 * limit)
+    _, seconds = test.run(10 * limit, nice)
     longer = FACTOR * seconds + AT_LEAST
-    return longer <= limit or test.run(longer, SPARSECOLL_MUTANT=str(number))[0] is None
+    return longer <= limit or test.run(longer, nice, SPARSECOLL_MUTANT=str(number))[0] is None
 
 
 def record(tree, say):
@@ -31,7 +31,7 @@ def record(tree, say):
     def run(test):
         with tempfile.NamedTemporaryFile(dir=tree.out, prefix="reached-") as file:
             file.truncate(tree.count + 1)
-            status, seconds = test.run(900, SPARSECOLL_REACHED=file.name)
+            status, seconds = test.run(900, tree.options.nice, SPARSECOLL_REACHED=file.name)
             reached = [n for n, byte in enumerate(file.read()) if byte]
         return {"test": test.name, "status": status, "seconds": round(seconds, 3), "reached": reached}
 
@@ -49,7 +49,7 @@ def record(tree, say):
     return sorted(good, key=lambda test: test.seconds)
 
 
-def try_mutant(number, tests, budget):
+def try_mutant(number, tests, budget, nice):
     """What became of one mutant: (result, by which test, how)."""
     spent = 0
     reaching = [test for test in tests if number in test.reached]
@@ -59,14 +59,14 @@ def try_mutant(number, tests, budget):
         if asked > 0 and spent + test.seconds > budget:
             return {"result": "survived", "how": f"{asked} of {len(reaching)} tests, then the time was over"}
         limit = FACTOR * test.seconds + AT_LEAST
-        status, seconds = test.run(limit, SPARSECOLL_MUTANT=str(number))
+        status, seconds = test.run(limit, nice, SPARSECOLL_MUTANT=str(number))
         spent += seconds
-        if status is None and hangs(test, limit, number):
+        if status is None and hangs(test, limit, number, nice):
             return {"result": "killed", "by": test.name, "how": "timeout"}
         if status in (None, 0, SKIPPED):
             continue
         # Once more: a busy machine may have failed it.
-        again, seconds = test.run(limit, SPARSECOLL_MUTANT=str(number))
+        again, seconds = test.run(limit, nice, SPARSECOLL_MUTANT=str(number))
         spent += seconds
         if again not in (0, SKIPPED):
             how = "signal" if status < 0 else "failure"
@@ -88,7 +88,7 @@ def run(tree, tests, drawn, told, seed, say):
 
     def one(number):
         begin = time.monotonic()
-        result = try_mutant(number, tests, tree.options.budget)
+        result = try_mutant(number, tests, tree.options.budget, tree.options.nice)
         entry = {"number": number, **told[number], **result, "seconds": round(time.monotonic() - begin, 1)}
         with lock, open(path, "a") as out:
             out.write(json.dumps(entry) + "\n")

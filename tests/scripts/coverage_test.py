@@ -1,4 +1,4 @@
-"""scripts/coverage on a small library.   usage: coverage_test.py SCRIPT   (exit status 77: no clang with its profiler)"""
+"""scripts/coverage on a small library. usage: coverage_test.py SCRIPT   (exit status 77: no clang with its profiler)"""
 import pathlib
 import shutil
 import subprocess
@@ -56,8 +56,8 @@ class Coverage(unittest.TestCase):
             for file, text in (("lib/few.cpp", LIBRARY), ("lib/few.h", "int few(int x);\n"), ("CMakeLists.txt", CMAKE),
                                ("test.cpp", '#include "lib/few.h"\nint main() { return few(X) == 0; }\n')):
                 (root / file).write_text(text)
-            done = subprocess.run([sys.executable, SCRIPT, "--root", root, "--folders", "lib", "--targets", "few_._test",
-                                   "--library", "libfew.so", "--cmake"], capture_output=True, text=True)
+            command = [sys.executable, SCRIPT, "--root", root, "--folders", "lib", "--targets", "few_._test"]
+            done = subprocess.run([*command, "--library", "libfew.so", "--cmake"], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             # Four conditions; the compiler decides the other two. Two programs have seen 4 of 8 outcomes.
             self.assertIn("| lib | 8 | 4 | 50.0 % |", done.stdout)

@@ -72,6 +72,7 @@ class Sites(unittest.TestCase):
 
     def test_only_neighbours_that_depend_on_each_other_change_places(self):
         self.assertEqual(changes("void f() {\n  a = b;\n  c = d;\n}\n"), [])
+        self.assertEqual(changes("void f() {\n  std::vector<A> c = b;\n  d = c;\n}\n"), [])
         self.assertEqual(changes("void f() {\n  a = b;\n  c = a;\n}\n"), [("f", "a = b; c = a;", "c = a; a = b;")])
 
 
@@ -109,7 +110,7 @@ class Run(unittest.TestCase):
 
         # The same seed does nothing again; what is listed as equivalent is not drawn; an entry must have its mutant.
         self.assertNotIn("1/", self.mutate("--seed", "1").stdout.split("tests,")[1].replace("of", ""))
-        (self.root / "list.txt").write_text("# a list\n\nlib/few.cpp few\n  - int y = 1;\n  + int y = 2;\n    for a test\n")
+        (self.root / "list.txt").write_text("# a list\n\nlib/few.cpp few\n  - int y = 1;\n  + int y = 2;\n    a test\n")
         self.mutate("--seed", "2")
         self.assertEqual(len(self.results(2)), len(results) - 1)
         self.assertEqual(self.mutate("--check").returncode, 0)
