@@ -164,8 +164,13 @@ class File:
                 break
             left -= 1
         right = at
+        chosen = 0  # conditional expressions, which bind as an assignment does
         while right + 1 < len(t):
             token = t[right + 1]
+            if binds == ASSIGNS and (token.text == "?" or (token.text == ":" and chosen > 0)):
+                chosen += 1 if token.text == "?" else -1
+                right += 1
+                continue
             if token.text in ("(", "[", "{", "<") and not token.binary and token.match is not None:
                 right = token.match
                 continue

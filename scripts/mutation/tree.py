@@ -7,6 +7,7 @@ import shlex
 import shutil
 import struct
 import subprocess
+import sys
 
 from .equivalents import key
 from .programs import at_once, linked_with, targets, tests_of
@@ -14,7 +15,7 @@ from .sites import File
 
 HERE = pathlib.Path(__file__).resolve().parent
 ERROR = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error:", re.M)
-NOTE = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+):", re.M)
+NOTE = re.compile(r"(?:^|^ .* at )(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+):", re.M)
 MOST_ROUNDS = 25
 
 
@@ -115,7 +116,7 @@ class Tree:
         for wanted in (self.options.libraries, self.targets()):
             command = ["nice", "-n", "5", "ninja", "-C", self.build, "-j", str(self.options.jobs), "-k", "0", *wanted]
             done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode != 0:
+            if done.returncode != 0 or not self.targets():
                 break
         return done.returncode == 0, done.stdout + done.stderr
 
@@ -152,25 +153,30 @@ class Tree:
         logs += at_once(self.options.jobs, one, files)
         return "".join(logs)
 
-    def place(self, found):
-        """The site around an error, or None."""
+    def places(self, found, whole_line=False):
+        """The innermost site around an error; or the sites of its line."""
         path = pathlib.Path(os.path.normpath(os.path.join(self.build, found["file"])))
-        try:
-            name = str(path.relative_to(self.tree))
-        except ValueError:
-            return None
+        name = os.path.relpath(path, self.tree)
         if name not in self.spans:
-            return None
+            return set()
         starts, spans = self.spans[name]
+        low = starts[int(found["line"]) - 1]
+        if whole_line:
+            high = starts[int(found["line"])] if int(found["line"]) < len(starts) else sys.maxsize
+            return {first for begin, _, first in spans if low <= begin < high}
         # The compiler counts bytes in a column; the sources are plain enough.
-        offset = starts[int(found["line"]) - 1] + int(found["column"]) - 1
+        offset = low + int(found["column"]) - 1
         around = [(end - begin, first) for begin, end, first in spans if begin <= offset < end]
-        return min(around)[1] if around else None
+        return {min(around)[1]} if around else set()
 
-    def faulty(self, log):
-        """The sites that errors name; or else those that the lines around an error name."""
-        found = {self.place(error) for error in ERROR.finditer(log)} - {None}
-        return found or {self.place(note) for note in NOTE.finditer(log)} - {None}
+    def faulty(self, log, dropped):
+        """The sites that do not compile: those that errors name, else those in lines of errors, as where a function
+        wants a constant, else those in the lines around an error."""
+        for pattern, whole_line in ((ERROR, False), (ERROR, True), (NOTE, False), (NOTE, True)):
+            found = set().union(*(self.places(place, whole_line) for place in pattern.finditer(log))) - dropped
+            if found:
+                return found
+        return set()
 
     def compile(self, say):
         # By their texts, which outlive a change of the tree.
@@ -178,7 +184,7 @@ class Tree:
         texts = {tuple(text) for text in self.known("dropped.json", [])}
         dropped = {number for number, mutant in told.items() if key(mutant) in texts}
         self.copy()
-        checked = False
+        checked = bool(texts)  # what was dropped before has made the copy compile, or nearly
         for _ in range(MOST_ROUNDS):
             for file in self.files.values():
                 file.drop(dropped)
@@ -187,13 +193,13 @@ class Tree:
             done = False
             if not checked:
                 log = self.check()
-                checked = not self.faulty(log) - dropped
+                checked = not self.faulty(log, dropped)
             if checked:
                 done, log = self.make()
             (self.out / "build.log").write_text(log)
             if done:
                 break
-            more = self.faulty(log) - dropped
+            more = self.faulty(log, dropped)
             say(f"{len(more)} places do not compile and are left as they are")
             if not more:
                 raise SystemExit(f"mutate: the copy does not compile: {self.out / 'build.log'}")

@@ -64,6 +64,8 @@ class Sites(unittest.TestCase):
         file = File("bool f() {\n  return a + b * c < d && e;\n}\n")
         self.assertEqual({file.text[site.start:site.end] for site in file.sites},
                          {"a + b * c < d && e", "a + b * c < d", "a + b * c", "b * c"})
+        file = File("void f() { a ? b += c ? d : e : g; }\n")
+        self.assertEqual([file.text[site.start:site.end] for site in file.sites], ["b += c ? d : e"])
 
     def test_a_member_belongs_to_its_function(self):
         found = changes("class A {\n public:\n  A() : a_(b + c) {}\n  int f() { return [&] { return a - b; }(); }\n};\n"
