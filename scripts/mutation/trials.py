@@ -1,10 +1,11 @@
 """Which tests reach which mutants, and whether they notice."""
+import hashlib
 import json
-import random
 import tempfile
 import threading
 import time
 
+from .equivalents import key
 from .programs import SKIPPED, at_once
 
 FACTOR, AT_LEAST = 8, 10  # of a test's usual seconds, and seconds: whoever takes longer hangs
@@ -74,8 +75,11 @@ def try_mutant(number, tests, budget, nice):
     return {"result": "survived", "how": f"all {len(reaching)} tests pass"}
 
 
-def draw(numbers, seed, count):
-    return random.Random(seed).sample(sorted(numbers), min(count, len(numbers)))
+def draw(numbers, told, seed, count):
+    """By their texts: who is not drawn any more, as what is equivalent, leaves the others of a seed as they were."""
+    def place(number):
+        return hashlib.sha256(repr((seed, *key(told[number]))).encode()).digest()
+    return sorted(sorted(numbers), key=place)[:count]
 
 
 def run(tree, tests, drawn, told, seed, say):
