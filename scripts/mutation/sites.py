@@ -66,7 +66,7 @@ class File:
                 end = t[at + 1].match if at + 1 < len(t) and t[at + 1].text == "(" else None
             elif token.text == "<" and not token.binary:
                 end = token.match
-            elif token.text == "[" and at + 1 < len(t) and t[at + 1].text == "[":
+            elif token.text == "[" and at + 1 < len(t) and (t[at + 1].text == "[" or self.declares(at - 1)):
                 end = token.match
             elif token.text == "case":
                 end = next((i for i in range(at, len(t)) if t[i].text == ":"), None)
@@ -82,6 +82,13 @@ class File:
             if end is not None:
                 alone.update(range(at, end + 1))
         return alone
+
+    def declares(self, at):
+        """Whether this is the name of an array that is declared here."""
+        t = self.tokens
+        return at > 0 and t[at].kind == "name" and (
+            t[at - 1].text in (">", "*") and not t[at - 1].binary or
+            t[at - 1].kind == "name" and t[at - 1].text not in STARTS)
 
     def statement_end(self, at):
         while at < len(self.tokens) and self.tokens[at].text != ";":

@@ -54,6 +54,10 @@ class Sites(unittest.TestCase):
         self.assertEqual(changes("constexpr int a = 1 + 2;\nenum { b = 3 };\ntemplate <int n = 4> struct C;\n"), [])
         self.assertEqual(changes("void f() { static_assert(1 < 2); g<5>(); switch (x) { case 6: h(); } }"), [])
 
+    def test_lengths_of_arrays_are_left_alone(self):
+        self.assertEqual(changes("void f() { double a[n + 1]; C<int> b[2]; }"), [])
+        self.assertEqual(len(changes("int f() { a[n + 1] = c; return d[2]; }")), 3)
+
     def test_templates_are_no_comparisons(self):
         found = changes("int f(int a) { return static_cast<int>(a) < g<int, long>(a); }")
         self.assertEqual([after for _, _, after in found],
