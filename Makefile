@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts pytorch-hosts fuzz stress convergence golden docs clean
+.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts pytorch-hosts fuzz mutants coverage stress convergence golden docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -123,6 +123,14 @@ fuzz: ## look for inputs that break a parser, FUZZ_SECONDS (60) for each; with c
 	@if echo 'int main() {}' | clang++ -x c++ -fsanitize=fuzzer-no-link - -o /dev/null 2> /dev/null; then preset=fuzz; else preset=asan; fi; \
 	cmake --preset $$preset && cmake --build --preset $$preset -j $(JOBS) --target fuzz && \
 	tests/fuzz/run.sh build/$$preset $(FUZZ_SECONDS)
+
+COUNT ?= 200
+mutants: setup ## alter the library in COUNT (200) places, one at a time, and see whether a test notices; SEED= draws the same again. Hours
+	@scripts/mutate --count $(COUNT) $(if $(SEED),--seed $(SEED))
+
+coverage: ## which outcomes of the library's conditions its host tests have seen; installs clang. About an hour
+	@scripts/setup --coverage
+	@scripts/coverage
 
 docs: ## HTML of the header and of all pages into build/docs; installs doxygen
 	@scripts/setup --docs

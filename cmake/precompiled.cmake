@@ -69,11 +69,11 @@ function(sparsecoll_runs_once target)
   endif()
 endfunction()
 
-# sparsecoll_unite(targets...): for sanitizers these are compiled several files at a time: what takes most of a file's time
-# is headers of the library. Nobody installs such a build, in which a file's own name may hide a header's from the next
-# file.
+# sparsecoll_unite(targets...): for sanitizers, and for scripts that set SPARSECOLL_UNITE, these are compiled several files
+# at a time: what takes most of a file's time is headers of the library. Nobody installs such a build, in which a file's
+# own name may hide a header's from the next file.
 function(sparsecoll_unite)
-  if(SPARSECOLL_PRECOMPILED AND SPARSECOLL_SANITIZE)
+  if(SPARSECOLL_UNITE OR (SPARSECOLL_PRECOMPILED AND SPARSECOLL_SANITIZE))
     set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 9)
   endif()
 endfunction()

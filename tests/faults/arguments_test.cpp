@@ -348,6 +348,19 @@ TEST_CASE("functions without an error code always answer") {
   CHECK(available == 0);
 }
 
+TEST_CASE("a rank that is none is what the error names, whatever else is wrong") {
+  World world;
+  for (const int rank : {-1, 1}) {
+    const std::string named = "rank is " + std::to_string(rank) + " of 1";
+    CHECK(sparsecollCommInitRank(&world.made, 1, &world.id, rank, SPARSECOLL_HOST, nullptr) ==
+          sparsecollInvalidArgument);
+    CHECK_THAT(std::string(sparsecollGetLastError()), Catch::Contains(named));
+    CHECK(sparsecollCommInitEngine(&world.made, 1, rank, SPARSECOLL_HOST, &world.engine, nullptr) ==
+          sparsecollInvalidArgument);
+    CHECK_THAT(std::string(sparsecollGetLastError()), Catch::Contains(named));
+  }
+}
+
 TEST_CASE("a device that is none of the three kinds is refused with the names of those that are") {
   World world;
   const auto text = [] { return std::string(sparsecollGetLastError()); };

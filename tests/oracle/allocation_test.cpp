@@ -257,6 +257,8 @@ void checkMemory(const Row& row, const sparsecollReducerConfig_t& config) {
   CHECK(measured.stats.workspacePeakBytes == measured.info.workspaceBytes);
   if (measured.info.collective == sparsecollCollDense) return;
   CHECK(measured.peak <= measured.info.memoryBoundBytes * ranks);
+  // A bound that is far off would help nobody. With room for the worst case it is thirteen times what is used.
+  CHECK(measured.info.memoryBoundBytes * ranks <= 16 * measured.peak);
 }
 
 }  // namespace

@@ -70,6 +70,11 @@ TEST_CASE("F6: the share that a team gives, step by step") {
   CHECK(share.entries == 264);
   CHECK(share.step == -7);
 
+  share = firstShare(1000, 4);
+  move(1000, 1000, 4);  // what was wanted is not too much
+  CHECK(share.entries == 257);
+  CHECK(share.confirmed == 1);
+
   share = firstShare(300, 2);
   CHECK(share.entries == 150);
   CHECK(share.step == 1);

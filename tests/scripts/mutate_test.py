@@ -1,0 +1,129 @@
+"""scripts/mutate on a library of ten lines.   usage: mutate_test.py SCRIPT"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = sys.argv.pop(1)
+sys.path.insert(0, str(pathlib.Path(SCRIPT).parent))
+
+from mutation.sites import File  # noqa: E402
+
+LIBRARY = """// Ten lines.
+#include "lib/few.h"
+
+constexpr int kFew = 2 + 3;
+
+int few(int x) {
+  if (x < kFew) return x * 2;
+  int y = 1;
+  y = y + x; y = y * 2;
+  return y;
+}
+"""
+HEADER = """#pragma once
+int few(int x);
+template <int kSize = 4>
+inline int unused(int x) { return x - kSize; }
+"""
+# It sees the edge of the comparison, but not whether 4 is doubled or squared below it.
+TEST = """#include "lib/few.h"
+int main() { return few(2) == 4 && few(5) == 12 && few(7) == 16 ? 0 : 1; }
+"""
+CMAKE = """cmake_minimum_required(VERSION 3.22)
+project(few LANGUAGES CXX)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_CXX_STANDARD 20)
+include_directories(${PROJECT_SOURCE_DIR})
+add_library(few SHARED lib/few.cpp)
+add_executable(few_test test.cpp)
+target_link_libraries(few_test PRIVATE few)
+enable_testing()
+add_test(NAME few COMMAND few_test)
+"""
+
+
+def changes(text):
+    return [(site.function, before, after) for site in File(text).sites for _, before, after in site.choices]
+
+
+class Sites(unittest.TestCase):
+    def test_constants_of_the_compiler_are_left_alone(self):
+        self.assertEqual(changes("constexpr int a = 1 + 2;\nenum { b = 3 };\ntemplate <int n = 4> struct C;\n"), [])
+        self.assertEqual(changes("void f() { static_assert(1 < 2); g<5>(); switch (x) { case 6: h(); } }"), [])
+
+    def test_lengths_of_arrays_are_left_alone(self):
+        self.assertEqual(changes("void f() { double a[n + 1]; C<int> b[2]; }"), [])
+        self.assertEqual(len(changes("int f() { a[n + 1] = c; return d[2]; }")), 3)
+
+    def test_templates_are_no_comparisons(self):
+        found = changes("int f(int a) { return static_cast<int>(a) < g<int, long>(a); }")
+        self.assertEqual([after for _, _, after in found],
+                         ["int f(int a) { return static_cast<int>(a) <= g<int, long>(a); }",
+                          "int f(int a) { return static_cast<int>(a) >= g<int, long>(a); }"])
+
+    def test_operands_end_where_an_operator_binds_less(self):
+        file = File("bool f() {\n  return a + b * c < d && e;\n}\n")
+        self.assertEqual({file.text[site.start:site.end] for site in file.sites},
+                         {"a + b * c < d && e", "a + b * c < d", "a + b * c", "b * c"})
+        file = File("void f() { a ? b += c ? d : e : g; }\n")
+        self.assertEqual([file.text[site.start:site.end] for site in file.sites], ["b += c ? d : e"])
+
+    def test_a_member_belongs_to_its_function(self):
+        found = changes("class A {\n public:\n  A() : a_(b + c) {}\n  int f() { return [&] { return a - b; }(); }\n};\n"
+                        "int A::g(int x) { return x * y; }\n")
+        self.assertEqual([function for function, _, _ in found], ["A", "f", "g"])
+
+    def test_only_neighbours_that_depend_on_each_other_change_places(self):
+        self.assertEqual(changes("void f() {\n  a = b;\n  c = d;\n}\n"), [])
+        self.assertEqual(changes("void f() {\n  std::vector<A> c = b;\n  d = c;\n}\n"), [])
+        self.assertEqual(changes("void f() {\n  a = b;\n  c = a;\n}\n"), [("f", "a = b; c = a;", "c = a; a = b;")])
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="mutate_test_")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        (self.root / "lib").mkdir()
+        for name, text in (("lib/few.cpp", LIBRARY), ("lib/few.h", HEADER), ("test.cpp", TEST),
+                           ("CMakeLists.txt", CMAKE)):
+            (self.root / name).write_text(text)
+
+    def mutate(self, *options):
+        command = [sys.executable, SCRIPT, "--root", str(self.root), "--folders", "lib", "--targets", "few_test",
+                   "--libraries", "libfew.so", "--equivalents", str(self.root / "list.txt"), *options]
+        done = subprocess.run(command + ["--cmake"], capture_output=True, text=True)
+        self.assertIn(done.returncode, (0, 1), done.stdout + done.stderr)
+        return done
+
+    def results(self, seed):
+        lines = (self.root / "build" / "mutants" / f"results-{seed}.jsonl").read_text().splitlines()
+        return {entry["after"]: entry for entry in map(json.loads, lines)}
+
+    def test_kills_and_survivors(self):
+        self.mutate("--seed", "1")
+        results = self.results(1)
+        self.assertTrue(all("kFew =" not in after and "kSize" not in after for after in results), results)
+        killed = {after for after, entry in results.items() if entry["result"] == "killed"}
+        self.assertEqual(set(results) - killed, {"if (x < kFew) return x + 2;"} & set(results))
+        self.assertEqual(killed, {
+            "if (x <= kFew) return x * 2;", "if (x >= kFew) return x * 2;", "if (x < kFew) return x / 2;",
+            "if (x < kFew) return x * 3;", "int y = 2;", "y = y - x; y = y * 2;", "y = y + x; y = y / 2;",
+            "y = y + x; y = y * 3;", "y = y * 2; y = y + x;"})
+
+        # The same seed does nothing again; what is listed as equivalent is not drawn; an entry must have its mutant.
+        self.assertNotIn("1/", self.mutate("--seed", "1").stdout.split("tests,")[1].replace("of", ""))
+        (self.root / "list.txt").write_text("# a list\n\nlib/few.cpp few\n  - int y = 1;\n  + int y = 2;\n    a test\n")
+        self.mutate("--seed", "2")
+        self.assertEqual(len(self.results(2)), len(results) - 1)
+        self.assertEqual(self.mutate("--check").returncode, 0)
+        (self.root / "lib/few.cpp").write_text(LIBRARY.replace("int y = 1;", "int y = 0;"))
+        gone = self.mutate("--check")
+        self.assertEqual(gone.returncode, 1)
+        self.assertIn("no such mutant", gone.stdout)
+
+
+unittest.main()
