@@ -145,6 +145,46 @@ class TwoProcesses(unittest.TestCase):
         train(ours, optimizers[1], range(3, 10))
         torch.testing.assert_close(vector_of(ours), vector_of(plain), rtol=1e-4, atol=1e-6)
 
+    def test_replicas_stay_equal_where_a_kept_parameter_leaves_its_bucket(self):
+        """From one that has a reducer into one that is all kept dense, at once and after a resume."""
+        def attached():
+            torch.manual_seed(2)
+            ddp = ddp_of(torch.nn.Sequential(torch.nn.LayerNorm(20), torch.nn.Linear(20, 450),
+                                             torch.nn.Linear(450, 600), torch.nn.Linear(600, 30)))
+            optimizer = sgd(ddp, momentum=0.9)
+            state = sct.attach(ddp, optimizer, density=0.05, warmup_steps=0, config=QUICK)
+            self.addCleanup(state.close)
+            return ddp, optimizer, state
+
+        ddp, optimizer, state = attached()
+        train(ddp, optimizer, [0])
+        self.assertEqual({bucket.plan for bucket in state.stats()}, {"topka"})
+        train(ddp, optimizer, range(1, 4))
+        self.assertEqual({bucket.reason for bucket in state.stats() if bucket.plan == "dense"}, {"kept dense"})
+        assert_replicas_equal(ddp)
+        saved = ddp.module.state_dict(), state.state_dict()
+        ddp, optimizer, state = attached()
+        ddp.module.load_state_dict(saved[0])
+        state.load_state_dict(saved[1])
+        train(ddp, optimizer, range(4, 8))
+        assert_replicas_equal(ddp)
+
+    def test_an_overflow_in_a_dense_step_with_momentum_arrives_everywhere(self):
+        for nesterov in (False, True):
+            ddp = ddp_of()
+            optimizer = sgd(ddp, momentum=0.9, nesterov=nesterov)
+            state = sct.attach(ddp, optimizer, warmup_steps=100, config=QUICK)
+            self.addCleanup(state.close)
+            state.set_loss_scale(8.0)
+            backward(ddp, 0, 8)
+            before = state.state_dict()["velocities"]
+            optimizer.zero_grad()
+            backward(ddp, 1, float("inf") if dist.get_rank() == 1 else 8)
+            self.assertEqual({bucket.plan for bucket in state.stats()}, {"dense"})
+            self.assertFalse(any(value.grad.isfinite().all() for value in ddp.parameters()))
+            after = state.state_dict()["velocities"]
+            self.assertTrue(before and all(torch.equal(value, after[name]) for name, value in before.items()))
+
     def test_attach_learns_with_sgd_and_adam(self):
         def loss(ddp):
             return sum(torch.nn.functional.mse_loss(ddp.module(batch_of(0, rank)[0]), batch_of(0, rank)[1]).item()

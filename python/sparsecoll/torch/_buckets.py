@@ -157,46 +157,38 @@ class Bucket:
         self.copy_to(self._store.residuals, self._store.velocities)
 
     def _run_dense(self, buffer, method, group, ranks):
-        dist.all_reduce(buffer, group=group)
+        if method.momentum:
+            torch.mul(self._moved(buffer, method), method.output_scale, out=buffer)
+        # As DDP does: what half precision can hold of each rank's may be too much for their sum.
         buffer.div_(ranks)
-        if not method.momentum:
-            return
-        velocity = self.velocity()
-        self._accelerate(velocity, buffer, method)
-        if method.nesterov:
-            buffer.add_(velocity, alpha=method.momentum * method.output_scale)
-        else:
-            torch.mul(velocity, method.output_scale, out=buffer)
+        dist.all_reduce(buffer, group=group)
 
-    @staticmethod
-    def _accelerate(velocity, gradient, method):
-        """A velocity keeps no NaN or Inf. Returns where the gradient has some; None: nowhere."""
-        finite = torch.isfinite(gradient)
+    def _moved(self, gradient, method):
+        """What goes out instead of the gradient: with SGD's momentum in it, in unscaled units. The velocity is this
+        rank's own in every plan, so that a parameter may get another plan. It keeps no NaN or Inf; what goes out has
+        NaN there."""
+        velocity, finite = self.velocity(), torch.isfinite(gradient)
         wrong = None if finite.all() else ~finite
         if wrong is not None:
             gradient = gradient.masked_fill(wrong, 0)
         velocity.mul_(method.momentum).add_(gradient, alpha=method.input_scale)
-        return wrong
+        moved = velocity
+        if method.nesterov:
+            moved = torch.add(gradient * method.input_scale, velocity, alpha=method.momentum)
+        return moved if wrong is None else moved.masked_fill(wrong, float("nan"))
 
     def _run_sparse(self, buffer, method):
         if not method.momentum:
             self.reducer.set_scales(method.input_scale, method.output_scale)
             self.reducer.run(buffer)
             return
-        # Velocity is in unscaled units, and so is what the reducer gets.
-        velocity = self.velocity()
-        wrong = self._accelerate(velocity, buffer, method)
-        moved = velocity
-        if method.nesterov:
-            moved = torch.add(buffer * method.input_scale, velocity, alpha=method.momentum)
-        if wrong is not None:
-            moved = moved.masked_fill(wrong, float("nan"))
+        moved = self._moved(buffer, method)
         self.reducer.set_scales(1.0, method.output_scale)
         self.reducer.run(moved, out=buffer)
         # What has left the residual takes its velocity along (Lin et al. 2018: momentum factor masking).
         for _, begin, end, kept in self.ranges():
             if not kept:
-                velocity[begin:end].masked_fill_(self.residual[begin:end] == 0, 0)
+                self.velocity()[begin:end].masked_fill_(self.residual[begin:end] == 0, 0)
 
     def give_back(self, factor):
         if self.reducer is not None and self.buffer is not None:
