@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from .._communicator import Communicator, Config
-from .._errors import Aborted, InvalidArgument, NonFinite, Unsupported
+from .._errors import Aborted, InvalidArgument, InvalidUsage, NonFinite, Unsupported
 from .._reducer import Reducer
 from .._stats import Stats
 from ._buckets import accumulate_type
@@ -91,7 +91,7 @@ class FSDPState(HookState):
             raise self.error
         try:  # by a thread, so that Ctrl-C ends the wait for other ranks
             self._check_shard(name, shard)
-            self._worker.call(lambda: self._reducer(name, shard).run(shard))
+            self._call(lambda: self._reducer(name, shard).run(shard))
         except BaseException as error:
             if self.error is None and not isinstance(error, NonFinite):  # which all ranks get, and may go on
                 self.error = error if isinstance(error, Exception) else Aborted(f"{type(error).__name__} in a step")
@@ -130,6 +130,8 @@ class FSDPState(HookState):
 
     def state_dict(self) -> Dict[str, Any]:
         """What this rank has not sent yet, by module, for as many shards and replicas; every rank saves its own."""
+        if self._worker is None:
+            raise InvalidUsage("the state is closed")
         residuals = {name: value.clone() for name, value in self._residuals.items()}
         return {"form": _FORM, "rank": self._communicator.rank, "ranks": self._communicator.size,
                 "residuals": residuals}
