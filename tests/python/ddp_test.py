@@ -5,7 +5,10 @@ import os
 import pickle
 import signal
 import sys
+import threading
+import time
 import unittest
+import weakref
 
 import needs_gloo  # pylint: disable=unused-import  (it skips this)
 import torch
@@ -308,6 +311,83 @@ class TwoProcesses(unittest.TestCase):
             self.assertIsInstance(state.error, ValueError)
         with self.assertRaises((RuntimeError, ValueError)):  # and it stays so
             backward(ddp, 0)
+
+    def test_a_step_that_ends_with_non_finite_is_undone(self):
+        ddp = ddp_of()
+        optimizer = sgd(ddp, momentum=0.9)
+        state = sct.attach(ddp, optimizer, density=0.05, warmup_steps=0,
+                           config=sparsecoll.Config(op_timeout=60, init_timeout=60, non_finite="error"))
+        self.addCleanup(state.close)
+        state.set_loss_scale(8.0)
+        for step in range(3):
+            optimizer.zero_grad()
+            backward(ddp, step, 8)
+        before = state.state_dict()
+        with self.assertRaisesRegex(RuntimeError, "non-finite"):
+            backward(ddp, 3, float("inf") if dist.get_rank() == 1 else 8)
+        self.assertIsNone(state.error)
+        after = state.state_dict()
+        for kind in ("residuals", "velocities"):
+            for name, value in before[kind].items():
+                self.assertTrue(torch.equal(value, after[kind][name]), f"{kind} of {name}")
+
+    def test_ctrl_c_in_a_dense_step_leaves_close_free(self):
+        """The thread stays in gloo until rank 1, which does not come, closes its own state."""
+        def threads():
+            return [each for each in threading.enumerate() if each.name == "sparsecoll" and each not in before]
+
+        before = threading.enumerate()
+        ddp = ddp_of()
+        state = self.state(ddp, warmup_steps=100)
+        train(ddp, sgd(ddp), range(3))  # DDP waits for the ranks itself when it cuts its buckets anew
+        if dist.get_rank() == 0:
+            threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            with self.assertRaises(KeyboardInterrupt):
+                backward(ddp, 3)
+                time.sleep(60)
+            state.close()
+            self.assertTrue(threads())
+        dist.barrier()
+        state.close()
+        for thread in threads():
+            thread.join()
+
+    def test_a_state_that_is_dropped_takes_its_thread_along(self):
+        ddp = ddp_of()
+        state = sct.DDPState(ddp, density=0.1, config=QUICK)
+        ddp.register_comm_hook(state, sct.hook)
+        train(ddp, sgd(ddp), range(4))
+        thread, state = state._worker._thread, weakref.ref(state)
+        del ddp
+        gc.collect()
+        thread.join(60)
+        self.assertFalse(thread.is_alive())
+        self.assertIsNone(state())
+        dist.barrier()
+
+    def test_a_constructor_that_fails_leaves_nothing(self):
+        def fails():
+            with self.assertRaises(sparsecoll.Error):
+                sct.DDPState(ddp, config=sparsecoll.Config(interface="nosuch0"))
+            with self.assertRaises(sparsecoll.Mismatch):
+                sct.DDPState(ddp, density=0.1 * (1 + dist.get_rank()))
+            dist.barrier()
+
+        ddp = ddp_of()
+        fails()
+        before = launch.threads_and_descriptors()
+        for _ in range(3):
+            fails()
+        self.assertEqual(launch.threads_and_descriptors(), before)
+
+    def test_a_closed_state_says_so(self):
+        state = self.state(ddp_of())
+        saved = state.state_dict()
+        state.close()
+        for use in (state.stats, state.state_dict, state.give_back, lambda: state.set_loss_scale(2.0),
+                    lambda: state.load_state_dict(saved)):
+            with self.assertRaisesRegex(sparsecoll.InvalidUsage, "the state is closed"):
+                use()
 
     def test_threads_and_descriptors_go_with_close(self):
         def use():

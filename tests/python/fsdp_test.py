@@ -40,6 +40,19 @@ def vector_of(model):
     return torch.cat([parameter.full_tensor().detach().flatten() for parameter in model.parameters()])
 
 
+class Branches(torch.nn.Module):
+    """Two of one size, of which a step uses those that it names."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(4)
+        self.a, self.b = torch.nn.Linear(21, 33), torch.nn.Linear(21, 33)
+
+    def forward(self, used):
+        inputs = batch_of(0)[0].repeat(1, 2)[:, :21]
+        return sum(getattr(self, name)(inputs) for name in used).sum()
+
+
 class FourProcesses(unittest.TestCase):
     """Runs in each of four processes, in the same order."""
 
@@ -114,6 +127,56 @@ class FourProcesses(unittest.TestCase):
             train(model, [0])
 
 
+    def branches(self, *parts, density=0.1):
+        """A model of which fully_shard is called on these parts, and its state."""
+        model = Branches()
+        for part in parts:
+            fully_shard(part(model), mesh=self.mesh["shard"])
+        state = sct.fsdp_hook(model, self.replicas, density=density)
+        self.addCleanup(state.close)
+        return model, state
+
+    def test_parts_of_a_module_without_gradients_are_refused(self):
+        """Their residuals would go to others."""
+        model, state = self.branches(lambda model: model)
+        model("ab").backward()
+        self.assertEqual(state.stats()[""].ops_completed, 1)
+        with self.assertRaisesRegex(RuntimeError, "gave gradients to 374 of 748 elements"):
+            model("b").backward()
+        self.assertIsInstance(state.error, sparsecoll.Unsupported)
+        model, _ = self.branches(lambda model: model)
+        model.a.requires_grad_(False)
+        model("ab").backward()
+        model.a.requires_grad_(True)
+        model.b.requires_grad_(False)
+        with self.assertRaisesRegex(RuntimeError, "other parameters are frozen"):
+            model("ab").backward()
+
+    def test_branches_that_are_sharded_alone_take_turns(self):
+        model, state = self.branches(lambda model: model.a, lambda model: model.b, density=0.01)
+        model("a").backward()
+        kept = state.state_dict()["residuals"]["a"]
+        (0 * model("b")).backward()
+        self.assertEqual(model.b.weight.grad.to_local().abs().max(), 0)
+        self.assertTrue(kept.abs().max() > 0 and torch.equal(state.state_dict()["residuals"]["a"], kept))
+
+    def test_modules_that_are_sharded_together_have_one_reducer(self):
+        model, state = self.branches(lambda model: [model.a, model.b], lambda model: model)
+        model("ab").backward()
+        self.assertEqual([counters.ops_completed for counters in state.stats().values()], [1])
+
+    def test_a_state_lives_on_after_a_step_with_nan(self):
+        model = sharded(self.mesh["shard"])
+        state = sct.fsdp_hook(model, self.replicas, density=0.02,
+                              config=sparsecoll.Config(op_timeout=60, init_timeout=60, non_finite="error"))
+        self.addCleanup(state.close)
+        train(model, range(2))
+        with self.assertRaisesRegex(RuntimeError, "non-finite gradient"):
+            (model(batch_of(0)[0]) * float("nan")).sum().backward()
+        self.assertIsNone(state.error)
+        sparsecoll.all_reduce(state.communicator, torch.ones(100), density=0.1)
+
+
 class Starts(unittest.TestCase):
     def test_four_processes(self):
         def main():
@@ -124,7 +187,7 @@ class Starts(unittest.TestCase):
 
         for status, output in launch.fork(main, 4, 250):
             self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"Ran 4 tests[^$]*\nOK")
+            self.assertRegex(output, r"Ran 8 tests[^$]*\nOK")
 
 
 if __name__ == "__main__":

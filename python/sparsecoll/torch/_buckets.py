@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Tuple
 import torch
 import torch.distributed as dist
 
-from .._errors import InvalidArgument
+from .._errors import InvalidArgument, NonFinite
 from .._reducer import Reducer, Segment
 from .._stats import Stats
 
@@ -99,10 +99,14 @@ class Bucket:
             if method.momentum:
                 self.velocity()
             self._before = [None if each is None else each.clone() for each in (self.residual, self._velocity)]
-        if self.reducer is None:
-            self._run_dense(buffer, method, group, communicator.size)
-        else:
-            self._run_sparse(buffer, method)
+        try:
+            if self.reducer is None:
+                self._run_dense(buffer, method, group, communicator.size)
+            else:
+                self._run_sparse(buffer, method)
+        except NonFinite:
+            self.overflowed = method.undo
+            raise
         self.steps += 1
         self.overflowed = method.undo and not torch.isfinite(buffer).all()
         self.seconds = time.perf_counter() - begin

@@ -104,10 +104,14 @@ class DDPState(HookState):
         self.error: Optional[Exception] = None  # what ended the exchange
         rank, ranks = dist.get_rank(group), dist.get_world_size(group)
         self._gather = gatherer(group, ranks)
-        # Ranks that differ here would wait for each other in different exchanges.
-        agree(self._gather, preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
-              density_schedule=self._schedule, schedule_steps=schedule_steps)
-        self._communicator = Communicator.from_all_gather(rank, ranks, self._gather, config=config)
+        try:
+            # Ranks that differ here would wait for each other in different exchanges.
+            agree(self._gather, preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
+                  density_schedule=self._schedule, schedule_steps=schedule_steps)
+            self._communicator = Communicator.from_all_gather(rank, ranks, self._gather, config=config)
+        except BaseException:
+            self._leave_group()
+            raise
         self._worker = Worker("sparsecoll")
         _states[ddp] = weakref.ref(self)
 
@@ -168,7 +172,10 @@ class DDPState(HookState):
 
     def _start_step(self):
         self.step += 1
-        self._buckets.settle()
+        try:
+            self._buckets.settle()
+        except Exception as error:  # pylint: disable=broad-except  (the buckets' exchanges raise it)
+            self._failed(error)
         level = (self.step - 1) // self._schedule_steps if self._schedule else 0
         self._method.density = self._schedule[level] if level < len(self._schedule) else self._density
 
@@ -190,7 +197,7 @@ class DDPState(HookState):
             for bucket in self._buckets.all():
                 bucket.give_back(factor if self._views else 1.0)
 
-        self._worker.call(give_back)
+        self._call(give_back)
 
     def set_loss_scale(self, scale: float) -> None:
         """The loss of the next steps is multiplied by `scale`, and the averages come multiplied by it, too; residuals
@@ -206,12 +213,12 @@ class DDPState(HookState):
             self._method.input_scale, self._method.output_scale = 1 / scale, scale
             self._method.undo = True
 
-        self._worker.call(change)
+        self._call(change)
 
     def stats(self) -> List[BucketStats]:
         """Of each bucket, in DDP's order."""
-        return self._worker.call(lambda: [bucket.stats(self._method, self._communicator.size)
-                                          for bucket in self._buckets.all()])
+        return self._call(lambda: [bucket.stats(self._method, self._communicator.size)
+                                   for bucket in self._buckets.all()])
 
     def state_dict(self) -> Dict[str, Any]:
         """What this rank has not sent yet, by parameter name; every rank saves its own, beside model and optimiser."""
@@ -223,7 +230,7 @@ class DDPState(HookState):
             return {"form": _FORM, "step": self.step, "rank": self._communicator.rank, "ranks": self._communicator.size,
                     "residuals": shaped[0], "velocities": shaped[1]}
 
-        return self._worker.call(copy)
+        return self._call(copy)
 
     def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from state_dict of the same rank; DDP may cut other buckets. On every rank before the same step.
@@ -234,6 +241,8 @@ class DDPState(HookState):
         There are no dense steps at first then. With "topka" training goes on with the same bits on as many ranks; other
         presets begin with new thresholds. Errors: InvalidArgument (names what does not fit); then nothing has changed.
         """
+        if self._worker is None:
+            raise InvalidUsage("the state is closed")
         step, residuals, velocities = chosen(state, _FORM, self._communicator.rank, self._communicator.size,
                                              self._check_values)
 
@@ -243,7 +252,7 @@ class DDPState(HookState):
             self._buckets.residuals, self._buckets.velocities = residuals, velocities
             self.step, self._resumed = step, True
 
-        self._worker.call(replace)
+        self._call(replace)
 
     def _check_values(self, state):
         for kind in ("residuals", "velocities"):

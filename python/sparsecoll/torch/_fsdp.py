@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, Optional
+import math
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
 from .._communicator import Communicator, Config
-from .._errors import Aborted, InvalidArgument, Unsupported
+from .._errors import Aborted, InvalidArgument, InvalidUsage, NonFinite, Unsupported
 from .._reducer import Reducer
 from .._stats import Stats
 from ._buckets import accumulate_type
@@ -39,6 +40,24 @@ def _sharded_modules(module):
     return found
 
 
+def _shards(modules):
+    """By name of a module: the parameters that FSDP reduces with it, each with the elements of its shard as FSDP sends
+    it, which are as many on all ranks."""
+    def group(each):  # several modules of one call of fully_shard have one
+        return getattr(each, "_get_fsdp_state", lambda: each)()
+
+    taken, shards = set(), {id(group(each)): [] for each in modules.values()}
+    for each in sorted(modules.values(), key=lambda module: sum(1 for _ in module.modules())):  # the inner ones first
+        for parameter in each.parameters():
+            if parameter not in taken and hasattr(parameter, "device_mesh"):
+                taken.add(parameter)
+                sizes = list(parameter.shape)
+                dimension = parameter.placements[0].dim
+                sizes[dimension] = -(-sizes[dimension] // parameter.device_mesh.size())
+                shards[id(group(each))].append((parameter, math.prod(sizes)))
+    return {name: shards[id(group(each))] for name, each in modules.items()}
+
+
 class FSDPState(HookState):
     """What the hook of fsdp_hook keeps: a reducer and a residual for each module that fully_shard was called on."""
 
@@ -53,6 +72,8 @@ class FSDPState(HookState):
         self._tags = {name: tag for tag, name in enumerate(modules)}
         self._reducers: Dict[str, Reducer] = {}
         self._residuals: Dict[str, torch.Tensor] = {}
+        self._shards = _shards(modules)
+        self._trained: Dict[str, Tuple[bool, ...]] = {}  # which parameters of a module its residual is of
         self.error: Optional[BaseException] = None  # what ended the exchange
         self._communicator = Communicator.from_all_gather(rank, ranks, gather, config=config)
         self._worker = Worker("sparsecoll")
@@ -69,12 +90,26 @@ class FSDPState(HookState):
         if self.error is not None:
             raise self.error
         try:  # by a thread, so that Ctrl-C ends the wait for other ranks
-            self._worker.call(lambda: self._reducer(name, shard).run(shard))
+            self._check_shard(name, shard)
+            self._call(lambda: self._reducer(name, shard).run(shard))
         except BaseException as error:
-            if self.error is None:
+            if self.error is None and not isinstance(error, NonFinite):  # which all ranks get, and may go on
                 self.error = error if isinstance(error, Exception) else Aborted(f"{type(error).__name__} in a step")
                 self._communicator.abort()
             raise
+
+    def _check_shard(self, name, shard):
+        """FSDP leaves out parameters without a gradient and does not tell which: an entry would meet the residual of
+        another parameter. Only a shard as long as all of them together can be but one thing."""
+        trained = tuple(parameter.requires_grad for parameter, _ in self._shards[name])
+        whole = sum(length for (_, length), wanted in zip(self._shards[name], trained) if wanted)
+        if shard.numel() != whole:
+            raise Unsupported(f"{name or 'the model'}: a backward pass gave gradients to {shard.numel()} of {whole} "
+                              "elements of its shard, and this hook averages all of a module or none: call fully_shard "
+                              "on each part that some steps do not use, and freeze what no step uses")
+        if self._trained.setdefault(name, trained) != trained:
+            raise Unsupported(f"{name or 'the model'}: other parameters are frozen than in its first step: load a "
+                              "state_dict without its residual, or make a new state")
 
     def _reducer(self, name, shard):
         if name not in self._reducers:
@@ -95,6 +130,8 @@ class FSDPState(HookState):
 
     def state_dict(self) -> Dict[str, Any]:
         """What this rank has not sent yet, by module, for as many shards and replicas; every rank saves its own."""
+        if self._worker is None:
+            raise InvalidUsage("the state is closed")
         residuals = {name: value.clone() for name, value in self._residuals.items()}
         return {"form": _FORM, "rank": self._communicator.rank, "ranks": self._communicator.size,
                 "residuals": residuals}
@@ -109,6 +146,7 @@ class FSDPState(HookState):
         if unknown:
             raise InvalidArgument(f"the state has residuals of {sorted(unknown)}, which the model has not")
         self._drop_reducers()
+        self._trained.clear()
         self._residuals = {name: value.detach().clone() for name, value in state["residuals"].items()}
 
     def _drop_reducers(self):
@@ -131,7 +169,8 @@ def fsdp_hook(module: Any, replicate_group: Any, density: float = 0.01, preset: 
 
     module: fully_shard was called on it or on modules inside, with meshes of one dimension, and it has the same
     parameters on all replicas. replicate_group: the ranks that have the same shard. Each entry is sent or kept whatever
-    tensor it is of. The rest as for DDPState.
+    tensor it is of. The rest as for DDPState. A backward pass gives gradients to all trained parameters that
+    fully_shard put together, or to none of them: else it ends with Unsupported.
 
     Errors: Unsupported (PyTorch before 2.6, HSDP of FSDP's own, parameters on a GPU), InvalidArgument, Mismatch, those
     of Communicator; ValueError (PyTorch's: a module with several groups of parameters).

@@ -2,17 +2,38 @@
 """What the states of hooks have in common: a thread, a communicator, and how they end."""
 from .._errors import InvalidUsage
 
+_MOMENT = 2.0  # seconds
+
 
 class HookState:
     """Made with _worker and _communicator None; its maker sets them once they are there."""
 
     def close(self) -> None:
-        """Ends the thread and the communicator. May be repeated; the hook cannot be used any more."""
+        """Ends the thread and the communicator. May be repeated; the hook cannot be used any more.
+
+        After an interrupt the thread may still be in a dense step of the process group, which nothing ends but the
+        other ranks or the group's own deadline: then the rest ends behind it."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
-        worker.close()
+        failed = self.error is not None
         self.error = self.error or InvalidUsage("the state is closed")
+        if failed:
+            try:
+                worker.call(self._end, _MOMENT)
+            finally:
+                worker.close(_MOMENT)
+        else:
+            worker.close()
+            self._end()
+
+    def _call(self, job):
+        """What it returns on the thread. Errors: InvalidUsage (closed)."""
+        if self._worker is None:
+            raise InvalidUsage("the state is closed")
+        return self._worker.call(job)
+
+    def _end(self):
         self._drop_reducers()
         self._communicator.close()
         self._leave_group()

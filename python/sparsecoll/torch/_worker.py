@@ -10,6 +10,7 @@ def _serve(jobs):
         if job is None:
             return
         job()
+        job = None  # it may hold what is to end while this waits
 
 
 class Worker:
@@ -23,8 +24,9 @@ class Worker:
     def post(self, job):
         self._jobs.put(job)
 
-    def call(self, job):
-        """Does it behind all that was posted, and returns what it returned or raises what it raised."""
+    def call(self, job, timeout=None):
+        """Does it behind all that was posted, and returns what it returned or raises what it raised; None where so many
+        seconds do not suffice, and it is still to be done."""
         done, outcome = threading.Event(), []
 
         def run():
@@ -37,13 +39,14 @@ class Worker:
         if threading.current_thread() is self._thread or not self._thread.is_alive():
             return job()
         self.post(run)
-        done.wait()
+        if not done.wait(timeout):
+            return None
         if outcome[1] is not None:
             raise outcome[1]
         return outcome[0]
 
-    def close(self):
-        """Ends behind all that was posted. May be repeated."""
+    def close(self, timeout=None):
+        """Ends behind all that was posted, for which it waits, at most so many seconds. May be repeated."""
         self.post(None)
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(timeout)
