@@ -168,6 +168,43 @@ TEST_CASE("memory runs out in ReducerCreate") { check({"ReducerCreate topka", "R
 TEST_CASE("memory runs out where auto makes its candidates") { check({"ReducerCreate auto"}); }
 TEST_CASE("memory runs out in AllReduce") { check({"AllReduce"}); }
 TEST_CASE("memory runs out in a collective on vectors") { check({"AllReduceVector", "AllGatherVector"}); }
+
+// Long frames, which travel apart from their envelopes. Over messages a sum has many of them under way.
+TEST_CASE("memory runs out in a step") {
+  if (!memory::hooked()) return;
+  constexpr uint64_t kLong = 40000;
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.opTimeoutMs = 2000;
+  for (const char* const name : {"dense", "topka", "gtopk"})
+    for (uint64_t skip = 0;; ++skip) {
+      CAPTURE(name, skip);
+      Group group(2, kLong, sparsecollFloat32, preset(name, name == std::string("dense") ? 0 : 0.2), nullptr, &config);
+      REQUIRE(group.created() == all(2, sparsecollSuccess));
+      group.fillRandom(1);
+      Results first(2);
+      bool refused = false;
+      const auto step = [&](int rank) {
+        const auto r = static_cast<size_t>(rank);
+        return sparsecollReducerRun(group.reducer(rank), group.gradients[r].data(), group.outs[r].data(), nullptr);
+      };
+      const Results last = group.each([&](int rank, sparsecollReducer_t) {
+        const auto r = static_cast<size_t>(rank);
+        if (rank == 1) memory::refuseAfter(skip);
+        first[r] = step(rank);
+        if (rank == 1) refused = memory::refused();
+        if (rank == 1) memory::refuseNone();
+        const bool again = first[r] == (rank == 1 ? sparsecollOutOfMemory : sparsecollMismatch);
+        return again ? step(rank) : first[r];
+      });
+      CAPTURE(first);
+      CHECK(last == all(2, sparsecollSuccess));
+      CHECK(group.outsEqual());
+      CHECK(group.step() == all(2, sparsecollSuccess));
+      if (!refused) break;
+      REQUIRE(skip < 100);
+    }
+}
+
 TEST_CASE("memory runs out in a local call") { check({"Select", "Export and Import", "SetDensity"}); }
 
 #ifdef SPARSECOLL_TEST_PAIRS

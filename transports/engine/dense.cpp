@@ -38,7 +38,18 @@ Status DenseSum::open() {
   while (segmentBytes_ > kShortestSegment && places * segmentBytes_ > kStagingBytes) segmentBytes_ /= 2;
   state_.port.expectRetirement();
   SC_TRY(staging_, state_.setup.kernels->allocate(places * segmentBytes_, state_.setup.budget));
+  for (Pair& with : pairs_)
+    for (uint32_t window = 0; window < windows_; ++window) {
+      Port::makeRoom(with.contributions[window], segmentBytes_);
+      Port::makeRoom(with.sums[window], segmentBytes_);
+    }
+  makeRoom();
   return {};
+}
+
+void DenseSum::makeRoom() {
+  constexpr size_t kWays = 4;  // contributions and sums, to and from each peer
+  state_.port.makeRoom(kWays * windows_ * static_cast<size_t>(ranks_ - 1) + 1);
 }
 
 uint64_t DenseSum::segmentsOf(int rank) const {
@@ -323,12 +334,16 @@ void DenseSum::end() {
   args_ = {};
 }
 
-void DenseSum::close() {
+void DenseSum::giveUp() {
   for (Pair& with : pairs_)
     for (uint32_t window = 0; window < windows_; ++window) {
       if (with.contributions[window].posted()) state_.port.abandon(with.contributions[window]);
       if (with.sums[window].posted()) state_.port.abandon(with.sums[window]);
     }
+}
+
+void DenseSum::close() {
+  giveUp();
   state_.port.retire(std::move(staging_));
 }
 

@@ -17,6 +17,9 @@ class DenseSum {
   DenseSum(State& state, Rounds& rounds);
 
   Status open();
+  // For all that a sum may have under way: without memory it throws std::bad_alloc before the ranks have met in it, and
+  // not in it, where all of them need this one.
+  void makeRoom();
   // After the ranks have met in the operation. alike: all of them sum in place, or none: engines may need that.
   Status start(Operation& operation, const DenseArgs& args, bool alike, Stream stream);
   // The same among some ranks, which have met.
@@ -24,6 +27,8 @@ class DenseSum {
   // As Rounds::proceed.
   Result<bool> proceed(bool& moved);
   Status timeout() const;
+  // After an error: what is still to come lands in this object's memory, or is dropped.
+  void giveUp();
   // Neither the caller's vectors nor args are used any more, but by the engine's own sum after an error.
   void end();
   void close();

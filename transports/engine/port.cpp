@@ -19,7 +19,6 @@ Status Port::unreachable(int peer) const {
                 lastFunction_, lastCode_);
 }
 
-// For more requests, and for the end of all that there are then.
 void Port::makeRoom(size_t requests) {
   const size_t needed = underWay_.size() + posted_ + requests + 1;
   if (needed > underWay_.capacity()) underWay_.reserve(2 * needed);
@@ -27,9 +26,9 @@ void Port::makeRoom(size_t requests) {
 }
 
 Status Port::send(int peer, Tag tag, const std::byte* data, uint64_t bytes, uint64_t sequence, uint32_t* count) {
+  makeRoom(piecesOf(bytes));
   do {
     const uint64_t piece = std::min<uint64_t>(bytes, SPARSECOLL_ENGINE_MESSAGE_BYTES);
-    makeRoom();
     const bool waits = pace_ != nullptr && tag != kNotices;
     void* request = nullptr;
     if (!waits && !good(table_.isend(table_.user, peer, tag, data, piece, &request), "isend")) return unreachable(peer);
@@ -79,9 +78,8 @@ Status Port::receive(Arrival& arrival, int peer, Tag tag, std::byte* data, uint6
   arrival.pieces_.clear();
   arrival.done_ = 0;
   arrival.bytes_ = 0;
-  const uint64_t pieces = capacity / SPARSECOLL_ENGINE_MESSAGE_BYTES + 1;
-  arrival.pieces_.reserve(pieces);
-  makeRoom(pieces);
+  makeRoom(arrival, capacity);
+  makeRoom(piecesOf(capacity));
   do {
     const uint64_t piece = std::min<uint64_t>(capacity, SPARSECOLL_ENGINE_MESSAGE_BYTES);
     void* request = nullptr;
@@ -152,7 +150,7 @@ bool Port::maySum(uint64_t bytes) {
 }
 
 Status Port::startSum(const void* in, void* out, uint64_t count, sparsecollDataType_t type) {
-  makeRoom();
+  makeRoom(1);
   const int code = table_.iallreduce(table_.user, in, out, count, type, sparsecollSum, &sum_);
   if (code == sparsecollUnsupported) return unsupported("the engine does not sum type {}", int{type});
   if (!good(code, "iallreduce")) return fail(sparsecollSystemError, "the engine's iallreduce returned {}", code);

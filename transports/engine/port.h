@@ -52,6 +52,14 @@ class Port {
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
+  // Room for more requests, and for the end of all that there are then; and in an arrival for a message of so many
+  // bytes. Without memory they throw std::bad_alloc, and nothing has happened. What there is room for send and receive
+  // take no memory for.
+  void makeRoom(size_t requests);
+  static void makeRoom(Arrival& arrival, uint64_t capacity) { arrival.pieces_.reserve(piecesOf(capacity)); }
+  // At most.
+  static size_t piecesOf(uint64_t bytes) { return bytes / SPARSECOLL_ENGINE_MESSAGE_BYTES + 1; }
+
   // Errors: PeerFailed (the engine does not reach the peer).
   // count: nullptr, or raised by one for every piece until it is sent, whatever happens: it stays where it is until
   // then.
@@ -121,7 +129,6 @@ class Port {
   void giveUp(UnderWay& one);
   void end(UnderWay& one, bool failed);
   bool letLeave(bool all = false);
-  void makeRoom(size_t requests = 1);
   bool uses(const Buffer& memory) const;
   void sweep();
 

@@ -51,6 +51,13 @@ Status Rounds::greet() {
 }
 
 void Rounds::start(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+  size_t requests = 0;
+  for (const Outgoing& message : out) requests += 1 + Port::piecesOf(message.layout.capacityBytes());
+  for (const Incoming& message : in) {
+    requests += Port::piecesOf(message.capacity);
+    Port::makeRoom(awaited(message.peer).frame, message.capacity);
+  }
+  state_.port.makeRoom(requests);
   plan_ = operation.plan;
   round_ = operation.round;
   out_ = out;
@@ -213,6 +220,7 @@ Result<bool> Rounds::post(const Outgoing& message) {
   nextSlot_ = index + 1;
   const uint64_t bytes = message.layout.usedBytes(readHeader(message.frame));
   const auto inside = static_cast<uint32_t>(bytes <= kMostInside ? bytes : 0);
+  if (inside == 0) state_.port.makeRoom(1 + Port::piecesOf(bytes));  // whoever gets the envelope waits for the frame
   std::memcpy(slot(index) + sizeof(Envelope), message.frame, inside);
   seal({EnvelopeKind::kFrame, round_, current_, plan_, bytes, inside, 0}, slot(index));
   SC_TRY(
@@ -224,7 +232,7 @@ Result<bool> Rounds::post(const Outgoing& message) {
 void Rounds::giveUp() {
   for (const Incoming& message : in_) {
     Awaited& from = awaited(message.peer);
-    if (from.stage == Stage::kFrame) state_.port.abandon(from.frame);
+    if (from.frame.posted()) state_.port.abandon(from.frame);
     from.stage = Stage::kDone;
   }
   in_ = {};

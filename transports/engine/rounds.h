@@ -27,7 +27,8 @@ class Rounds {
   // Looks at all lanes. Errors: PeerFailed (a peer is down).
   Status greet();
 
-  // A round's messages, which stay until it is over.
+  // A round's messages, which stay until it is over. Without memory for them it throws std::bad_alloc, and nothing has
+  // happened.
   void start(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in);
   // Moves what can be moved. Result: whether the round is over; moved: whether anything was. Errors: Mismatch,
   // PeerFailed, Corrupted, SystemError.

@@ -67,7 +67,7 @@ class EngineTransport final : public Transport {
     {
       const std::lock_guard lock(state_->mutex);
       busy_ = true;
-      givenUp_ = false;
+      givenUp_ = engaged_ = false;
       rounds_.begin(operation);
     }
     Status begun = ready(operation);
@@ -87,14 +87,12 @@ class EngineTransport final : public Transport {
   Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
     bool alike = true;
     if (ranks() > 1) {
+      SC_TRY(underLock([&] { return dense_.makeRoom(), Status(); }));
       SC_TRY(const Met met, meet(operation, args.in == args.out, 0, outgoing_, incoming_));
       alike = met.alike;
     }
-    {
-      const std::lock_guard lock(state_->mutex);
-      SC_TRY(dense_.start(operation, args, alike, stream));
-    }
-    return finishSum(operation);
+    const Status started = underLock([&] { return dense_.start(operation, args, alike, stream); });
+    return finishSum(operation, started);
   }
 
   bool sumsAmong() const override { return true; }
@@ -115,14 +113,12 @@ class EngineTransport final : public Transport {
       rounds_.lookAtAwaitedOnly(true);
     }
     if (!amongOut_.empty()) {
+      SC_TRY(underLock([&] { return dense_.makeRoom(), Status(); }));
       SC_TRY(const Met met, meet(operation, false, flags, amongOut_, amongIn_));
       args.nonFinite = met.nonFinite;
     }
-    {
-      const std::lock_guard lock(state_->mutex);
-      SC_TRY(dense_.startAmong(operation, args, stream));
-    }
-    Status summed = finishSum(operation);
+    const Status started = underLock([&] { return dense_.startAmong(operation, args, stream); });
+    Status summed = finishSum(operation, started);
     const std::lock_guard lock(state_->mutex);
     rounds_.lookAtAwaitedOnly(false);
     return summed;
@@ -166,7 +162,27 @@ class EngineTransport final : public Transport {
  private:
   enum class Down { kNo, kLeft, kAborted };
 
-  Status ready(Operation& operation) {
+  // Before this rank has said anything in an operation that takes memory has no effect: it may call again. After that
+  // its peers count on it.
+  Status outOfMemory() const {
+    if (!engaged_) return fail(sparsecollOutOfMemory, "out of memory for messages");
+    return fail(sparsecollSystemError, "out of memory between messages of an operation");
+  }
+
+  template <class Body>
+  Status underLock(Body body) {
+    const std::lock_guard lock(state_->mutex);
+    Status done;
+    try {
+      done = body();
+    } catch (const std::bad_alloc&) {
+      done = outOfMemory();
+    }
+    givenUp_ = givenUp_ || !done.ok();
+    return done;
+  }
+
+  Status ready(Operation& operation) try {
     if (!unsettled_.ok()) return std::exchange(unsettled_, Status());
     if (ranks() == 1) return soundHere();
     SC_TRY(untilSent(operation, operation.sequence > 2 ? operation.sequence - 2 : 0));
@@ -176,6 +192,8 @@ class EngineTransport final : public Transport {
       greeted = rounds_.greet();
     }
     return accuse(greeted);
+  } catch (const std::bad_alloc&) {
+    return outOfMemory();
   }
 
   bool isDown() const { return down_.load(std::memory_order_acquire) != Down::kNo; }
@@ -247,14 +265,12 @@ class EngineTransport final : public Transport {
       }
     }
   } catch (const std::bad_alloc&) {
-    return fail(sparsecollOutOfMemory, "out of memory between messages");
+    return outOfMemory();
   }
 
   Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
-    {
-      const std::lock_guard lock(state_->mutex);
-      rounds_.start(operation, out, in);
-    }
+    SC_TRY(underLock([&] { return rounds_.start(operation, out, in), Status(); }));
+    engaged_ = true;
     const Status exchanged = wait(
         operation.deadline, [&](bool& moved) { return rounds_.proceed(moved); }, [&] { return rounds_.timeout(); });
     ++operation.round;
@@ -275,12 +291,20 @@ class EngineTransport final : public Transport {
         });
   }
 
-  Status finishSum(const Operation& operation) {
-    const Status summed = wait(
-        operation.deadline, [&](bool& moved) { return dense_.proceed(moved); }, [&] { return dense_.timeout(); });
+  // The ranks have met: whatever ends the sum now ends the communicator, as each of them needs all others, and messages
+  // of a sum do not tell of which one they are.
+  Status finishSum(const Operation& operation, const Status& started) {
+    const auto look = [&](bool& moved) { return dense_.proceed(moved); };
+    const Status summed =
+        started.ok() ? wait(operation.deadline, look, [&] { return dense_.timeout(); }) : Status(started.failure());
+    const std::lock_guard lock(state_->mutex);
     dense_.end();
-    givenUp_ = !summed.ok();
-    return Status(summed.failure());
+    if (summed.ok()) return {};
+    dense_.giveUp();
+    givenUp_ = true;
+    Failure failure = summed.failure();
+    if (!isFatal(failure.result)) failure.result = sparsecollInternalError;
+    return Status(failure);
   }
 
   struct Met {
@@ -323,6 +347,7 @@ class EngineTransport final : public Transport {
   std::atomic<Down> down_{Down::kNo};
   bool busy_ = false;     // an operation's thread is at work
   bool closed_ = false;   // nobody uses the table any more
+  bool engaged_ = false;  // this rank may have sent something in the operation
   bool givenUp_ = false;  // this rank does not go on with the operation
   bool owned_ = false;
   Status unsettled_;  // an operation that went well, but for its sends

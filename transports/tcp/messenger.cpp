@@ -55,6 +55,7 @@ class TcpMessenger final : public engine::Messenger {
         return fail(sparsecollSystemError, "epoll_ctl: {}", std::strerror(errno));
       peer.watched = wanted.events;
     }
+    makeRequests(std::min(kMostAtFirst, kRequestsPerPeer * sockets.size()));
     return {};
   }
 
@@ -95,12 +96,21 @@ class TcpMessenger final : public engine::Messenger {
     return event;
   }
 
-  Request* take() {
-    if (free_.empty()) {
+  // So that an operation which has begun takes no memory: what a dense sum has under way with a peer, and envelopes.
+  static constexpr size_t kRequestsPerPeer = 20;
+  static constexpr size_t kMostAtFirst = 4096;
+
+  void makeRequests(size_t count) {
+    all_.reserve(all_.size() + count);
+    free_.reserve(all_.capacity());
+    for (size_t made = 0; made < count; ++made) {
       all_.push_back(std::make_unique<Request>());
-      free_.reserve(all_.size());
-      return all_.back().get();
+      free_.push_back(all_.back().get());
     }
+  }
+
+  Request* take() {
+    if (free_.empty()) makeRequests(std::max<size_t>(all_.size(), 1));
     Request* const request = free_.back();
     free_.pop_back();
     return request;
