@@ -205,6 +205,8 @@ class DDPState(HookState):
 
         From then on a step in which some gradient overflows leaves residuals and velocities as they were, which takes
         memory for a second one of each: as a loss scaler skips that step, the ranks forget its gradients, too.
+        A scaler of several optimisers skips only those that overflow; what the others have applied is undone here all
+        the same, and so is sent again in part.
         """
         if not 0 < scale < float("inf"):
             raise InvalidArgument(f"a loss scale of {scale}")
