@@ -76,12 +76,13 @@ Status Group::post(int rank, const Operation& operation, std::span<const Outgoin
       me.blamed = message.peer;
       return failBy(message.peer, sparsecollTimeout, "rank {} takes no messages", message.peer);
     }
-    if (isBehind(mail, ticket, peer)) {
+    if (isBehind(mail, ticket, operation.plan, peer)) {
       peer.behind = rank;
       peer.wakeUp.wake();
     }
     if (mail.awaited && ticket < peer.ticket) continue;  // of a round that the peer has given up
     mail.ticket = ticket;
+    mail.plan = operation.plan;
     mail.frame = message.frame;
     mail.bytes = bytes[m];
     mail.written = written;
@@ -100,6 +101,7 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   std::unique_lock lock(mutex_);
   Member& me = at(rank);
   me.ticket = ticketOf(operation);
+  me.plan = operation.plan;
   me.heeds = heeds;
   me.missing = 0;
   me.behind = -1;
@@ -107,7 +109,7 @@ Status Group::collect(int rank, const Operation& operation, std::span<Incoming> 
   for (const Incoming& message : in) me.inbox[static_cast<size_t>(message.peer)].awaited = true;
   for (int peer = 0; peer < ranks(); ++peer) {
     const Mail& mail = me.inbox[static_cast<size_t>(peer)];
-    if (mail.full && isBehind(mail, mail.ticket, me)) me.behind = peer;
+    if (mail.full && isBehind(mail, mail.ticket, mail.plan, me)) me.behind = peer;
   }
   for (const Incoming& message : in) {
     Mail& mail = me.inbox[static_cast<size_t>(message.peer)];
@@ -150,8 +152,10 @@ bool Group::isRefusedBy(int peer, const Operation& operation, Heeds heeds) const
 
 // Whether a message with this ticket shows the receiver that its sender is in another operation. Whoever heeds senders
 // alone leaves what others have sent where it is, for a later round that heeds all.
-bool Group::isBehind(const Mail& mail, uint64_t ticket, const Member& receiver) {
-  if (ticket >= receiver.ticket || sequenceOf(ticket) != sequenceOf(receiver.ticket)) return false;
+bool Group::isBehind(const Mail& mail, uint64_t ticket, uint64_t plan, const Member& receiver) {
+  if (sequenceOf(ticket) != sequenceOf(receiver.ticket)) return false;
+  // Whose message is awaited is compared once it is read, which tells more.
+  if (ticket >= receiver.ticket && (mail.awaited || plan == receiver.plan)) return false;
   return receiver.heeds == Heeds::kAll || (receiver.heeds == Heeds::kSenders && mail.awaited);
 }
 

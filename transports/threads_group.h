@@ -22,6 +22,7 @@ constexpr uint64_t sequenceOf(uint64_t ticket) { return (ticket - 1) >> 20; }
 
 struct Mail {
   uint64_t ticket = 0;
+  uint64_t plan = 0;
   const std::byte* frame = nullptr;
   uint64_t bytes = 0;
   std::shared_ptr<const Marker> written;  // the frame is whole behind it; nullptr: it is already
@@ -55,6 +56,7 @@ struct Member {
   WaitPoint wakeUp;
   std::vector<Mail> inbox;  // by sender
   uint64_t ticket = 0;      // of the round it collects,
+  uint64_t plan = 0;        // of its operation
   Heeds heeds = Heeds::kAll;
   uint32_t missing = 0;
   FlightRecord* record = nullptr;  // of the round, while it sleeps
@@ -164,7 +166,7 @@ class Group {
     return members_[static_cast<size_t>(rank)].refused[operation.sequence % 2] == operation.sequence;
   }
   bool isRefusedBy(int peer, const Operation& operation, Heeds heeds) const;
-  static bool isBehind(const Mail& mail, uint64_t ticket, const Member& receiver);
+  static bool isBehind(const Mail& mail, uint64_t ticket, uint64_t plan, const Member& receiver);
   // What ends a wait for messages of some peers before all of them have come.
   struct Ending {
     enum Why : uint8_t { kNone, kOwn, kRefused, kBehind, kAhead, kDown };

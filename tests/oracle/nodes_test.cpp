@@ -405,6 +405,22 @@ TEST_CASE("a rank in another call is a mismatch on every rank of every node, and
   }
 }
 
+// Its schedule has few peers: it sends nothing to the rank of its node that waits for it.
+TEST_CASE("so is a rank in a flat step of few peers") {
+  const NodeShape shape{7, 2};
+  const sparsecollParams_t flat = flatOf("spardl");
+  Stepping over(shape, kLength, sparsecollFloat32, overNodes(flat));
+  Group& group = over.group;
+  const Reducers other(group.ranks(), kLength, sparsecollFloat32, flat);
+  group.fillRandom(1);
+  REQUIRE(group.each([&](int rank, sparsecollReducer_t reducer) {
+    const auto r = static_cast<size_t>(rank);
+    return sparsecollReducerRun(rank == 1 ? other[1] : reducer, group.gradients[r].data(), group.outs[r].data(),
+                                nullptr);
+  }) == all(shape.ranks, sparsecollMismatch));
+  CHECK(group.step() == all(shape.ranks, sparsecollSuccess));
+}
+
 TEST_CASE("an abort in one node ends the step of every rank, whatever it waits for") {
   const NodeShape shape{5, 3};
   for (const int gone : {0, 2, 4}) {  // an owner in the first node, a rank without a shard, an owner in the second
