@@ -113,4 +113,13 @@ class NodeOracle {
   std::vector<std::unique_ptr<Group>> groups_;
 };
 
+// Ranks that step over nodes.
+struct Stepping {
+  Stepping(const NodeShape& nodes, uint64_t n, sparsecollDataType_t type, const sparsecollParams_t& params,
+           const sparsecollReducerConfig_t* reducer = nullptr)
+      : config(nodesOf(nodes.perNode)), group(nodes.ranks, n, type, params, reducer, &config) {}
+  sparsecollConfig_t config;
+  Group group;
+};
+
 }  // namespace sparsecoll::test
