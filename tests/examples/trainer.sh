@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One trainer at a tiny size on made-up data: 20 steps with every preset, and a run that is stopped and goes on, which must
-# end with the same bits as one that is not.
+# One trainer at a tiny size on made-up data: 20 steps with some presets, sparsecoll-lstm with all, and a run that is
+# stopped and goes on, which must end with the same bits as one that is not.
 # usage: trainer.sh PROGRAM METRIC CHANGES OPTION...    CHANGES: options, with commas, that a stopped run cannot go on with
 set -euo pipefail
 program=$1 metric=$2 changes=$3
@@ -15,10 +15,12 @@ fail() { echo "FAIL: $*"; exit 1; }
 # results FILE: what does not depend on time.
 results() { grep -E "\"(preset|parameters|steps|fingerprint|train_loss|sent_bytes_per_step|achieved_density|$metric)\"" "$1"; }
 
-"$program" "$@" --ranks 2 --density 0.05 --eval-every 0 --preset all --max-steps 20 --json all.json > table.txt 2> log.txt ||
-  fail "a preset: $(tail -n 1 log.txt)"
+presets=dense,topka,micro,spardl,oktopk,dgc least=6  # no method knows the model
+if [ "${program##*-}" = lstm ]; then presets=all least=20; fi
+"$program" "$@" --ranks 2 --density 0.05 --eval-every 0 --preset $presets --max-steps 20 --json all.json > table.txt \
+  2> log.txt || fail "a preset: $(tail -n 1 log.txt)"
 rows=$(results all.json | grep -c '"preset"')
-[ "$rows" -ge 20 ] || fail "$rows rows for all presets"
+[ "$rows" -ge $least ] || fail "$rows rows for $presets"
 [ "$(results all.json | grep -c "\"$metric\": [0-9]")" = "$rows" ] || fail "a test without a number: $(results all.json)"
 grep -q '"synthetic": "yes"' all.json || fail "the data is not labelled as made up"
 grep -q SYNTHETIC log.txt || fail "nobody was told that the data is made up"

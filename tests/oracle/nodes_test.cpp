@@ -23,7 +23,7 @@ sparsecollParams_t flatOf(const std::string& name) { return preset(name.c_str(),
 
 TEST_CASE("a step over nodes is the flat method between their sums, shard by shard") {
   for (const NodeShape& shape : kNodeShapes)
-    for (const std::string& name : allPresets()) {
+    for (const std::string& name : presetsToStep()) {
       CAPTURE(shape.name(), name);
       const sparsecollParams_t flat = flatOf(name);
       NodeOracle oracle(shape, kLength, sparsecollFloat32, flat);
@@ -48,7 +48,7 @@ TEST_CASE("a step over nodes is the flat method between their sums, shard by sha
 }
 
 TEST_CASE("nodes of one rank step as if there were none") {
-  for (const std::string& name : allPresets()) {
+  for (const std::string& name : presetsToStep()) {
     CAPTURE(name);
     const sparsecollParams_t flat = flatOf(name);
     Group expected(3, kLength, sparsecollFloat32, flat);
