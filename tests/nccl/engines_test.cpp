@@ -55,13 +55,6 @@ struct Refusals {
   std::vector<std::string> texts;
 };
 
-void checkNoMisuse() {
-  for (const std::string& text : fake::misuse()) FAIL_CHECK(text);
-  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-  simt::clearErrors();
-  fake::reset();
-}
-
 }  // namespace
 
 TEST_CASE("ranks with a device each that name nothing meet over NCCL, and say so") {

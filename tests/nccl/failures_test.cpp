@@ -30,13 +30,6 @@ sparsecollResult_t stateOf(sparsecollComm_t comm) {
   return state;
 }
 
-void checkNoMisuse() {
-  for (const std::string& text : fake::misuse()) FAIL_CHECK(text);
-  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-  simt::clearErrors();
-  fake::reset();
-}
-
 double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -3,6 +3,7 @@
 
 #include "tests/nccl/fake_nccl.h"
 #include "tests/simt/simt.h"
+#include "tests/support/catch.h"
 #include "tests/support/stream_ranks.h"
 
 namespace sparsecoll::test {
@@ -28,5 +29,18 @@ class NcclRanks : public StreamRanks {
 };
 
 using NcclGroup = StreamGroup;
+
+// Neither NCCL nor CUDA were used wrongly since the last look.
+inline void checkNoMisuse() {
+  for (const std::string& text : fake::misuse()) FAIL_CHECK(text);
+  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
+  simt::clearErrors();
+  fake::reset();
+}
+// Nor was anything sent that nobody has received.
+inline void checkNothingLeft() {
+  CHECK(fake::unreceived() == 0);
+  checkNoMisuse();
+}
 
 }  // namespace sparsecoll::test

@@ -55,14 +55,6 @@ struct Pair {
   NcclGroup nccl;
 };
 
-void checkNoMisuse() {
-  for (const std::string& text : fake::misuse()) FAIL_CHECK(text);
-  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-  CHECK(fake::unreceived() == 0);
-  simt::clearErrors();
-  fake::reset();
-}
-
 void checkSteps(const NodeShape& shape, const std::string& name, uint64_t n, sparsecollDataType_t type, int steps,
                 const sparsecollReducerConfig_t* reducer = nullptr) {
   CAPTURE(shape.name(), name, n, nameOf(type));
@@ -70,7 +62,7 @@ void checkSteps(const NodeShape& shape, const std::string& name, uint64_t n, spa
     Pair pair(shape, nodesOf(shape.perNode), n, type, paramsOf(name), reducer);
     checkSameSteps(pair.host, pair.nccl, steps);
   }
-  checkNoMisuse();
+  checkNothingLeft();
 }
 
 }  // namespace
@@ -125,7 +117,7 @@ TEST_CASE("NaN in one shard is heard of by every rank of all nodes, on devices")
       REQUIRE(pair.nccl.step() == good);
       pair.checkEqual();
     }
-    checkNoMisuse();
+    checkNothingLeft();
   }
 }
 
@@ -169,7 +161,7 @@ TEST_CASE("steps over nodes are captured and replayed") {
       CHECK(stats.bytesSentBetweenNodes > 0);
       CHECK(stats.bytesSentBetweenNodes < stats.bytesSent);
     }
-    checkNoMisuse();
+    checkNothingLeft();
   }
 }
 
@@ -194,7 +186,7 @@ TEST_CASE("ranks over nodes that mean another step all hear of it, also without 
     REQUIRE(sparsecollReducerSetScales(pair.nccl.reducer(4), 0.5, 1) == sparsecollSuccess);
     CHECK(pair.nccl.step() == all(kUnequal.ranks, sparsecollMismatch));
   }
-  checkNoMisuse();
+  checkNothingLeft();
 }
 
 TEST_CASE("over other engines than NCCL nodes on devices are refused by name") {

@@ -19,14 +19,6 @@ constexpr int kRankCounts[] = {1, 2, 3, 4, 8};
 constexpr uint64_t kLength = 10007;
 constexpr int kSteps = 3;
 
-void checkNoMisuse() {
-  for (const std::string& text : fake::misuse()) FAIL_CHECK(text);
-  for (const simt::Error& error : simt::errors()) FAIL_CHECK(error.message);
-  CHECK(fake::unreceived() == 0);
-  simt::clearErrors();
-  fake::reset();
-}
-
 void checkSteps(const NcclRanks& ranks, const std::string& name, uint64_t n, sparsecollDataType_t type,
                 const sparsecollParams_t& params, int steps, const sparsecollReducerConfig_t* config = nullptr) {
   const int count = ranks.count();
@@ -35,7 +27,7 @@ void checkSteps(const NcclRanks& ranks, const std::string& name, uint64_t n, spa
   if (host.created()[0] == sparsecollUnsupported) return;
   NcclGroup nccl(ranks, n, type, params, config);
   checkSameSteps(host, nccl, steps);
-  checkNoMisuse();
+  checkNothingLeft();
 }
 
 sparsecollConfig_t strict() {
@@ -151,7 +143,7 @@ TEST_CASE("dense sums of halves: NCCL's rounding, the same bits on every rank") 
     for (size_t r = 0; r < 4; ++r) CHECK(group.outs[r] == group.outs[0]);
     for (size_t i = 0; i < 999; ++i) REQUIRE(group.outs[0][i] == 2.0 * static_cast<double>(i % 8));
   }
-  checkNoMisuse();
+  checkNothingLeft();
 }
 
 // One thread puts several steps of one rank on its stream before the other rank has begun the first.
@@ -181,7 +173,7 @@ TEST_CASE("a step waits for nobody on the host") {
     for (int step = 0; step < 4; ++step) REQUIRE(host.step() == all(2, sparsecollSuccess));
     for (size_t r = 0; r < 2; ++r) CHECK(nccl.outs[r] == host.outs[r]);
   }
-  checkNoMisuse();
+  checkNothingLeft();
 }
 
 TEST_CASE("reducers take turns, on streams of their own") {
@@ -216,7 +208,7 @@ TEST_CASE("reducers take turns, on streams of their own") {
       CHECK(b.outs[r] == hostB.outs[r]);
     }
   }
-  checkNoMisuse();
+  checkNothingLeft();
 }
 
 // NaN and Inf in one rank's gradient, in the last of several slabs as well.
@@ -251,13 +243,13 @@ TEST_CASE("a dense sum with NaN or Inf is told to all ranks") {
       }
     }
   }
-  checkNoMisuse();
+  checkNothingLeft();
 }
 
 TEST_CASE("steps of every preset can be captured and replayed") {
   for (const std::string& name : allPresets()) checkReplays(name, false);
   for (const char* const name : {"topka", "micro", "spardl"}) checkReplays(name, true);
-  checkNoMisuse();
+  checkNothingLeft();
 }
 
 TEST_CASE("replays that meet NaN or Inf, and replays of different steps, are told") {
@@ -282,7 +274,7 @@ TEST_CASE("replays that meet NaN or Inf, and replays of different steps, are tol
           all(2, sparsecollMismatch));
     CHECK(ranks.wait() == all(2, sparsecollSuccess));
   }
-  checkNoMisuse();
+  checkNothingLeft();
 }
 
 TEST_CASE("a wait is not captured, over NCCL either") {
@@ -295,5 +287,5 @@ TEST_CASE("a wait is not captured, over NCCL either") {
                         [&] { return sparsecollCommWait(ranks[rank], ranks.stream(rank), 10); });
   }) == all(2, sparsecollInvalidUsage));
   CHECK(group.step() == all(2, sparsecollSuccess));
-  checkNoMisuse();
+  checkNothingLeft();
 }
