@@ -40,11 +40,10 @@ uint64_t selectable(const std::vector<sparsecollSegment_t>& segments, uint64_t e
 
 // Of `entries` that the vector is asked for, those of the shard: by the elements that are selected from.
 uint64_t shareOf(uint64_t entries, const ReducerSpec& whole, const Range& shard) {
-  const auto& segments = whole.dense() ? std::vector<sparsecollSegment_t>() : whole.segments;
-  const uint64_t n = selectable(segments, whole.n);
+  const uint64_t n = selectable(whole.segments, whole.n);
   if (n == 0) return 0;
   const uint64_t all = std::min(entries, n);  // both below 2^32
-  return all * selectable(segments, shard.end) / n - all * selectable(segments, shard.begin) / n;
+  return all * selectable(whole.segments, shard.end) / n - all * selectable(whole.segments, shard.begin) / n;
 }
 
 std::vector<sparsecollSegment_t> cutSegments(const std::vector<sparsecollSegment_t>& whole, const Range& shard) {

@@ -68,8 +68,10 @@ Plan::Plan(std::vector<Candidate> candidates, const Shape& shape)
   makeRoom();
 }
 
-// A turn in every round for each, what is decided, and what comes after a reset.
-void Plan::makeRoom() { record_.reserve(record_.size() + candidates_.size() * std::size(kRounds) + 2); }
+// What is replayed; or a turn in every round for each, what is decided, and what comes after a reset.
+void Plan::makeRoom() {
+  record_.reserve(record_.size() + replayed_.size() + candidates_.size() * std::size(kRounds) + 2);
+}
 
 void Plan::knowDense(uint64_t ns) {
   callersNs_ = ns;
@@ -90,7 +92,7 @@ Status Plan::replay(std::span<const sparsecollChoice_t> recorded) {
     before = choice.step;
   }
   replayed_.assign(recorded.begin(), recorded.end());
-  record_.reserve(replayed_.size());
+  makeRoom();
   return {};
 }
 
@@ -333,7 +335,6 @@ Result<size_t> Plan::load(Reader& from) {
   known_ = std::move(known);
   knowDense(callersNs_);  // what this reducer was given counts
   record_ = std::move(record);
-  record_.reserve(record_.size() + replayed_.size() + 1);
   makeRoom();
   phase_ = static_cast<Phase>(phase);
   chosen_ = chosen;

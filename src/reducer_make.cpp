@@ -214,9 +214,8 @@ sparsecollReducerInfo_t Reducer::info() const {
     info.nodes = level_->nodes();
     info.shardBegin = level_->shard().begin;
   }
-  const bool selects = selection_ != nullptr && !spec_.dense();
-  info.k = selects ? spec_.requested(selection_->k()) : spec_.n;
-  info.capacity = selects ? selection_->capacity() + spec_.sentDense : spec_.n;
+  info.k = selects() ? spec_.requested(selection_->k()) : spec_.n;
+  info.capacity = selects() ? selection_->capacity() + spec_.sentDense : spec_.n;
   info.workspaceBytes = budget_->inUse();
   info.teams = spec_.params.teams;
   info.densityIsGlobal = spec_.selector->densityIsGlobal && !spec_.dense() ? 1 : 0;

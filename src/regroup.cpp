@@ -83,10 +83,12 @@ Result<std::shared_ptr<Communicator>> shrinkOverMesh(Communicator& comm, uint64_
 }  // namespace
 
 Result<CommunicatorConfig> configOf(Communicator& comm, const sparsecollConfig_t* user) {
-  CommunicatorConfig config = comm.config();
-  // Ranks are counted anew, and stay where they are.
-  if (config.ranksPerNode != 0) config.node = comm.node();
-  if (user == nullptr) return config;
+  if (user == nullptr) {
+    CommunicatorConfig config = comm.config();
+    // Ranks are counted anew, and stay where they are.
+    if (config.ranksPerNode != 0) config.node = comm.node();
+    return config;
+  }
   const sparsecollTransport_t kind = comm.control() != nullptr ? comm.transport().kind() : sparsecollTransportThreads;
   return readConfig(user, !comm.onHost(), {kind});
 }

@@ -188,15 +188,22 @@ class NcclTransport final : public Transport {
                   void* stream) {
     enqueued_ = enqueued_ || stream != staging_->stream();
     const Library& nccl = connection_->library();
-    return connection_->group("a round of ncclSend and ncclRecv", operation.deadline, [&](Comm comm) {
-      Code code = kSuccess;
-      const auto keep = [&](Code now) {
-        if (code == kSuccess || code == kInProgress) code = now;
-      };
+    return grouped("a round of ncclSend and ncclRecv", operation, [&](Comm comm, auto keep) {
       for (const Outgoing& message : out)
         keep(nccl.Send(message.frame, message.layout.capacityBytes(), kUint8, message.peer, comm, stream));
       for (const Incoming& message : in)
         keep(nccl.Recv(message.landing, message.capacity, kUint8, message.peer, comm, stream));
+    });
+  }
+
+  // One group of calls: keep(call) notes how the first of them failed.
+  template <class Calls>
+  Status grouped(const char* what, const Operation& operation, Calls calls) {
+    return connection_->group(what, operation.deadline, [&](Comm comm) {
+      Code code = kSuccess;
+      calls(comm, [&code](Code now) {
+        if (code == kSuccess || code == kInProgress) code = now;
+      });
       return code;
     });
   }
@@ -365,11 +372,7 @@ class NcclTransport final : public Transport {
     if (args.members.size() == 1) return {};
     enqueued_ = true;
     const Library& nccl = connection_->library();
-    return connection_->group("ncclSend and ncclRecv of a dense sum", operation.deadline, [&](Comm comm) {
-      Code code = kSuccess;
-      const auto keep = [&](Code now) {
-        if (code == kSuccess || code == kInProgress) code = now;
-      };
+    return grouped("ncclSend and ncclRecv of a dense sum", operation, [&](Comm comm, auto keep) {
       for (size_t member = 0; member < args.members.size(); ++member) {
         const int peer = args.members[member];
         if (peer == rank()) continue;
@@ -378,7 +381,6 @@ class NcclTransport final : public Transport {
         if (pieces.receivedBytes != 0)
           keep(nccl.Recv(pieces.received, pieces.receivedBytes, kUint8, peer, comm, stream.handle));
       }
-      return code;
     });
   }
 
