@@ -188,8 +188,6 @@ ReducerSpec specOfShard(ReducerSpec spec, const Range& shard) {
     const uint64_t k = params.k != 0 ? params.k : entriesOf(params.density, shard.length());
     params.candidates = std::max(k, shareOf(params.candidates, spec, shard));
   }
-  spec.anyDensity = std::ranges::any_of(
-      spec.segments, [](const sparsecollSegment_t& segment) { return segment.dense == 0 && segment.density != 0; });
   spec.segments = cutSegments(spec.segments, shard);
   spec.sentDense = 0;
   for (const sparsecollSegment_t& segment : spec.segments)

@@ -27,7 +27,6 @@ Status readSegments(const sparsecollReducerConfig_t& config, ReducerSpec& spec) 
     return invalid("config.segmentCount is {} for {} elements", config.segmentCount, spec.n);
   spec.segments.assign(config.segments, config.segments + config.segmentCount);
   uint64_t total = 0;
-  bool densities = false;
   for (size_t s = 0; s < spec.segments.size(); ++s) {
     const sparsecollSegment_t& segment = spec.segments[s];
     if (segment.length == 0) return invalid("segment {} is empty", s);
@@ -36,13 +35,13 @@ Status readSegments(const sparsecollReducerConfig_t& config, ReducerSpec& spec) 
     if (segment.dense != 0 && segment.dense != 1) return invalid("segment {} has dense {}", s, segment.dense);
     if (segment.reserved0 != 0) return unsupported("segment {} has reserved0 {}", s, segment.reserved0);
     SC_TRY(total, checkedAdd(total, segment.length));
-    densities = densities || (segment.dense == 0 && segment.density != 0);
+    spec.anyDensity = spec.anyDensity || (segment.dense == 0 && segment.density != 0);
     if (segment.dense != 0 && !spec.dense()) spec.sentDense += segment.length;
   }
   if (total != spec.n) return invalid("the segments have {} elements, the gradient {}", total, spec.n);
-  if (densities && !spec.selector->segmentDensities)
+  if (spec.anyDensity && !spec.selector->segmentDensities)
     return unsupported("selector {} has no densities of single tensors", spec.selector->name);
-  if (densities && spec.collective->blocks)
+  if (spec.anyDensity && spec.collective->blocks)
     return unsupported("collective {} has no densities of single tensors", spec.collective->name);
   if (spec.sentDense != 0 && spec.countsContributors())
     return unsupported("an average over contributors, with tensors that are sent dense");
