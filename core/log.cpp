@@ -1,8 +1,9 @@
 #include "core/log.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <string_view>
+
+#include "core/environment.h"
 
 namespace sparsecoll {
 
@@ -11,7 +12,7 @@ namespace {
 constexpr const char* kLevels[] = {"off", "error", "warn", "info", "trace"};
 
 int levelFromEnvironment() {
-  const char* const wanted = std::getenv("SPARSECOLL_LOG");
+  const char* const wanted = environmentText(variable::kLog);
   if (wanted == nullptr) return 0;
   for (int level = sparsecollLogError; level <= sparsecollLogTrace; ++level)
     if (std::string_view(wanted) == kLevels[level]) return level;

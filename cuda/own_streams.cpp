@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/environment.h"
 #include "cuda/cuda_kernels.h"
 
 namespace sparsecoll::cuda {
@@ -44,7 +45,7 @@ Result<std::shared_ptr<const OwnStreams>> ownStreams(int device) {
 
 int connections() {
   constexpr int kUsual = 8;
-  const char* const said = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const char* const said = environmentText(variable::kDeviceConnections);
   const int number = said != nullptr ? std::atoi(said) : 0;
   return number > 0 ? std::min(number, kMostConnections) : kUsual;
 }

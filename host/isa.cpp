@@ -1,7 +1,8 @@
 #include "host/isa.h"
 
-#include <cstdlib>
 #include <string_view>
+
+#include "core/environment.h"
 
 namespace sparsecoll::host {
 
@@ -12,7 +13,7 @@ const Isa& bestIsa() {
 #else
     const Isa* const known[] = {&kScalar};
 #endif
-    const char* wanted = std::getenv("SPARSECOLL_ISA");
+    const char* wanted = environmentText(variable::kIsa);
     for (const Isa* isa : known)
       if (isa->supported() && (wanted == nullptr || std::string_view(wanted) == isa->name)) return isa;
     for (const Isa* isa : known)

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/environment.h"
 #include "core/limits.h"
 #include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
@@ -107,6 +108,8 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   config.logUser = given.logUser;
   SC_TRY(config.allocator, readAllocator(given.allocator));
   SC_TRY(config.bitsPerSecond, sendRate());
+  constexpr uint64_t kDay = 86'400'000;
+  SC_TRY(config.silenceMs, environmentNumber(variable::kSilence, config.silenceMs, {20, kDay, "milliseconds"}));
   SC_TRY(config.ranksPerNode, ranksPerNodeOf(given.ranksPerNode));
   SC_TRY(config.flightEntries, flightEntries());
   SC_TRY(config.flightFolder, flightFolder());
@@ -250,11 +253,11 @@ FlightSource Communicator::flightSource() const {
 
 Status Communicator::writeFlightFile(const char* path) const {
   if (forked()) return fail(sparsecollInvalidUsage, "the communicator is of the process that this one was forked from");
-  if (!flight_.on()) return unsupported("the flight recorder is off: {} is 0", kFlightEntriesVariable);
+  if (!flight_.on()) return unsupported("the flight recorder is off: {} is 0", variable::kFlightEntries);
   if (path != nullptr && *path == '\0') return invalid("path is empty");
   const FlightSource source = flightSource();
   if (path != nullptr) return writeFlight(flight_, source, path);
-  if (config_.flightFolder.empty()) return invalid("path is NULL, and {} names no folder", kFlightFolderVariable);
+  if (config_.flightFolder.empty()) return invalid("path is NULL, and {} names no folder", variable::kFlightFolder);
   return writeFlight(flight_, source, flightPathIn(config_.flightFolder, source).c_str());
 }
 
@@ -293,10 +296,10 @@ void Communicator::tellPath() const {
 
 void Communicator::tellRate() const {
   if (transport_->sharesMemory()) {
-    log_.write(sparsecollLogWarn, "comm", "{} has no effect: ranks that share memory send nothing", kRateVariable);
+    log_.write(sparsecollLogWarn, "comm", "{} has no effect: ranks that share memory send nothing", variable::kRate);
     return;
   }
-  log_.write(sparsecollLogInfo, "comm", "sends at most {} bit/s ({})", config_.bitsPerSecond, kRateVariable);
+  log_.write(sparsecollLogInfo, "comm", "sends at most {} bit/s ({})", config_.bitsPerSecond, variable::kRate);
 }
 
 void Communicator::tellPlan(const sparsecollReducerInfo_t& plan) {

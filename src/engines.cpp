@@ -1,10 +1,10 @@
 #include "src/engines.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <vector>
 
 #include "core/bytes.h"
+#include "core/environment.h"
 #include "cuda/cuda_kernels.h"
 #include "src/names.h"
 #include "src/rate.h"
@@ -40,17 +40,15 @@ constexpr EngineRow kRows[] = {
 };
 static_assert(std::ranges::all_of(kRows, [](const EngineRow& row) { return &row == &kRows[row.engine]; }));
 
-constexpr const char* kDisabled = "SPARSECOLL_DISABLE_ENGINES";
-
 Result<bool> isDisabled(const EngineRow& row) {
-  const char* const given = std::getenv(kDisabled);
+  const char* const given = environmentText(variable::kDisableEngines);
   std::string_view left = given != nullptr ? given : "";
   bool found = false;
   while (!left.empty()) {
     const std::string_view word = left.substr(0, left.find(','));
     left.remove_prefix(std::min(left.size(), word.size() + 1));
     const bool known = std::ranges::any_of(kRows, [&](const EngineRow& one) { return one.isCalled(word); });
-    if (!known) return invalid("{} has '{}': it takes nccl, ucx and tcp, with commas between", kDisabled, word);
+    if (!known) return invalid("{} has '{}': it takes nccl, ucx and tcp, with commas between", variable::kDisableEngines, word);
     found = found || row.isCalled(word);
   }
   return found;
@@ -178,9 +176,9 @@ Status checkMemory(sparsecollTransport_t engine, bool onDevice) {
 Result<Ability> abilityHere(sparsecollTransport_t engine, bool onDevice) {
   const EngineRow& row = kRows[engine];
   SC_TRY(const bool disabled, isDisabled(row));
-  if (disabled) return Ability{0, Text<112>::format("{} names it", kDisabled)};
+  if (disabled) return Ability{0, Text<112>::format("{} names it", variable::kDisableEngines)};
   SC_TRY(const uint64_t rate, sendRate());
-  if (rate != 0 && !row.keepsRate) return Ability{0, Text<112>::format("it cannot keep to {}", kRateVariable)};
+  if (rate != 0 && !row.keepsRate) return Ability{0, Text<112>::format("it cannot keep to {}", variable::kRate)};
   if (const Status fits = checkMemory(engine, onDevice); !fits.ok()) return lacking(fits);
   if (onDevice && cuda::deviceCount() == 0) return lacking(cuda::currentDevice().takeStatus());
   auto version = row.version();  // loads the engine's library

@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
+#include "core/environment.h"
 #include "src/names.h"
 
 namespace sparsecoll {
@@ -175,25 +174,19 @@ void writeFacts(PartFile& file, const FlightFacts& facts, int64_t wallMinusStead
 }  // namespace
 
 Result<uint32_t> flightEntries() {
-  const char* const text = std::getenv(kFlightEntriesVariable);
-  if (text == nullptr || *text == '\0') return kDefaultFlightEntries;
-  uint32_t entries = 0;
-  const char* const end = text + std::strlen(text);
-  const auto [parsed, error] = std::from_chars(text, end, entries);
-  if (error != std::errc() || parsed != end || entries > kMostFlightEntries)
-    return invalid("{} is '{}': it takes a number of operations from 0 to {}", kFlightEntriesVariable, text,
-                   kMostFlightEntries);
-  return entries;
+  SC_TRY(const uint64_t entries, environmentNumber(variable::kFlightEntries, kDefaultFlightEntries,
+                                                   {0, kMostFlightEntries, "a number of operations"}));
+  return static_cast<uint32_t>(entries);
 }
 
 Result<std::string> flightFolder() {
-  const char* const text = std::getenv(kFlightFolderVariable);
-  if (text == nullptr || *text == '\0') return std::string();
+  const char* const text = environmentText(variable::kFlightFolder);
+  if (text == nullptr) return std::string();
   struct stat facts {};
   constexpr size_t kLongest = 700;  // with a file's name it is a path
   const bool folder = std::strlen(text) <= kLongest && stat(text, &facts) == 0 && S_ISDIR(facts.st_mode);
   if (!folder || access(text, W_OK | X_OK) != 0)
-    return invalid("{} is '{}', which is no folder that this process can write to", kFlightFolderVariable, text);
+    return invalid("{} is '{}', which is no folder that this process can write to", variable::kFlightFolder, text);
   return std::string(text);
 }
 

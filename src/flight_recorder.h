@@ -12,8 +12,6 @@
 
 namespace sparsecoll {
 
-inline constexpr const char* kFlightEntriesVariable = "SPARSECOLL_FLIGHT_RECORDER";
-inline constexpr const char* kFlightFolderVariable = "SPARSECOLL_FLIGHT_DIR";
 inline constexpr uint32_t kDefaultFlightEntries = 64;
 inline constexpr uint32_t kMostFlightEntries = 65536;
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
 
+#include "core/environment.h"
 #include "sparsecoll/launch.h"
 #include "src/ranks.h"
 #include "transports/bootstrap/id_file.h"
@@ -14,16 +14,12 @@ namespace sparsecoll {
 
 namespace {
 
-constexpr const char* kSecretFile = "SPARSECOLL_SECRET_FILE";
-
 // Numbers that a launcher's own variables hold are its business; these are the user's.
 Status checkVariables(const sparsecollLaunch_t& launch) {
   if (launch.size < 1 || launch.size > kMostMeshRanks)
     return invalid("{} tells of {} ranks, allowed are 1 to {}", launch.by, launch.size, kMostMeshRanks);
   if (launch.rank >= launch.size) return invalid("{} tells of rank {} of {}", launch.by, launch.rank, launch.size);
-  const int port = sparsecollLaunchNumber("SPARSECOLL_PORT", -1);
-  if (sparsecollLaunchText("SPARSECOLL_PORT", nullptr) != nullptr && (port < 1 || port > 65535))
-    return invalid("SPARSECOLL_PORT is '{}', a port is 1 to 65535", std::getenv("SPARSECOLL_PORT"));
+  SC_TRY(environmentNumber(variable::kPort, 0, {1, 65535, "a port"}));
   if (const char* const problem = sparsecollLaunchProblem(&launch)) return unsupported("{}", problem);
   return {};
 }
@@ -34,14 +30,14 @@ void warnOnce(const CommunicatorConfig& config, const bootstrap::Place& place) {
   Logger(config.name, config.logFn, config.logUser)
       .write(sparsecollLogWarn, "launch",
              "whoever reaches {} while ranks meet can take the place of one: {} names no file with a secret",
-             place.text(), kSecretFile);
+             place.text(), variable::kSecretFile);
 }
 
 Result<Meeting> meetAtHost(const CommunicatorConfig& config, const sparsecollLaunch_t& launch, uint32_t number,
                            const Deadline& deadline) {
   const bootstrap::Place place{launch.host, static_cast<uint16_t>(launch.port), static_cast<uint16_t>(launch.ports)};
   const bootstrap::JobId job = bootstrap::jobOf(launch.job, static_cast<uint32_t>(launch.restart), number);
-  const char* const file = sparsecollLaunchText(kSecretFile, nullptr);
+  const char* const file = environmentText(variable::kSecretFile);
   bootstrap::Key key = bootstrap::openKey(job);
   if (file != nullptr) {
     SC_TRY(key, bootstrap::keyFromFile(file, job));
@@ -52,7 +48,7 @@ Result<Meeting> meetAtHost(const CommunicatorConfig& config, const sparsecollLau
   if (!met.ok()) {
     Failure why = met.takeStatus().failure();
     if (why.result == sparsecollAuthFailed)
-      why.text = Text<256>::format("{}: {} has to name the same secret on all ranks", why.text, kSecretFile);
+      why.text = Text<256>::format("{}: {} has to name the same secret on all ranks", why.text, variable::kSecretFile);
     return Status(why);
   }
   bootstrap::Exchange* const exchange = met->get();

@@ -1,11 +1,9 @@
 #include "src/nodes.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
 
 #include "core/checked.h"
+#include "core/environment.h"
 #include "core/limits.h"
 #include "core/numeric.h"
 #include "src/communicator.h"
@@ -65,14 +63,8 @@ std::vector<sparsecollSegment_t> cutSegments(const std::vector<sparsecollSegment
 Result<int32_t> ranksPerNodeOf(int32_t configured) {
   if (configured < 0 || configured > kMaxRanks) return invalid("config.ranksPerNode is {}", configured);
   if (configured != 0) return configured;
-  const char* const text = std::getenv("SPARSECOLL_RANKS_PER_NODE");
-  if (text == nullptr || *text == '\0') return 0;
-  int32_t told = 0;
-  const char* const end = text + std::strlen(text);
-  const auto [parsed, error] = std::from_chars(text, end, told);
-  if (error != std::errc() || parsed != end || told < 1 || told > kMaxRanks)
-    return invalid("SPARSECOLL_RANKS_PER_NODE is no number of ranks from 1 to {}", kMaxRanks);
-  return told;
+  SC_TRY(const uint64_t told, environmentNumber(variable::kRanksPerNode, 0, {1, kMaxRanks, "a number of ranks"}));
+  return static_cast<int32_t>(told);
 }
 
 NodeMap nodesOf(const Communicator& comm, std::span<const uint64_t> nameOf) {

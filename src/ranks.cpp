@@ -1,9 +1,9 @@
 #include "src/ranks.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "core/bytes.h"
+#include "core/environment.h"
 #include "core/limits.h"
 #include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
@@ -18,7 +18,7 @@ namespace sparsecoll {
 
 std::string interfaceOf(const CommunicatorConfig& config) {
   if (!config.interfaceName.empty()) return config.interfaceName;
-  const char* const named = std::getenv("SPARSECOLL_INTERFACE");
+  const char* const named = environmentText(variable::kInterface);
   return named != nullptr ? named : "";
 }
 
@@ -88,7 +88,7 @@ Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine,
   setup.kind = engine;
   setup.pace = paceOf(config);
   messenger->wakeFor(setup.pace);
-  SC_TRY(auto control, bootstrap::Control::make(std::move(mesh), bootstrap::controlTimes()));
+  SC_TRY(auto control, bootstrap::Control::make(std::move(mesh), bootstrap::ControlTimes::of(config.silenceMs)));
   SC_TRY(auto made, meetOverEngine(config, std::move(setup), messenger->table(),
                                    std::make_unique<bootstrap::Watch>(control), device));
   (void)messenger.release();
@@ -145,7 +145,7 @@ Result<std::shared_ptr<Communicator>> meetOverNccl(const CommunicatorConfig& con
 }
 
 Result<std::shared_ptr<Communicator>> adoptNccl(const CommunicatorConfig& config, ncclComm* comm, bool split) {
-  if (config.bitsPerSecond != 0) return unsupported("NCCL cannot keep to {}", kRateVariable);
+  if (config.bitsPerSecond != 0) return unsupported("NCCL cannot keep to {}", variable::kRate);
   SC_TRY(const int device, nccl::deviceOf(comm));
   const cuda::OnDevice current(device);
   SC_TRY(const nccl::NcclSetup setup, ncclSetupOn(device, config, Deadline::in(config.initTimeoutMs)));

@@ -2,8 +2,8 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 
+#include "core/environment.h"
 #include "transports/pace.h"
 
 namespace sparsecoll {
@@ -29,12 +29,12 @@ Result<uint64_t> readRate(std::string_view text) {
   // A number that is none compares as neither.
   const bool inRange = bits >= double{engine::kSlowestRate} && bits <= double{engine::kFastestRate};
   if (error != std::errc() || !inRange)
-    return invalid("{} is '{}': it takes bits per second from 1k to 1000T, such as 100M or 2.5G", kRateVariable, text);
+    return invalid("{} is '{}': it takes bits per second from 1k to 1000T, such as 100M or 2.5G", variable::kRate, text);
   return static_cast<uint64_t>(std::llround(bits));
 }
 
 Result<uint64_t> sendRate() {
-  const char* const given = std::getenv(kRateVariable);
+  const char* const given = environmentText(variable::kRate);
   if (given == nullptr) return 0;
   return readRate(given);
 }

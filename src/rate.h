@@ -8,8 +8,6 @@
 
 namespace sparsecoll {
 
-inline constexpr const char* kRateVariable = "SPARSECOLL_RATE";
-
 // Bits per second; 0: as fast as they can, because the variable is not set. Errors: InvalidArgument.
 Result<uint64_t> sendRate();
 

@@ -5,7 +5,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/group.h"
 
@@ -81,6 +85,9 @@ const std::map<std::string, const char*> kEnvironment = {
     {"SPARSECOLL_LOG", "for logs"},
     {"SPARSECOLL_NCCL_LIBRARY", "a path; versions of NCCL are agreed on"},
     {"SPARSECOLL_RANKS_PER_NODE", "communicators agree on it as `ranksPerNode`"},
+    {"SPARSECOLL_FLIGHT_DIR", "a folder of this host"},
+    {"SPARSECOLL_FLIGHT_RECORDER", "each rank remembers its own operations"},
+    {"SPARSECOLL_RATE", "each rank's own sending; engines that keep it are agreed on"},
     {"SPARSECOLL_SILENCE_MS", "how long a rank waits is its own affair"},
     {"SPARSECOLL_UCX_LIBRARY", "a path"},
     {"UCX_HANDLE_ERRORS", "a process's own signals"},
@@ -90,36 +97,66 @@ const std::map<std::string, const char*> kEnvironment = {
     {"CUDA_DEVICE_MAX_CONNECTIONS", "a device's own queues"},
 };
 
-// A_NAME_1, as variables and nothing else between quotes look.
-bool isVariable(const std::string& text) {
-  constexpr const char* kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-  return text.find('_') != std::string::npos && text.find('_') != 0 && text.back() != '_' &&
-         text.find_first_not_of(kLetters) == std::string::npos;
+std::string textOf(const std::filesystem::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// What stands between quotes and names a variable.
+std::vector<std::string> variablesIn(const std::string& source) {
+  static const std::regex kName("= \"([A-Z][A-Z_]*_[A-Z_]*)\";");
+  std::vector<std::string> names;
+  for (std::sregex_iterator match(source.begin(), source.end(), kName), end; match != end; ++match)
+    names.push_back((*match)[1]);
+  return names;
 }
 
 }  // namespace
 
 TEST_CASE("every variable of the environment that the library reads may differ, and is listed with the reason") {
   namespace fs = std::filesystem;
+  const fs::path root = SPARSECOLL_SOURCE_DIR;
+  const std::string documented = textOf(root / "docs/guide/errors.md");
   std::map<std::string, const char*> unseen = kEnvironment;
-  size_t reads = 0;
-  for (const char* const folder : {"core", "host", "cuda", "transports", "selectors", "collectives", "src"})
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(SPARSECOLL_SOURCE_DIR) / folder)) {
-      if (!entry.is_regular_file()) continue;
-      std::stringstream text;
-      text << std::ifstream(entry.path()).rdbuf();
-      const std::string source = text.str();
-      if (source.find("getenv(") == std::string::npos) continue;
-      ++reads;
-      for (size_t begin = source.find('"'); begin != std::string::npos; begin = source.find('"', begin + 1)) {
-        const std::string name = source.substr(begin + 1, source.find('"', begin + 1) - begin - 1);
-        if (!isVariable(name)) continue;
-        CAPTURE(entry.path().string(), name);
-        CHECK(kEnvironment.count(name) == 1);
-        unseen.erase(name);
-      }
-    }
-  CHECK(reads >= 5);
+  for (const std::string& name : variablesIn(textOf(root / "core/environment.h"))) {
+    CAPTURE(name);
+    CHECK(kEnvironment.count(name) == 1);
+    CHECK((name.find("SPARSECOLL_") != 0 || documented.find("`" + name + "`") != std::string::npos));
+    unseen.erase(name);
+  }
   CHECK(unseen.empty());
+  for (const char* const folder : {"core", "host", "cuda", "transports", "selectors", "collectives", "src"})
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (!entry.is_regular_file() || entry.path() == root / "core/environment.cpp") continue;
+      CAPTURE(entry.path().string());
+      CHECK(textOf(entry.path()).find("getenv(") == std::string::npos);
+    }
+}
+
+TEST_CASE("a variable with another value than it takes makes no communicator and is named") {
+  const std::pair<const char*, std::vector<const char*>> kRefused[] = {
+      {"SPARSECOLL_RANKS_PER_NODE", {"0", "1025", "two", "2 ", "-1"}},
+      {"SPARSECOLL_FLIGHT_DIR", "a folder of this host"},
+    {"SPARSECOLL_FLIGHT_RECORDER", "each rank remembers its own operations"},
+    {"SPARSECOLL_RATE", "each rank's own sending; engines that keep it are agreed on"},
+    {"SPARSECOLL_SILENCE_MS", {"19", "86400001", "1s", "18446744073709551616"}},
+      {"SPARSECOLL_FLIGHT_RECORDER", {"65537", "many"}},
+      {"SPARSECOLL_RATE", {"fast", "0"}},
+  };
+  for (const auto& [name, values] : kRefused) {
+    for (const char* const value : values) {
+      CAPTURE(name, value);
+      (void)setenv(name, value, 1);
+      sparsecollComm_t comm = nullptr;
+      CHECK(sparsecollCommInitAll(&comm, 1, nullptr, nullptr) == sparsecollInvalidArgument);
+      CHECK(std::string(sparsecollGetLastError()).find(std::string(name) + " is '" + value + "'") == 0);
+    }
+    (void)setenv(name, "", 1);  // as if it were not set
+    sparsecollComm_t comm = nullptr;
+    CHECK(sparsecollCommInitAll(&comm, 1, nullptr, nullptr) == sparsecollSuccess);
+    CHECK(sparsecollCommDestroy(comm) == sparsecollSuccess);
+    (void)unsetenv(name);
+  }
 }
 #endif

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <thread>
 
+#include "core/environment.h"
 #include "src/flight_recorder.h"
 #include "tests/support/folder.h"
 #include "tests/support/group.h"
@@ -236,13 +237,13 @@ TEST_CASE("without room on the disk the earlier file stays, and nothing is left 
 TEST_CASE("the environment says how much is kept and where files go; what it cannot mean makes no communicator") {
   const Folder folder;
   for (const char* const good : {"", "0", "1", "65536"})
-    CHECK(oneRank(kFlightEntriesVariable, good) == sparsecollSuccess);
+    CHECK(oneRank(variable::kFlightEntries, good) == sparsecollSuccess);
   for (const char* const wrong : {"x", "-1", "1.5", "65537", "64 "})
-    CHECK(oneRank(kFlightEntriesVariable, wrong) == sparsecollInvalidArgument);
-  CHECK(oneRank(kFlightFolderVariable, folder.path()) == sparsecollSuccess);
+    CHECK(oneRank(variable::kFlightEntries, wrong) == sparsecollInvalidArgument);
+  CHECK(oneRank(variable::kFlightFolder, folder.path()) == sparsecollSuccess);
   for (const std::string& wrong : {(folder.path() / "none").string(), folder.write("file", "").string(),
                                    folder.path().string() + std::string(800, '/')})
-    CHECK(oneRank(kFlightFolderVariable, wrong) == sparsecollInvalidArgument);
+    CHECK(oneRank(variable::kFlightFolder, wrong) == sparsecollInvalidArgument);
 }
 
 TEST_CASE("a call writes the file where it is told to, or where the environment says, and says why it cannot") {
@@ -254,15 +255,15 @@ TEST_CASE("a call writes the file where it is told to, or where the environment 
     CHECK(flight::readRecording(path).transport == "threads");
     CHECK(sparsecollCommDumpFlightRecorder(ranks[0], "") == sparsecollInvalidArgument);
     CHECK(sparsecollCommDumpFlightRecorder(ranks[0], nullptr) == sparsecollInvalidArgument);
-    CHECK_THAT(sparsecollGetLastError(), Catch::Contains(kFlightFolderVariable));
+    CHECK_THAT(sparsecollGetLastError(), Catch::Contains(variable::kFlightFolder));
   }
-  const Variable where(kFlightFolderVariable, folder.path());
+  const Variable where(variable::kFlightFolder, folder.path());
   {
     const Ranks ranks(1);
     CHECK(sparsecollCommDumpFlightRecorder(ranks[0], nullptr) == sparsecollSuccess);
     CHECK(flight::filesOf({folder.path()}).size() == 1);
   }
-  const Variable off(kFlightEntriesVariable, "0");
+  const Variable off(variable::kFlightEntries, "0");
   const Ranks ranks(2);
   CHECK(sparsecollCommDumpFlightRecorder(ranks[0], path.c_str()) == sparsecollUnsupported);
   CHECK(onEach(ranks, [](int rank, sparsecollComm_t comm) {
@@ -309,7 +310,7 @@ TEST_CASE("any thread writes files while all ranks step; each file is whole, and
 
 TEST_CASE("ranks that call different things, or do not come, are told by the files that are left") {
   const Folder folder;
-  const Variable where(kFlightFolderVariable, folder.path());
+  const Variable where(variable::kFlightFolder, folder.path());
   auto config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.opTimeoutMs = 300;
   const Ranks ranks(3, &config);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
 
 #include "core/bytes.h"
 #include "core/poll.h"
@@ -25,14 +24,8 @@ std::array<std::byte, sizeof(int32_t)> asPayload(int rank) {
 
 }  // namespace
 
-ControlTimes controlTimes() {
-  ControlTimes times;
-  const char* const given = std::getenv("SPARSECOLL_SILENCE_MS");
-  const uint64_t silenceMs = given != nullptr ? std::strtoull(given, nullptr, 10) : 0;
-  if (silenceMs == 0) return times;
-  times.silenceMs = silenceMs;
-  times.heartbeatMs = std::clamp<uint64_t>(silenceMs / 10, 10, times.heartbeatMs);
-  return times;
+ControlTimes ControlTimes::of(uint64_t silenceMs) {
+  return {std::clamp<uint64_t>(silenceMs / 10, 10, ControlTimes().heartbeatMs), silenceMs};
 }
 
 Result<std::shared_ptr<Control>> Control::make(Mesh mesh, const ControlTimes& times) {

@@ -22,10 +22,10 @@ namespace sparsecoll::bootstrap {
 struct ControlTimes {
   uint64_t heartbeatMs = 500;
   uint64_t silenceMs = 30000;  // so long without a word, and a rank is lost
-};
 
-// The usual ones, or what SPARSECOLL_SILENCE_MS says.
-ControlTimes controlTimes();
+  // With heartbeats as frequent as that needs.
+  static ControlTimes of(uint64_t silenceMs);
+};
 
 using Reason = Text<256>;
 

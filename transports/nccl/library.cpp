@@ -2,7 +2,8 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
+
+#include "core/environment.h"
 
 namespace sparsecoll::nccl {
 
@@ -49,7 +50,7 @@ Result<Library> loadLibrary(const char* named) {
 }
 
 Result<const Library*> library() {
-  static Result<Library> found = loadLibrary(std::getenv("SPARSECOLL_NCCL_LIBRARY"));
+  static Result<Library> found = loadLibrary(environmentText(variable::kNcclLibrary));
   if (found.ok()) return &*found;
   return Result<Library>(found).takeStatus();
 }

@@ -2,7 +2,8 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
+
+#include "core/environment.h"
 
 namespace sparsecoll::ucx {
 
@@ -26,7 +27,7 @@ Result<Library> load(const char* named) {
   }
   // By default libucs takes over the signals of crashes when it is opened, which are the caller's.
   void (*leaveSignals)() = nullptr;
-  if (std::getenv("UCX_HANDLE_ERRORS") == nullptr && find(handle, "ucs_debug_disable_signals", leaveSignals))
+  if (environmentText(variable::kUcxSignals) == nullptr && find(handle, "ucs_debug_disable_signals", leaveSignals))
     leaveSignals();
   Library found;
 #define SC_UCX_FIND(name) \
@@ -49,7 +50,7 @@ Result<Library> load(const char* named) {
 }  // namespace
 
 Result<const Library*> library() {
-  static Result<Library> found = load(std::getenv("SPARSECOLL_UCX_LIBRARY"));
+  static Result<Library> found = load(environmentText(variable::kUcxLibrary));
   if (found.ok()) return &*found;
   return Result<Library>(found).takeStatus();
 }

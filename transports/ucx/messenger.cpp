@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdarg>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <thread>
 
+#include "core/environment.h"
 #include "core/poll.h"
 #include "core/wait.h"
 #include "transports/ucx.h"
@@ -60,7 +60,7 @@ class UcxMessenger final : public engine::Messenger {
   Status open(bool oneHost) {
     ucp_config_t* config = nullptr;
     SC_TRY(check(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read"));
-    const bool ours = std::getenv("UCX_TLS") == nullptr;
+    const bool ours = environmentText(variable::kUcxTransports) == nullptr;
     memoryOnly_ = ours && oneHost;
     if (ours) (void)ucx_.ucp_config_modify(config, "TLS", oneHost ? kOneHost : kManyHosts);
     ucp_params_t params{};
