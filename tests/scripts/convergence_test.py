@@ -64,7 +64,7 @@ class Convergence(unittest.TestCase):
         self.bin = self.folder / "bin"
         self.bin.mkdir()
         for trainer in self.module.TRAINERS:
-            program = self.bin / f"sparsecoll-{trainer.name}"
+            program = self.bin / f"sparsecoll-{trainer.program}"
             program.write_text(PRETENDER)
             program.chmod(0o755)
         self.output = io.StringIO()
@@ -88,7 +88,7 @@ class Convergence(unittest.TestCase):
         self.assertEqual("(figures/convergence-ncf-density.svg)" in self.module.DOCUMENT.read_text(), drawn)
 
     def test_verdict_compares_with_the_spread_of_dense(self):
-        trainer = self.module.TRAINERS[3]
+        trainer = self.trainer("ncf")
         dense, sparse = self.module.Row("dense", 4), self.module.Row("topka", 4)
 
         def verdict(*finals):
@@ -108,7 +108,7 @@ class Convergence(unittest.TestCase):
     def test_runs_once_and_reports(self):
         (self.folder / "data" / "ml-latest-small").mkdir(parents=True)
         self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1"), 0, self.output.getvalue())
-        rows = list(self.module.TRAINERS[3].rows())
+        rows = list(self.trainer("ncf").rows())
         calls = self.calls()
         self.assertEqual(len(calls), len(rows))
         self.assertIn("--preset dense --ranks 4 --batch-size 1024 --seed 1 --sharding iid", calls[0])
@@ -161,8 +161,23 @@ class Convergence(unittest.TestCase):
         everything = len(self.module.TRAINERS) * len(rows) * 3
         self.assertLess(size / len(self.calls()) * everything, 75000 * len(self.module.TRAINERS))
 
+    def trainer(self, name):
+        return next(trainer for trainer in self.module.TRAINERS if trainer.name == name)
+
+    def test_to_the_end_methods_have_the_recipe_first(self):
+        self.assertEqual(self.run_script("--trainers", "cnn-long", "--seeds", "1,2"), 0, self.output.getvalue())
+        calls = self.calls()
+        self.assertTrue(all(call.startswith("sparsecoll-cnn ") for call in calls))
+        methods = len(self.module.METHODS) + len(self.trainer("cnn-long").more)
+        self.assertEqual([" --recipe" in call for call in calls[:1 + methods]], [False] + methods * [True])
+        self.assertEqual(len([call for call in calls if "--seed 2" in call]), len(calls) // 2)
+        text = self.module.DOCUMENT.read_text()
+        self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0* |\n", text)
+        self.assertIn("| topka | 0.0500 | 51.5 ±1.4 | +0.0* |\n", text)
+        self.assertIn("topka, recipe", (self.module.FIGURES / "convergence-cnn-long-4.svg").read_text())
+
     def test_digits_are_no_data_dir(self):
-        trainer = self.module.TRAINERS[4]
+        trainer = self.trainer("speech")
         row = self.module.Row("topka", 4, recipe=True)
         self.assertNotIn("--digits", trainer.command(self.bin, self.folder, row, 1))
         (self.folder / "fsdd").mkdir()
@@ -182,7 +197,7 @@ class Convergence(unittest.TestCase):
 
     def test_longer_rows_have_one_seed_and_a_table_of_their_own(self):
         self.assertEqual(self.run_script("--trainers", "lstm", "--seeds", "1,2"), 0, self.output.getvalue())
-        epochs = int(self.module.TRAINERS[1].arguments["options"]["--epochs"])
+        epochs = int(self.trainer("lstm").arguments["options"]["--epochs"])
         longer = [call for call in self.calls() if f"--epochs {self.module.LONGER * epochs} " in call]
         self.assertEqual(len(longer), 1 + len(self.module.METHODS))
         self.assertTrue(all("--ranks 4 " in call and "--seed 1 " in call for call in longer))
@@ -197,7 +212,7 @@ class Convergence(unittest.TestCase):
     def test_results_of_other_settings_do_not_count(self):
         self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1"), 0)
         before = len(self.calls())
-        self.module.TRAINERS[3].arguments["options"]["--factors"] = "9"
+        self.trainer("ncf").arguments["options"]["--factors"] = "9"
         self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1"), 0)
         self.assertEqual(len(self.calls()), 2 * before)
 
