@@ -174,7 +174,8 @@ class Convergence(unittest.TestCase):
         text = self.module.DOCUMENT.read_text()
         self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0* |\n", text)
         self.assertIn("| topka | 0.0500 | 51.5 ±1.4 | +0.0* |\n", text)
-        self.assertIn("topka, recipe", (self.module.FIGURES / "convergence-cnn-long-4.svg").read_text())
+        if self.module.pyplot() is not None:
+            self.assertIn("topka, recipe", (self.module.FIGURES / "convergence-cnn-long-4.svg").read_text())
 
     def test_digits_are_no_data_dir(self):
         trainer = self.trainer("speech")
