@@ -42,6 +42,8 @@ Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicato
                                                ReducerSpec spec) {
   if (spec.overNodes && !comm->transport().sumsAmong())
     return unsupported("collective hierarchical on devices over another engine than NCCL");
+  if (spec.overNodes && spec.params.clipNorm != 0 && !comm->onHost())
+    return unsupported("params.clipNorm with collective hierarchical on devices");
   if (!spec.overNodes) SC_TRY(chooseTeams(spec, comm->ranks()));
   const uint64_t node = spec.overNodes ? comm->node() : 0;
   AgreedFields fields = agreedOfReducer(spec);

@@ -100,8 +100,8 @@
    for what nodes put in. Selection, residual, velocity and its memory are the shard's. Then every node gathers the shards
    of the result. Nodes count by their lowest ranks, sparsecollAvg divides by nRanks, and out has the same bits on all
    ranks. Segments are cut where shards are. In host memory, and on devices over NCCL; Unsupported are other engines on
-   devices, ReducerRunSparse, ReducerMove, SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, clipNorm, a reducer's
-   config.buffer, ReducerSetDensity of a reducer that has a schedule or was made for k, and Hierarchical between nodes.
+   devices, ReducerRunSparse, ReducerMove, SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, clipNorm on devices,
+   config.buffer of a reducer, ReducerSetDensity of a reducer that has a schedule or was made for k, and Hierarchical between nodes.
    docs/guide/nodes.md has a picture.
    Threads. Each rank needs a thread of its own, because collective calls wait for the other ranks. There are no group
    calls: one thread cannot drive several ranks. One thread at a time uses a communicator and the reducers on it. Any
@@ -501,8 +501,8 @@ typedef struct {
   double momentum;      /* [0, 1): velocity = momentum * velocity + input is accumulated in place of the input; 0: none
                            (Lin et al. 2018: momentum correction). Velocity is cleared where an entry left the residual,
                            but kept by the dense collective and in tensors sent dense: there out is the sum's momentum */
-  double clipNorm;      /* this rank's scaled gradient is scaled down to an L2 norm of clipNorm / sqrt(nRanks); 0: never.
-                           A norm that is NaN or Inf clips nothing */
+  double clipNorm;      /* this rank's scaled gradient is scaled down to an L2 norm of clipNorm / sqrt(nRanks), over nodes
+                           the node's sum to clipNorm / sqrt(nodes); 0: never. A norm that is NaN or Inf clips nothing */
   double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1. No
                            effect on the dense collective, which has no residual */
   uint64_t candidates;  /* RandomOfTop: r, of which k are sent; at least k, more than n means n; 0: 2 k */

@@ -360,7 +360,6 @@ TEST_CASE("what does not go over nodes is refused by name") {
     return group.created() == all(4, sparsecollUnsupported);
   };
   static float buffer[kLength];
-  CHECK(refused([](auto& p, auto&) { p.clipNorm = 1; }));
   CHECK(refused([](auto& p, auto&) { p.flags = SPARSECOLL_ACCUMULATE; }));
   CHECK(refused([](auto& p, auto&) {
     p.op = sparsecollAvg;
