@@ -132,8 +132,7 @@ Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, std::span
   if (bytes != 0) {
     SC_TRY(level->sum_, comm.kernels().allocate(bytes, budget));
   }
-  if (spec.params.clipNorm != 0 && level->owns())
-    SC_TRY(level->allocateClipping(comm, spec.params.clipNorm, budget));
+  if (spec.params.clipNorm != 0 && level->owns()) SC_TRY(level->allocateClipping(comm, spec.params.clipNorm, budget));
   return level;
 }
 
@@ -155,16 +154,28 @@ Status NodeLevel::allocateClipping(Communicator& comm, double clipNorm, const st
 Status NodeLevel::scatter(Operation& operation, const void* gradient, Scale scale, Stream stream) {
   sentBetween_ = receivedBetween_ = 0;
   roundsInside_ = roundsBetween_ = 0;
-  AmongArgs args;
-  args.dense = {gradient, sum_.as<>(), n_, type_, scale, {}, false, nullptr, nullptr};
-  args.members = members_;
-  args.parts = parts_;
-  args.half = AmongArgs::Half::kSum;
-  args.wide = sumType_ != type_;
-  SC_TRY(transport_->sumAmong(operation, args, stream));
+  const DenseArgs dense{gradient, sum_.as<>(), n_, type_, scale, {}, false, nullptr, nullptr};
+  SC_TRY(sumParts(operation, dense, sumType_ != type_, stream));
   roundsInside_ = operation.round;
   return {};
 }
+
+Status NodeLevel::scatterHeld(Operation& operation, const void* vector, sparsecollDataType_t type, void* part,
+                              Stream stream) {
+  return sumParts(operation, {vector, part, n_, type, {}, {}, false, nullptr, nullptr}, false, stream);
+}
+
+Status NodeLevel::sumParts(Operation& operation, const DenseArgs& dense, bool wide, Stream stream) {
+  AmongArgs args;
+  args.dense = dense;
+  args.members = members_;
+  args.parts = parts_;
+  args.half = AmongArgs::Half::kSum;
+  args.wide = wide;
+  return transport_->sumAmong(operation, args, stream);
+}
+
+Range NodeLevel::shard(size_t place) const { return shardOf(n_, shards_, place); }
 
 Result<Scale> NodeLevel::clip(Operation& operation, Scale scale, Stream stream) {
   if (!norms_) return scale;

@@ -43,6 +43,7 @@ class NodeLevel {
 
   uint64_t n() const { return n_; }
   const Range& shard() const { return shard_; }
+  Range shard(size_t place) const;  // of the rank at this place of a node
   bool owns() const { return shard_.length() != 0; }
   int nodes() const { return static_cast<int>(nodes_); }
   size_t place() const { return place_; }
@@ -55,6 +56,8 @@ class NodeLevel {
 
   // The node's sum of the shard, of scaled gradients, in sumType().
   Status scatter(Operation& operation, const void* gradient, Scale scale, Stream stream);
+  // The same of vectors of another type, into part.
+  Status scatterHeld(Operation& operation, const void* vector, sparsecollDataType_t type, void* part, Stream stream);
   const void* sum() const { return sum_.as<>(); }
   uint64_t sumBytes() const { return sum_.bytes(); }
   // Between scatter and beginBetween: the scale, made smaller where the node's scaled sum would have a norm above
@@ -78,6 +81,7 @@ class NodeLevel {
 
  private:
   NodeLevel() = default;
+  Status sumParts(Operation& operation, const DenseArgs& dense, bool wide, Stream stream);
   Status allocateClipping(Communicator& comm, double clipNorm, const std::shared_ptr<MemoryBudget>& budget);
 
   Transport* transport_ = nullptr;

@@ -49,6 +49,7 @@ Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
     stats_->end(Phase::kScatter, stream);
     return committed;
   }
+  if (!owns()) committed_ = operation.sequence;
   if (!sumCheck_) return denseEnd(args.nonFinite);
   if (spec_.dense()) return sumCheck_->tell(operation, stream);
   return sumCheck_->end(operation, comm_->config().nonFinite == sparsecollNonFiniteError, stream);

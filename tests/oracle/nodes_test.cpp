@@ -371,8 +371,6 @@ TEST_CASE("what does not go over nodes is refused by name") {
   SparseVector out(sparsecollFloat32, kLength, kLength);
   CHECK(sparsecollReducerRunSparse(over.group.reducer(0), over.group.gradients[0].data(), out.view(), nullptr) ==
         sparsecollUnsupported);
-  sparsecollReducer_t moved = nullptr;
-  CHECK(sparsecollReducerMove(over.group.reducer(0), over.group.ranks()[0], &moved, nullptr) == sparsecollUnsupported);
 }
 
 TEST_CASE("a rank in another call is a mismatch on every rank of every node, and all go on") {
