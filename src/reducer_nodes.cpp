@@ -24,6 +24,8 @@ Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
   void* const part = level_->partOf(args.out);
   Delivered delivered;
   Control* control = sumCheck_ && !spec_.dense() ? sumCheck_->control() : nullptr;
+  // On devices a clock has one span for a phase, and the selection's is the first one.
+  if (selects() && comm_->onHost()) stats_->end(Phase::kExchange, stream);
   level_->beginBetween(operation);
   if (selects()) {
     control = selection_->control();
