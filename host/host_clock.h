@@ -16,7 +16,7 @@ class HostClock final : public StepClock {
   }
   void end(Phase phase, Stream) override {
     const auto now = Clock::now();
-    running_.ns[static_cast<size_t>(phase)] = between(last_, now);
+    running_.ns[static_cast<size_t>(phase)] += between(last_, now);
     last_ = now;
   }
   void stop() override {

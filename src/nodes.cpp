@@ -1,11 +1,14 @@
 #include "src/nodes.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "core/checked.h"
 #include "core/environment.h"
 #include "core/limits.h"
 #include "core/numeric.h"
+#include "host/statistics.h"
 #include "src/communicator.h"
 #include "transports/common.h"
 #include "transports/some_ranks.h"
@@ -121,21 +124,63 @@ Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, std::span
   if (bytes != 0) {
     SC_TRY(level->sum_, comm.kernels().allocate(bytes, budget));
   }
+  if (spec.params.clipNorm != 0 && level->owns()) SC_TRY(level->allocateClipping(comm, spec.params.clipNorm, budget));
   return level;
+}
+
+Status NodeLevel::allocateClipping(Communicator& comm, double clipNorm, const std::shared_ptr<MemoryBudget>& budget) {
+  mostNorm_ = clipNorm / std::sqrt(static_cast<double>(nodes_));
+  std::vector<int> owners;
+  for (size_t place = 0; place < members_.size(); ++place)
+    if (parts_[place].length() != 0) owners.push_back(members_[place]);
+  SC_TRY(squares_, kernels_->allocate(owners.size() * sizeof(double), budget));
+  owners_ = amongSomeRanks(comm.transport(), std::move(owners));
+  CollectiveSetup setup;
+  setup.kernels = kernels_;
+  setup.transport = owners_.get();
+  setup.budget = budget;
+  SC_TRY(norms_, Survey::make(setup, 1, squares_.as<double>()));
+  return {};
 }
 
 Status NodeLevel::scatter(Operation& operation, const void* gradient, Scale scale, Stream stream) {
   sentBetween_ = receivedBetween_ = 0;
   roundsInside_ = roundsBetween_ = 0;
+  const DenseArgs dense{gradient, sum_.as<>(), n_, type_, scale, {}, false, nullptr, nullptr};
+  SC_TRY(sumParts(operation, dense, sumType_ != type_, stream));
+  roundsInside_ = operation.round;
+  return {};
+}
+
+Status NodeLevel::scatterHeld(Operation& operation, const void* vector, sparsecollDataType_t type, void* part,
+                              Stream stream) {
+  return sumParts(operation, {vector, part, n_, type, {}, {}, false, nullptr, nullptr}, false, stream);
+}
+
+Status NodeLevel::sumParts(Operation& operation, const DenseArgs& dense, bool wide, Stream stream) {
   AmongArgs args;
-  args.dense = {gradient, sum_.as<>(), n_, type_, scale, {}, false, nullptr, nullptr};
+  args.dense = dense;
   args.members = members_;
   args.parts = parts_;
   args.half = AmongArgs::Half::kSum;
-  args.wide = sumType_ != type_;
-  SC_TRY(transport_->sumAmong(operation, args, stream));
+  args.wide = wide;
+  return transport_->sumAmong(operation, args, stream);
+}
+
+Range NodeLevel::shard(size_t place) const { return shardOf(n_, shards_, place); }
+
+Result<Scale> NodeLevel::clip(Operation& operation, Scale scale, Stream stream) {
+  if (!norms_) return scale;
+  const std::span<double> squares(squares_.as<double>(), static_cast<size_t>(owners_->ranks()));
+  const uint64_t bounds[] = {0, shard_.length()};
+  host::segmentSquares(sum(), sumType_, bounds, &squares[static_cast<size_t>(owners_->rank())], host::bestIsa());
+  SC_TRY(norms_->run({&operation, {}, nullptr, nullptr, {}, stream}));
   roundsInside_ = operation.round;
-  return {};
+  return Scale(clippedScale(std::accumulate(squares.begin(), squares.end(), 0.0), scale.now(), mostNorm_));
+}
+
+void NodeLevel::rescale(Scale scale, Stream stream) {
+  if (!scale.isOne()) reshape(*kernels_, {sum_.as<>(), sum_.as<>(), sumType_, shard_.length(), scale}, stream);
 }
 
 void NodeLevel::beginBetween(Operation& operation) {
@@ -175,6 +220,7 @@ void NodeLevel::countRounds(Operation& operation) const {
 
 ReducerSpec specOfShard(ReducerSpec spec, const Range& shard) {
   sparsecollParams_t& params = spec.params;
+  params.clipNorm = 0;
   if (params.k != 0) params.k = std::max<uint64_t>(1, shareOf(params.k, spec, shard));
   if (params.candidates != 0) {
     const uint64_t k = params.k != 0 ? params.k : entriesOf(params.density, shard.length());

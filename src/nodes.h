@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "collectives/rounds.h"
+#include "collectives/survey.h"
 #include "core/control.h"
 #include "core/kernels.h"
 #include "core/memory.h"
@@ -41,6 +43,7 @@ class NodeLevel {
 
   uint64_t n() const { return n_; }
   const Range& shard() const { return shard_; }
+  Range shard(size_t place) const;  // of the rank at this place of a node
   bool owns() const { return shard_.length() != 0; }
   int nodes() const { return static_cast<int>(nodes_); }
   size_t place() const { return place_; }
@@ -53,8 +56,14 @@ class NodeLevel {
 
   // The node's sum of the shard, of scaled gradients, in sumType().
   Status scatter(Operation& operation, const void* gradient, Scale scale, Stream stream);
+  // The same of vectors of another type, into part.
+  Status scatterHeld(Operation& operation, const void* vector, sparsecollDataType_t type, void* part, Stream stream);
   const void* sum() const { return sum_.as<>(); }
   uint64_t sumBytes() const { return sum_.bytes(); }
+  // Between scatter and beginBetween: the scale, made smaller where the node's scaled sum would have a norm above
+  // clipNorm / sqrt(nodes); the same for all shards of the node. In host memory.
+  Result<Scale> clip(Operation& operation, Scale scale, Stream stream);
+  void rescale(Scale scale, Stream stream);  // the sum
   sparsecollDataType_t sumType() const { return sumType_; }
   // Between scatter and gather: what is sent now goes to other nodes.
   void beginBetween(Operation& operation);
@@ -72,6 +81,8 @@ class NodeLevel {
 
  private:
   NodeLevel() = default;
+  Status sumParts(Operation& operation, const DenseArgs& dense, bool wide, Stream stream);
+  Status allocateClipping(Communicator& comm, double clipNorm, const std::shared_ptr<MemoryBudget>& budget);
 
   Transport* transport_ = nullptr;
   Kernels* kernels_ = nullptr;
@@ -79,6 +90,10 @@ class NodeLevel {
   std::unique_ptr<Transport> between_;
   std::unique_ptr<Transport> inside_;  // this rank's node; on devices,
   FullRound whether_;                  // for what the engine cannot carry there: that some rank has met NaN or Inf
+  std::unique_ptr<Transport> owners_;  // of the node's shards, who tell each other
+  std::optional<Survey> norms_;        // the squares of their shards, if sums are clipped,
+  Buffer squares_;                     // which stand here, one a shard
+  double mostNorm_ = 0;
   uint64_t n_ = 0;
   sparsecollDataType_t type_ = sparsecollFloat32, sumType_ = sparsecollFloat32;
   std::vector<int> members_;  // of this rank's node
@@ -92,7 +107,7 @@ class NodeLevel {
   uint64_t sentBetween_ = 0, receivedBetween_ = 0;
 };
 
-// What the shard's owners reduce among themselves.
+// What the shard's owners reduce among themselves, once the level has clipped it.
 ReducerSpec specOfShard(ReducerSpec whole, const Range& shard);
 
 }  // namespace sparsecoll

@@ -128,6 +128,10 @@ class Reducer final : public AnyReducer {
   Status checkCapture(bool captured) const;
   Status notCaptured(Stream stream) const;
   Status keepsSchedule() const;
+  ReducerSpec specFor(int exchanging, bool scheduleEnded) const;
+  Result<Moved> moveOverNodes(const std::shared_ptr<Communicator>& comm);
+  Status takeShardsOf(Reducer& from, bool stepBack);
+  uint64_t lostOf(std::span<const Range> held, const Range& range) const;
   Status restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge, Stream stream);
   Status takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge, Stream stream);
 
@@ -138,8 +142,10 @@ class Reducer final : public AnyReducer {
   uint64_t turn_ = 0;
   const char* call_ = "ReducerRun";
   const char* preset_ = "";           // whose method it has, whatever else is set
-  std::unique_ptr<NodeLevel> level_;  // nullptr: the method runs between all ranks
-  double askedDensity_ = 0;           // over nodes, where k is not the same in all shards
+  std::unique_ptr<NodeLevel> level_;    // nullptr: the method runs between all ranks
+  std::unique_ptr<ReducerSpec> whole_;  // over nodes: what spec_ is a shard's of
+  double askedDensity_ = 0;             // over nodes, where k is not the same in all shards
+  uint64_t committed_ = 0;              // over nodes: the latest operation that a rank without a shard has ended
   std::unique_ptr<StepStats> stats_;
   Scales scales_;
   std::unique_ptr<Workspace> workspace_;

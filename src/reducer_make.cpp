@@ -1,4 +1,4 @@
-// How a reducer comes to be, moves to another communicator, and what it tells of itself.
+// How a reducer comes to be, and what it tells of itself.
 #include <algorithm>
 #include <cstring>
 
@@ -42,6 +42,8 @@ Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicato
                                                ReducerSpec spec) {
   if (spec.overNodes && !comm->transport().sumsAmong())
     return unsupported("collective hierarchical on devices over another engine than NCCL");
+  if (spec.overNodes && spec.params.clipNorm != 0 && !comm->onHost())
+    return unsupported("params.clipNorm with collective hierarchical on devices");
   if (!spec.overNodes) SC_TRY(chooseTeams(spec, comm->ranks()));
   const uint64_t node = spec.overNodes ? comm->node() : 0;
   AgreedFields fields = agreedOfReducer(spec);
@@ -171,33 +173,11 @@ Status Reducer::allocate() {
 // From here on what is selected, kept and exchanged is a shard.
 Status Reducer::takeShard(std::span<const uint64_t> nodeOf) {
   SC_TRY(level_, NodeLevel::make(*comm_, nodeOf, spec_, budget_));
+  whole_ = std::make_unique<ReducerSpec>(spec_);
   SC_TRY(chooseTeams(spec_, level_->nodes()));  // by what all ranks know
   askedDensity_ = spec_.params.density;
   spec_ = specOfShard(std::move(spec_), level_->shard());
   return {};
-}
-
-Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm) {
-  if (level_ != nullptr) return unsupported("ReducerMove with collective hierarchical");
-  if (!comm->descendsFrom(*comm_)) return invalid("the communicator is not made of the reducer's");
-  ReducerSpec spec = spec_;
-  spec.buffer = nullptr;
-  spec.params.inputScale = scales_.now().in;
-  spec.params.outputScale = scales_.now().out;
-  // What was chosen for another number of ranks may not fit this one.
-  if (spec.collective->blocks && comm->ranks() % spec.params.teams != 0) spec.params.teams = 0;
-  if (schedule_.ended()) {
-    spec.densitySchedule.clear();
-    spec.scheduleSteps = 0;
-  }
-  SC_TRY(const std::shared_ptr<Reducer> made, make(comm, "ReducerMove", std::move(spec)));
-  Moved result;
-  result.reducer = made;
-  // Before a step of a transactional reducer begins, all ranks have committed the one before: so the buffer that the
-  // latest commit left behind is still what it was then.
-  result.steppedBack = residual_.isAhead(comm->parentCompleted());
-  residual_.copyTo(made->residual_, result.steppedBack, comm->kernels());
-  return result;
 }
 
 sparsecollReducerInfo_t Reducer::info() const {

@@ -18,11 +18,14 @@ Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
   SC_TRY(checkCapture(captured));
   uint32_t* const nonFiniteAt = sumCheck_ ? sumCheck_->begin(stream) : nullptr;
   // Without a wider type to hold them, node sums are of what the caller has scaled to be representable.
-  const Scale scale = scales_.in(captured);
-  SC_TRY(level_->scatter(operation, args.gradient, spec_.dense() ? scale : Scale(1), stream));
+  const Scale before = spec_.dense() ? scales_.in(captured) : Scale(1);
+  SC_TRY(level_->scatter(operation, args.gradient, before, stream));
+  SC_TRY(const Scale scale, level_->clip(operation, spec_.dense() ? Scale(1) : scales_.in(captured), stream));
   void* const part = level_->partOf(args.out);
   Delivered delivered;
   Control* control = sumCheck_ && !spec_.dense() ? sumCheck_->control() : nullptr;
+  // On devices a clock has one span for a phase, and the selection's is the first one.
+  if (selects() && comm_->onHost()) stats_->end(Phase::kExchange, stream);
   level_->beginBetween(operation);
   if (selects()) {
     control = selection_->control();
@@ -32,6 +35,7 @@ Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
     input.scale = scale;
     SC_TRY(delivered, exchange(operation, input, args.finish, part, stream));
   } else if (owns()) {
+    level_->rescale(scale, stream);  // engines have one scale for the vectors of all ranks
     DenseArgs dense{level_->sum(),       part,  spec_.n,         spec_.type, 1,
                     finishOf(operation), false, &args.nonFinite, nonFiniteAt};
     if (spec_.shapesDense()) shapeDense(dense, stream);
@@ -47,6 +51,7 @@ Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
     stats_->end(Phase::kScatter, stream);
     return committed;
   }
+  if (!owns()) committed_ = operation.sequence;
   if (!sumCheck_) return denseEnd(args.nonFinite);
   if (spec_.dense()) return sumCheck_->tell(operation, stream);
   return sumCheck_->end(operation, comm_->config().nonFinite == sparsecollNonFiniteError, stream);

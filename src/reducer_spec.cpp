@@ -120,7 +120,6 @@ Status checkOverNodes(const ReducerSpec& spec) {
   constexpr const char* kWhat = "with collective hierarchical";
   if (spec.has(SPARSECOLL_ACCUMULATE)) return unsupported("SPARSECOLL_ACCUMULATE {}", kWhat);
   if (spec.has(SPARSECOLL_AVERAGE_CONTRIBUTORS)) return unsupported("SPARSECOLL_AVERAGE_CONTRIBUTORS {}", kWhat);
-  if (spec.params.clipNorm != 0) return unsupported("params.clipNorm {}", kWhat);
   if (spec.buffer != nullptr) return unsupported("config.buffer {}", kWhat);
   return {};
 }

@@ -240,10 +240,14 @@ void Residual::reset(Stream stream) {
   outLeft_ = false;
 }
 
-void Residual::copyTo(Residual& to, bool stepBack, Kernels& kernels) {
+std::array<void*, 2> Residual::vectors(bool stepBack) {
   const bool kept = data() != nullptr;  // its zeros are written now
   const int which = stepBack ? other() : current_;
-  const std::array<const void*, 2> from = {kept ? buffer(which) : nullptr, shape_.velocity(which)};
+  return {kept ? buffer(which) : nullptr, shape_.velocity(which)};
+}
+
+void Residual::copyTo(Residual& to, bool stepBack, Kernels& kernels) {
+  const std::array<void*, 2> from = vectors(stepBack);
   const std::array<void*, 2> into = to.vectors();
   for (size_t v = 0; v < into.size(); ++v)
     if (into[v] != nullptr && from[v] != nullptr) kernels.copy(into[v], from[v], bytes(), kernels.stream());

@@ -32,8 +32,8 @@ class Residual {
 
   // What the next step reads, with its deferred zeros written; nullptr for methods that keep none.
   void* data();
-  // data() and velocity, nullptr where there is none: what Export saves whole.
-  std::array<void*, 2> vectors() { return {data(), shape_.velocity(current_)}; }
+  // data() and velocity, nullptr where there is none: what Export saves whole. stepBack: as before the last step.
+  std::array<void*, 2> vectors(bool stepBack = false);
   uint64_t bytes() const { return n_ * elementBytes(type_); }  // of each
   // Elements held besides the residual's n: a second buffer, velocity.
   uint64_t furtherElements() const { return (transactional_ ? n_ : 0) + shape_.elements(); }

@@ -26,6 +26,12 @@ class StepStats {
     ranks_ = owners;
   }
 
+  // Entries of a residual that did not come with the reducer from another communicator.
+  void countLost(uint64_t entries) {
+    const std::lock_guard lock(mutex_);
+    lostBefore_ += entries;
+  }
+
   // A step begins on the stream, with this phase.
   void begin(Operation& operation, Phase first, Stream stream);
   void end(Phase phase, Stream stream) { clock_->end(phase, stream); }
@@ -55,6 +61,7 @@ class StepStats {
   sparsecollStats_t step_{};
   mutable std::mutex mutex_;  // guards what follows
   sparsecollStats_t total_;
+  uint64_t lostBefore_ = 0;  // of which no step's counters know yet
   Stream lastStream_;
   sparsecollStats_t replay_{};  // what a captured step counts for; zeros: none was captured
 };

@@ -99,9 +99,9 @@
    go together as above: the step above, with nodes for ranks and the node's sum for the gradient, so that its law holds
    for what nodes put in. Selection, residual, velocity and its memory are the shard's. Then every node gathers the shards
    of the result. Nodes count by their lowest ranks, sparsecollAvg divides by nRanks, and out has the same bits on all
-   ranks. Segments are cut where shards are. In host memory, and on devices over NCCL; Unsupported are other engines on
-   devices, ReducerRunSparse, ReducerMove, SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, clipNorm, a reducer's
-   config.buffer, ReducerSetDensity of a reducer that has a schedule or was made for k, and Hierarchical between nodes.
+   ranks. Segments are cut where shards are. In host memory, and on devices over NCCL; Unsupported are other engines and
+   clipNorm on devices, ReducerRunSparse, SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, config.buffer of a
+   reducer, ReducerSetDensity of one that has a schedule or was made for k, and Hierarchical between nodes.
    docs/guide/nodes.md has a picture.
    Threads. Each rank needs a thread of its own, because collective calls wait for the other ranks. There are no group
    calls: one thread cannot drive several ranks. One thread at a time uses a communicator and the reducers on it. Any
@@ -501,8 +501,8 @@ typedef struct {
   double momentum;      /* [0, 1): velocity = momentum * velocity + input is accumulated in place of the input; 0: none
                            (Lin et al. 2018: momentum correction). Velocity is cleared where an entry left the residual,
                            but kept by the dense collective and in tensors sent dense: there out is the sum's momentum */
-  double clipNorm;      /* this rank's scaled gradient is scaled down to an L2 norm of clipNorm / sqrt(nRanks); 0: never.
-                           A norm that is NaN or Inf clips nothing */
+  double clipNorm;      /* this rank's scaled gradient is scaled down to an L2 norm of clipNorm / sqrt(nRanks), over nodes
+                           the node's sum to clipNorm / sqrt(nodes); 0: never. A norm that is NaN or Inf clips nothing */
   double residualDecay; /* (0, 1]: multiplies the residual before each step; what that takes is lost; 0 means 1. No
                            effect on the dense collective, which has no residual */
   uint64_t candidates;  /* RandomOfTop: r, of which k are sent; at least k, more than n means n; 0: 2 k */
@@ -593,7 +593,8 @@ typedef struct {
   double lastImbalance;   /* largest / mean entries per rank */
   int32_t lastCollective; /* sparsecollColl_t */
   int32_t reserved0;
-  uint64_t entriesLost;   /* entries that a faithful method forgot on the way, as published (gTop-k); else 0 */
+  uint64_t entriesLost;   /* entries that a faithful method forgot on the way, as published (gTop-k), and over nodes those
+                             of residuals that a reducer did not find on the ranks that it moved to (ReducerMove); else 0 */
   uint64_t lastRounds;    /* communication rounds of the latest step; in one a rank may talk to several peers */
   uint64_t lastMessagesSent; /* frames that this rank sent in it */
   uint64_t bytesAbandoned; /* of a communicator: device memory that never goes back, because work that uses it did not end
@@ -984,6 +985,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_
 /* Makes a reducer like this one on comm, which CommShrink or CommSplit has made of its communicator. Every rank of comm
    calls it. *moved has this rank's residual and velocity. Thresholds and iteration are as after create, and so is the
    density; a schedule that has not ended begins anew. The memory is the library's. The old reducer stays as it is.
+   Over nodes the residual and velocity that the ranks of a node held go to the owners of its new shards, where those of
+   several nodes that have become one add up; meanwhile it takes a vector of n elements on each rank. What other ranks
+   held is lost: so many entries as the moved reducers' entriesLost add up to.
    After CommShrink a transactional reducer's residual is the one after the last step that all ranks of comm have
    completed. *steppedBack (may be NULL) = 1: this rank had completed one step more, which is undone here and which its
    trainer has to undo in the model; else 0. Errors: as ReducerCreate; InvalidArgument (comm is not made of the reducer's

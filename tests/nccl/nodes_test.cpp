@@ -189,6 +189,14 @@ TEST_CASE("ranks over nodes that mean another step all hear of it, also without 
   checkNothingLeft();
 }
 
+TEST_CASE("clipping over nodes on devices is refused by name") {
+  sparsecollParams_t params = paramsOf("topka");
+  params.clipNorm = 1;
+  const Pair pair({4, 2}, nodesOf(2), kLength, sparsecollFloat32, params);
+  CHECK(pair.nccl.created() == all(4, sparsecollUnsupported));
+  CHECK(pair.host.created() == all(4, sparsecollSuccess));
+}
+
 TEST_CASE("over other engines than NCCL nodes on devices are refused by name") {
   const sparsecollConfig_t config = nodesOf(2);
   Group group(4, kLength, sparsecollFloat32, paramsOf("topka"), nullptr, &config, 0);

@@ -86,6 +86,7 @@ constexpr Row kRows[] = {
      false, 3},
     {"spardl over nodes", "spardl", false, 0, false, 6, sparsecollFloat32, 0.01, 0.9, 0, true, true, 2},
     {"dense over nodes", "dense", false, 0, false, 4, sparsecollFloat16, 0, 0, 0, false, false, 2},
+    {"topka over nodes, clipped", "topka", false, 0, false, 5, sparsecollFloat32, 0.01, 0.9, 1, false, false, 3},
 };
 
 constexpr uint64_t kLength = 60000;

@@ -105,5 +105,69 @@ TEST_CASE("a process that is killed ends the steps of its node, of its shard, an
   }
 }
 
+// All nodes' residuals as every rank gets them: 0 entries are wrong, or -1 if a call fails.
+int64_t wrongAfterMove(sparsecollReducer_t moved, sparsecollComm_t comm) {
+  Elements expected = nodeSum({gradientOf(0, 0), gradientOf(1, 0)}, {2, 2}, 0);
+  const Elements second = nodeSum({gradientOf(2, 0), gradientOf(3, 0)}, {2, 2}, 0);
+  const Shard left = shardOf(kLength, 2, 0);  // rank 3 held the other one of node 1
+  for (uint64_t i = left.begin; i < left.end; ++i) expected.set(i, roundTo(sparsecollFloat32, expected[i] + second[i]));
+  Elements sum(sparsecollFloat32, kLength);
+  if (sparsecollReducerFlush(moved, sum.data(), nullptr) != sparsecollSuccess) return -1;
+  const sparsecollParams_t dense = preset("dense", 0);
+  if (sparsecollAllReduce(sum.data(), sum.data(), kLength, sparsecollFloat32, &dense, comm, nullptr) !=
+      sparsecollSuccess)
+    return -1;
+  int64_t wrong = 0;
+  for (uint64_t i = 0; i < kLength; ++i) wrong += sum[i] != expected[i] ? 1 : 0;
+  return wrong;
+}
+
+TEST_CASE("what the processes that are left have held goes to the owners of larger shards") {
+  for (const Way& way : engines()) {
+    CAPTURE(way.name());
+    Processes processes(kShape.ranks, way);
+    processes.start([&](int rank, Finding& finding) {
+      const sparsecollConfig_t config = configOver(way);
+      sparsecollComm_t comm = processes.join(rank, &config);
+      sparsecollParams_t params = overNodes(preset("topka", 0));
+      params.flags = SPARSECOLL_SELECT_NOTHING;
+      sparsecollReducer_t reducer = nullptr;
+      if (sparsecollReducerCreate(&reducer, kLength, sparsecollFloat32, &params, nullptr, comm) != sparsecollSuccess)
+        return;
+      Elements gradient = gradientOf(rank, 0);
+      Elements out(sparsecollFloat32, kLength);
+      sparsecollResult_t result = sparsecollSuccess;
+      while (result == sparsecollSuccess) {
+        result = sparsecollReducerRun(reducer, gradient.data(), out.data(), nullptr);
+        gradient.fill(0);
+        ++finding.stage;
+      }
+      finding.result = result;
+      sparsecollComm_t fewer = nullptr;
+      sparsecollReducer_t moved = nullptr;
+      finding.made = sparsecollCommShrink(comm, nullptr, 0, &fewer, nullptr);
+      if (finding.made == sparsecollSuccess) finding.made = sparsecollReducerMove(reducer, fewer, &moved, nullptr);
+      if (finding.made == sparsecollSuccess) finding.numbers[0] = wrongAfterMove(moved, fewer);
+      if (finding.made == sparsecollSuccess) finding.numbers[1] = static_cast<int64_t>(statsOf(moved).entriesLost);
+      (void)sparsecollReducerDestroy(moved);
+      (void)sparsecollReducerDestroy(reducer);
+      (void)sparsecollCommDestroy(fewer);
+      (void)sparsecollCommDestroy(comm);
+    });
+    REQUIRE(processes.awaitStage(3, 5));
+    kill(processes.process(3), SIGKILL);
+    REQUIRE(processes.awaitEnd(60000, {3}));
+    int64_t lost = 0;
+    for (int rank = 0; rank < 3; ++rank) {
+      CAPTURE(rank, processes[rank].text);
+      CHECK(processes[rank].result == sparsecollPeerFailed);
+      CHECK(processes[rank].made == sparsecollSuccess);
+      CHECK(processes[rank].numbers[0] == 0);
+      lost += processes[rank].numbers[1];
+    }
+    CHECK(lost == static_cast<int64_t>(shardOf(kLength, 2, 1).length()));
+  }
+}
+
 }  // namespace
 }  // namespace sparsecoll::test

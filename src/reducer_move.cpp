@@ -1,0 +1,124 @@
+// A reducer that goes on among other ranks.
+#include <algorithm>
+#include <array>
+
+#include "src/agreement.h"
+#include "src/reducer.h"
+
+namespace sparsecoll {
+
+namespace {
+
+// What a rank over nodes tells before it moves.
+struct Leaving {
+  size_t place;  // whose shard it held
+  bool scheduleEnded;
+
+  uint64_t number() const { return static_cast<uint64_t>(place) << 1 | (scheduleEnded ? 1 : 0); }
+  static Leaving of(uint64_t number) { return {static_cast<size_t>(number >> 1), (number & 1) != 0}; }
+};
+
+}  // namespace
+
+Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm) {
+  if (!comm->descendsFrom(*comm_)) return invalid("the communicator is not made of the reducer's");
+  if (level_ != nullptr) return moveOverNodes(comm);
+  SC_TRY(const std::shared_ptr<Reducer> made, make(comm, "ReducerMove", specFor(comm->ranks(), schedule_.ended())));
+  Moved result;
+  result.reducer = made;
+  // Before a step of a transactional reducer begins, all ranks have committed the one before: so the buffer that the
+  // latest commit left behind is still what it was then.
+  result.steppedBack = residual_.isAhead(comm->parentCompleted());
+  residual_.copyTo(made->residual_, result.steppedBack, comm->kernels());
+  return result;
+}
+
+// exchanging: the ranks that will run the method among themselves.
+ReducerSpec Reducer::specFor(int exchanging, bool scheduleEnded) const {
+  ReducerSpec spec = whole_ != nullptr ? *whole_ : spec_;
+  spec.buffer = nullptr;
+  spec.params.inputScale = scales_.now().in;
+  spec.params.outputScale = scales_.now().out;
+  // What was chosen for another number of ranks may not fit this one.
+  spec.params.teams = spec_.params.teams;
+  spec.params.teamGather = spec_.params.teamGather;
+  if (spec.collective->blocks && exchanging % spec.params.teams != 0) spec.params.teams = 0;
+  if (scheduleEnded) {
+    spec.densitySchedule.clear();
+    spec.scheduleSteps = 0;
+  }
+  return spec;
+}
+
+// Shards are other ones where the smallest node is. What the ranks of a node have held goes to the owners of the node's
+// new shards: as a dense sum inside the node, to which each rank brings what it has at its place in the whole vector.
+Result<AnyReducer::Moved> Reducer::moveOverNodes(const std::shared_ptr<Communicator>& comm) {
+  std::vector<Range> held;  // by the ranks of comm
+  held.reserve(static_cast<size_t>(comm->ranks()));
+  bool scheduleEnded = true;
+  const uint64_t node = comm->node();
+  // A rank without a shard follows no schedule.
+  SC_TRY(const Agreement left, agree(*comm, "ReducerMove", {}, Leaving{level_->place(), schedule_.ended()}.number()));
+  for (const uint64_t number : left.numbers) {
+    const Leaving one = Leaving::of(number);
+    held.push_back(level_->shard(one.place));
+    scheduleEnded = scheduleEnded && one.scheduleEnded;
+  }
+  SC_TRY(const Agreement met, agree(*comm, "nodes", {}, node));
+  NodeMap map;
+  ReducerSpec spec;
+  SC_TRY(makeTogether(*comm, [&]() -> Status {
+    map = nodesOf(*comm, met.numbers);
+    spec = specFor(static_cast<int>(map.nodes.size()), scheduleEnded);
+    return {};
+  }));
+  SC_TRY(const std::shared_ptr<Reducer> made, make(comm, "ReducerMove", std::move(spec)));
+  Moved result;
+  result.reducer = made;
+  result.steppedBack =
+      owns() ? residual_.isAhead(comm->parentCompleted()) : spec_.transactional && committed_ > comm->parentCompleted();
+  SC_TRY(made->takeShardsOf(*this, result.steppedBack));
+  if (map.node == 0 && spec_.keepsResidual()) made->stats_->countLost(lostOf(held, made->level_->shard()));
+  return result;
+}
+
+// Every node has kept the whole vector, a shard on each owner: what is missing of that in this range.
+uint64_t Reducer::lostOf(std::span<const Range> held, const Range& range) const {
+  uint64_t lost = range.length() * static_cast<uint64_t>(level_->nodes());
+  for (const Range& one : held) {
+    const uint64_t begin = std::max(one.begin, range.begin);
+    lost -= std::max(begin, std::min(one.end, range.end)) - begin;
+  }
+  return lost;
+}
+
+Status Reducer::takeShardsOf(Reducer& from, bool stepBack) {
+  Kernels& kernels = comm_->kernels();
+  const std::array<bool, 2> kept = {spec_.keepsResidual(), spec_.params.momentum != 0};
+  if (!kept[0] && !kept[1]) return {};
+  const uint64_t element = elementBytes(spec_.accumulateType);
+  Buffer whole;
+  SC_TRY(makeTogether(*comm_, [&]() -> Status {
+    SC_TRY(whole, kernels.allocate(length() * element, budget_));
+    return {};
+  }));
+  const auto held = from.residual_.vectors(stepBack);
+  const auto to = residual_.vectors();
+  for (size_t v = 0; v < to.size(); ++v) {
+    if (!kept[v]) continue;
+    kernels.fillZero(whole.as<>(), whole.bytes(), {});
+    if (held[v] != nullptr)
+      kernels.copy(whole.as<>() + from.level_->shard().begin * element, held[v], from.residual_.bytes(), {});
+    const OperationLabel label = labelOf("ReducerMove");
+    Operation operation;
+    operation.label = &label;
+    operation.plan = plan_;
+    operation.turn = ++turn_;
+    SC_TRY(comm_->operate(operation, [&](Operation& op) {
+      return level_->scatterHeld(op, whole.as<>(), spec_.accumulateType, to[v], {});
+    }));
+  }
+  return {};
+}
+
+}  // namespace sparsecoll
