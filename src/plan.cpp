@@ -230,6 +230,7 @@ Text<64> Plan::size() const {
   return Text<64>::format("n {} P {}", shape_.n, shape_.ranks);
 }
 
+// The Python package tells by the two texts of trials that nothing was decided yet.
 Text<128> Plan::line() const {
   if (replays()) return "auto: replays a plan";
   if (phase_ == Phase::kBefore) return "auto: no trials yet";

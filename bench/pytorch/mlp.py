@@ -1,24 +1,35 @@
 #!/usr/bin/env python3
 """Times training steps of a network of 1,863,690 parameters with DistributedDataParallel: its own all-reduce over gloo
-beside sparse hooks, in turns, so that all see the same machine. hosts.sh starts it, one process a rank.
+and hooks of PyTorch's beside sparse hooks, in turns, so that all see the same machine. hosts.sh starts it, one process
+a rank.
 
 Each method has a model of its own. In every round every method does some steps; a step is forward, backward with the
 exchange, and the optimiser. Rank 0 prints a line of CSV for each method: medians and quartiles over all rounds; and
-for its own process the processor's time of a step, and the bytes that its network card has sent.
+for its own process the processor's time of a step, and the bytes that its network card has sent. What auto chose goes
+to the standard error.
 """
 import argparse
 import os
 import pathlib
 import statistics
+import sys
 import time
 
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
 import sparsecoll
 import sparsecoll.torch as sct
+
+# Over gloo PowerSGD's hook ends the process where it has several buckets under way (messages of other sizes cross,
+# pair.cc). PyTorch 1.13 has two at least and ends; 2.15 can have one.
+POWER_SGD = [] if torch.__version__.startswith("1.") else ["powersgd:1", "powersgd:4"]
+ONE_BUCKET = {"bucket_cap_mb": 100}
+SETTLING = 5  # steps before any is timed: buckets are cut anew, PowerSGD and reducers begin
+TRIALS = 20  # more of them for auto
 
 
 def network():
@@ -28,16 +39,19 @@ def network():
 
 
 class Method:
-    """A name is "gloo", "fp16", "local" (no exchange), or a preset and its density: topka:0.01."""
+    """A name is "gloo", "fp16", "powersgd:RANK", "local" (no exchange), or a preset and its density: topka:0.01."""
 
     def __init__(self, name, config):
         self.name = name
         self.model = network()
         self.state, self.seconds, self.processor, self.bytes = None, [], [], []
         if name != "local":
-            self.model = DistributedDataParallel(self.model)
+            self.model = DistributedDataParallel(self.model, **(ONE_BUCKET if name.startswith("powersgd:") else {}))
         if name == "fp16":
             self.model.register_comm_hook(None, fp16_compress_hook)
+        elif name.startswith("powersgd:"):
+            state = PowerSGDState(None, matrix_approximation_rank=int(name.split(":")[1]), start_powerSGD_iter=2)
+            self.model.register_comm_hook(state, powerSGD_hook)
         elif name not in ("gloo", "local"):
             preset, density = name.split(":")
             self.state = sct.DDPState(self.model, float(density), preset, config=config)
@@ -69,7 +83,8 @@ def sent(card):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", default="gloo,fp16,topka:0.01,micro:0.01,local")
+    parser.add_argument("--methods", default=",".join(["gloo", "fp16", *POWER_SGD, "topka:0.01", "micro:0.01",
+                                                              "auto:0.01", "local"]))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=6, help="of each method in a round")
     parser.add_argument("--batch-size", type=int, default=16, help="of each rank")
@@ -91,7 +106,7 @@ def main():
     config = sparsecoll.Config(transport=options.transport, interface=options.card)
     methods = [Method(name, config) for name in options.methods.split(",")]
     for method in methods:
-        method.turn(data, 5, options.card, False)  # buckets are cut anew, reducers made
+        method.turn(data, SETTLING + TRIALS * method.name.startswith("auto:"), options.card, False)
     for _ in range(options.rounds):
         for method in methods:
             method.turn(data, options.steps, options.card, True)
@@ -105,6 +120,9 @@ def main():
             print(f"{options.label},{dist.get_world_size()},{method.name},{len(method.seconds)},{1000 * median:.1f},"
                   f"{1000 * low:.1f},{1000 * high:.1f},{1000 * statistics.median(method.processor):.1f},"
                   f"{statistics.median(method.bytes):.0f},{first / median:.2f}")
+            for bucket in method.state.stats() if method.name.startswith("auto:") else ():
+                print(f"{options.label}, {dist.get_world_size()} ranks: {bucket.plan} ({bucket.reason})",
+                      file=sys.stderr)
     dist.barrier()
     for method in methods:
         if method.state:

@@ -14,6 +14,7 @@ from ._handle import Handle
 from ._library import init, lib
 from ._stats import Info, Stats, of_struct
 
+_UNDECIDED = ("auto: no trials", "auto: trials")  # what the library's reason begins with then
 _OPS = {"sum": _abi.sparsecollSum, "avg": _abi.sparsecollAvg}
 
 
@@ -27,6 +28,19 @@ def presets() -> List[str]:
         names.append(name.decode())
 
 
+def preset_of(info: Info) -> str:
+    """The name of the published method with the selector and collective of `info`; "" where there is none."""
+    if info.collective == "dense":
+        return "dense"
+    for name in presets():
+        params = init(_abi.sparsecollParams_t)
+        check(lib.sparsecollPreset(name.encode(), ctypes.byref(params)))
+        like = (lib.sparsecollSelectorName(params.selector), lib.sparsecollCollectiveName(params.collective))
+        if like == (info.selector.encode(), info.collective.encode()):
+            return name
+    return ""
+
+
 @dataclasses.dataclass
 class Segment:
     """One tensor of the flat gradient. length: elements. density: its own, 0 for the reducer's; if any tensor has one,
@@ -37,7 +51,8 @@ class Segment:
     dense: bool = False
 
 
-def _method(preset, density, k, op, adjust=None):
+def method_params(preset, density, k, op, adjust=None):
+    """sparsecollParams_t of a preset. Errors: InvalidArgument."""
     params = init(_abi.sparsecollParams_t)
     check(lib.sparsecollPreset(preset.encode(), ctypes.byref(params)))
     if density is not None and k is not None:
@@ -71,7 +86,7 @@ def all_reduce(communicator: Communicator, values: Any, out: Any = None, *, pres
     if (target.length, target.type) != (source.length, source.type):
         raise InvalidArgument("out has another length or type")
     _same_place(communicator, source, target)
-    params = _method(preset, density, k, op, adjust)
+    params = method_params(preset, density, k, op, adjust)
     communicator._check(lib.sparsecollAllReduce(source.address, target.address, source.length, source.type,
                                                 ctypes.byref(params), communicator.handle, stream))
     return values if out is None else out
@@ -100,8 +115,9 @@ class Reducer(Handle):
     what is not sent is lost. max_density: the most that set_density will ask for. density_schedule, schedule_steps:
     densities of the first steps, so many steps each. transactional: a step that fails leaves the residual as it was.
     residual: an array or tensor of n (transactional: 2 n) elements of float32, or float64 for float64 gradients; the
-    reducer starts with it and keeps its residual there, up to date after every step. adjust: may set every other field
-    of sparsecollParams_t.
+    reducer starts with it and keeps its residual there, up to date after every step. dense_ns: nanoseconds that a dense
+    all-reduce of the gradient takes by other means, for "auto", whose dense then has no trials; 0: it is measured.
+    adjust: may set every other field of sparsecollParams_t.
 
     Threads: one at a time, that of the communicator; stats may be called by any.
     Errors: InvalidArgument, Unsupported, OutOfMemory, Mismatch (field says on what), Timeout, PeerFailed, Aborted.
@@ -117,12 +133,12 @@ class Reducer(Handle):
                  error_feedback: bool = True, input_scale: float = 1.0, output_scale: float = 1.0, seed: int = 0,
                  tag: int = 0,
                  max_density: float = 0.0, density_schedule: Sequence[float] = (), schedule_steps: int = 0,
-                 transactional: bool = False, residual: Any = None,
+                 transactional: bool = False, residual: Any = None, dense_ns: int = 0,
                  adjust: Optional[Callable[[Any], None]] = None):
         self.communicator = communicator
         self.n = n
         self._type = type_code(dtype)
-        params = _method(preset, density, k, op)
+        params = method_params(preset, density, k, op)
         for field, value in (("momentum", momentum), ("clipNorm", clip_norm), ("residualDecay", residual_decay)):
             if value is not None:
                 setattr(params, field, value)
@@ -142,6 +158,7 @@ class Reducer(Handle):
             config.segmentCount = len(tensors)
         config.maxDensity = max_density
         config.transactional = int(transactional)
+        config.denseNs = dense_ns
         if density_schedule:
             config.densitySchedule = (ctypes.c_double * len(density_schedule))(*density_schedule)
             config.densityScheduleCount = len(density_schedule)
@@ -275,6 +292,10 @@ class Reducer(Handle):
         info = init(_abi.sparsecollReducerInfo_t)
         check(lib.sparsecollReducerGetInfo(self.handle, ctypes.byref(info)))
         return of_struct(Info, info)
+
+    def decided(self) -> bool:
+        """Whether auto's trials are over, or it has none: the method of `info` runs until the density changes."""
+        return not self.info().reason.startswith(_UNDECIDED)
 
     def _own(self, array, writable):
         found = span(array, writable)

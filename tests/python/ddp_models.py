@@ -1,8 +1,16 @@
-"""A small model, its data and its training, for tests of the hook for DistributedDataParallel."""
+"""Small models, their data, their training and their ranks, for tests of the hook for DistributedDataParallel."""
+import contextlib
+import os
+import sys
+import unittest.mock
+
 import torch
 import torch.distributed as dist
 
+import launch
 import sparsecoll
+import sparsecoll.torch as sct
+from sparsecoll.torch import _buckets
 
 QUICK = sparsecoll.Config(op_timeout=60, init_timeout=60)
 
@@ -11,6 +19,19 @@ def model_of(seed=1):
     torch.manual_seed(seed)
     return torch.nn.Sequential(torch.nn.Linear(20, 600), torch.nn.LayerNorm(600), torch.nn.ReLU(),
                                torch.nn.Linear(600, 450), torch.nn.ReLU(), torch.nn.Linear(450, 30))
+
+
+class Parts(torch.nn.Module):
+    """Two branches, of which a step uses those that it names."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.branches = torch.nn.ModuleList([torch.nn.Linear(20, 300) for _ in range(2)])
+        self.head = torch.nn.Linear(300, 30)
+
+    def forward(self, inputs, used):
+        return self.head(sum(torch.relu(self.branches[branch](inputs)) for branch in used))
 
 
 def ddp_of(module=None, **options):
@@ -36,6 +57,17 @@ def train(ddp, optimizer, steps):
         optimizer.step()
 
 
+@contextlib.contextmanager
+def dense_takes(nanoseconds):
+    """The dense sums that auto times take so long on this rank: whatever they take."""
+    def measured(average):
+        average()
+        return nanoseconds
+
+    with unittest.mock.patch.object(_buckets, "nanoseconds", measured):
+        yield
+
+
 def vector_of(ddp):
     return torch.nn.utils.parameters_to_vector(ddp.parameters()).detach().clone()
 
@@ -56,3 +88,27 @@ def assert_replicas_equal(ddp, group=None):
     first, *others = replicas_of(ddp, group)
     for other in others:
         assert torch.equal(first, other), "replicas differ"
+
+
+def hooked(ddp, **options):
+    state = sct.DDPState(ddp, config=QUICK, **{"preset": "topka", **options})
+    ddp.register_comm_hook(state, sct.hook)
+    return state
+
+
+def in_ranks(function, ranks, meet=True):
+    """[(exit status, output)] of processes that run `function`, one a rank. meet: in PyTorch's group of all of them."""
+    def main():
+        torch.set_num_threads(1)
+        if meet:
+            dist.init_process_group("gloo")
+        function()
+        sys.stdout.flush()
+        os._exit(0)  # gloo's own threads may wait for a rank that is gone
+
+    return launch.fork(main, ranks, 250)
+
+
+def run_tests(name):
+    """Those of a class of the program's, in this rank."""
+    assert unittest.main(argv=[sys.argv[0], name], verbosity=2, exit=False).result.wasSuccessful()

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The hook for DistributedDataParallel on four ranks: groups, several models, models with unused parts, loss scales
-that overflow, states of other numbers of ranks, and ranks that are killed or interrupted.
+that overflow, states of other numbers of ranks, and ranks that are killed or interrupted. ddp_auto_test.py has auto's
+choices.
 
 SPARSECOLL_TEST_CLOSES: how many states are made and closed (100).
 """
+import copy
 import os
 import pathlib
 import pickle
@@ -21,30 +23,11 @@ import torch.distributed as dist
 import launch
 import sparsecoll
 import sparsecoll.torch as sct
-from ddp_models import (QUICK, assert_replicas_equal, backward, batch_of, ddp_of, model_of, replicas_of, sgd, train,
-                        vector_of)
+from ddp_models import (QUICK, Parts, assert_replicas_equal, backward, batch_of, ddp_of, dense_takes, hooked, in_ranks,
+                        model_of, replicas_of, run_tests, sgd, train, vector_of)
 
 RANKS = 4
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "examples/python"
-
-
-def hooked(ddp, **options):
-    state = sct.DDPState(ddp, config=QUICK, **options)
-    ddp.register_comm_hook(state, sct.hook)
-    return state
-
-
-class Parts(torch.nn.Module):
-    """Two branches, of which a step uses those that it names."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(3)
-        self.branches = torch.nn.ModuleList([torch.nn.Linear(20, 300) for _ in range(2)])
-        self.head = torch.nn.Linear(300, 30)
-
-    def forward(self, inputs, used):
-        return self.head(sum(torch.relu(self.branches[branch](inputs)) for branch in used))
 
 
 class FourRanks(unittest.TestCase):
@@ -146,7 +129,7 @@ class FourRanks(unittest.TestCase):
         def trained(momentum, overflows):
             ddp = ddp_of()
             optimizer = sgd(ddp, momentum=momentum)
-            state = sct.attach(ddp, optimizer, 0.02, config=QUICK)
+            state = sct.attach(ddp, optimizer, 0.02, "topka", config=QUICK)
             self.addCleanup(state.close)
             for step in range(9):
                 state.set_loss_scale(1024.0)
@@ -195,6 +178,105 @@ class FourRanks(unittest.TestCase):
         self.assertEqual(scaler.get_scale(), 512)
         assert_replicas_equal(ddp)
 
+    def conserved(self, ddps, optimizers, states):
+        """What optimisers apply, and what ranks keep, is what was given in steps that a loss scaler did not skip. Rank
+        1's gradient of the first parameter overflows in step 7. The first of several models has no part in step 8."""
+        step, first = 0, next(ddps[0].parameters())
+        first.register_hook(lambda gradient: gradient * (float("inf") if (step, dist.get_rank()) == (7, 1) else 1))
+        pairs = [(ddp, copy.deepcopy(ddp.module)) for ddp in ddps]
+        alone = {mine: own for ddp, module in pairs for mine, own in zip(ddp.parameters(), module.parameters())}
+        delivered, given = [{each: torch.zeros_like(each) for each in alone} for _ in range(2)]
+        skipped = []
+        for step in range(10):
+            for state in states:
+                state.set_loss_scale(1024.0)
+            for ddp, module in pairs:
+                ddp.zero_grad(set_to_none=True)
+                module.zero_grad(set_to_none=True)
+                if step != 8 or ddp is ddps[-1]:
+                    inputs, targets = batch_of(step)
+                    torch.nn.functional.mse_loss(module(inputs), targets).backward()
+                    backward(ddp, step, 1024)
+            for optimizer in optimizers:
+                used = [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+                if all(each.grad.isfinite().all() for each in used):
+                    for each in used:
+                        delivered[each] += RANKS * each.grad / 1024
+                        given[each] += alone[each].grad
+                else:
+                    skipped.append((step, optimizers.index(optimizer)))
+        self.assertEqual(skipped, [(7, 0)])
+        for ddp, state in zip(ddps, states):
+            residuals = state.state_dict()["residuals"]
+            self.assertTrue(residuals)
+            for name, each in ddp.module.named_parameters():
+                kept = residuals.get(name, torch.zeros_like(each))
+                dist.all_reduce(kept)
+                dist.all_reduce(given[each])
+                torch.testing.assert_close(delivered[each] + kept, given[each], rtol=1e-4, atol=1e-5, msg=name)
+
+    def test_an_overflow_is_undone_once_where_its_optimiser_skips(self):
+        def small():
+            return ddp_of(torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.ReLU(), torch.nn.Linear(300, 30)))
+
+        ddp = ddp_of()
+        parts = list(ddp.parameters())
+        optimizers = [torch.optim.SGD(part, lr=0.1) for part in (parts[:3], parts[3:])]
+        state = sct.attach(ddp, optimizers, 0.02, "topka", config=QUICK)
+        self.addCleanup(state.close)
+        self.conserved([ddp], optimizers, [state])
+
+        ddps = [ddp_of(), small()]
+        optimizers = [torch.optim.SGD([each for ddp in ddps for each in ddp.parameters()], lr=0.1)]
+        states = sct.attach(ddps, optimizers[0], 0.02, "topka", config=QUICK)
+        for state in states:
+            self.addCleanup(state.close)
+        self.conserved(ddps, optimizers, states)
+
+    def test_one_optimiser_with_momentum_of_several_models(self):
+        """Kept dense they learn as with plain DDP; its weight decay is divided once."""
+        def models():
+            return [ddp_of(model_of(1)), ddp_of(model_of(2))]
+
+        def optimizer_of(ddps):
+            return torch.optim.SGD([each for ddp in ddps for each in ddp.parameters()], lr=0.05, momentum=0.9,
+                                   weight_decay=1e-3)
+
+        plain, ours = models(), models()
+        optimizers = [optimizer_of(plain), optimizer_of(ours)]
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "attach all its models together"):
+            sct.attach(ours[0], optimizers[1], config=QUICK)
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "2 models want a list of as many groups"):
+            sct.attach(ours, optimizers[1], group=dist.group.WORLD)
+        for state in sct.attach(ours, optimizers[1], keep_dense=lambda name, parameter: True, config=QUICK):
+            self.addCleanup(state.close)
+        self.assertAlmostEqual(optimizers[1].param_groups[0]["weight_decay"], 1e-2)
+        for ddps, optimizer in zip((plain, ours), optimizers):
+            for step in range(5):
+                optimizer.zero_grad()
+                for ddp in ddps:
+                    backward(ddp, step)
+                optimizer.step()
+        # Weight decay passes through the optimiser's momentum, and through none that is in front of the exchange.
+        for one, other in zip(plain, ours):
+            torch.testing.assert_close(vector_of(other), vector_of(one), rtol=1e-2, atol=1e-3)
+
+    def test_ranks_that_name_different_groups(self):
+        groups = [dist.new_group(range(RANKS)) for _ in range(2)]
+        halves = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3])]
+        odd = dist.get_rank() == 1
+        ddp = ddp_of()
+        optimizer = sgd(ddp, momentum=0.9)
+        for mine in (groups[odd], groups[0] if odd else None, halves[0], halves[dist.get_rank() // 2]):
+            with self.assertRaisesRegex(sparsecoll.Mismatch, "^ranks named different process.*rank 3: ") as caught:
+                sct.attach(ddp, optimizer, group=mine, config=QUICK)
+            self.assertEqual(caught.exception.field, "group")
+        self.assertEqual(optimizer.param_groups[0]["momentum"], 0.9)
+        state = sct.attach(ddp, optimizer, group=groups[0], config=QUICK)
+        self.addCleanup(state.close)
+        train(ddp, optimizer, range(4))
+        assert_replicas_equal(ddp)
+
     def test_sparse_gradients_and_fsdp_are_refused(self):
         with self.assertRaisesRegex(sparsecoll.Unsupported, "^words has sparse gradients"):
             sct.DDPState(ddp_of(torch.nn.ModuleDict({"words": torch.nn.Embedding(50, 8, sparse=True)})))
@@ -217,7 +299,8 @@ def saved_by_four(folder):
     ddp = ddp_of()
     optimizer = sgd(ddp, momentum=0.5)
     state = sct.attach(ddp, optimizer, 0.02, config=QUICK)
-    train(ddp, optimizer, range(6))
+    with dense_takes(10 ** 15):
+        train(ddp, optimizer, range(22))
     torch.save(state.state_dict(), folder / f"state{dist.get_rank()}")
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), folder / "model")
@@ -225,7 +308,8 @@ def saved_by_four(folder):
 
 
 def loaded_by_others(folder):
-    """What all ranks together have not sent, as a share of an average, is what four ranks had, in any layout."""
+    """What all ranks together have not sent, as a share of an average, is what four ranks had, in any layout. Auto has
+    chosen for four ranks, and chooses anew."""
     saved = [torch.load(folder / f"state{rank}") for rank in range(4)]
     ddp = ddp_of()
     ddp.module.load_state_dict(torch.load(folder / "model"))
@@ -239,6 +323,7 @@ def loaded_by_others(folder):
             print(error)
     state.load_state_dict(saved)
     here = state.state_dict()
+    assert saved[0]["choices"] and not here["choices"], (saved[0]["choices"], here["choices"])
     for kind in ("residuals", "velocities"):
         for name, value in saved[0][kind].items():
             mass = here[kind].get(name, torch.zeros_like(value)).double()
@@ -246,9 +331,9 @@ def loaded_by_others(folder):
             before = sum(each[kind][name].double() for each in saved)
             assert before.abs().max() > 0
             torch.testing.assert_close(mass / dist.get_world_size(), before / 4, rtol=1e-5, atol=1e-7)
-    train(ddp, optimizer, range(6, 9))
+    train(ddp, optimizer, range(22, 29))
     assert_replicas_equal(ddp)
-    assert state.step == 9
+    assert state.step == 29 and "dense" not in {bucket.plan for bucket in state.stats() if bucket.elements > 5000}
     state.close()
 
 
@@ -308,31 +393,71 @@ def interrupted():
     train(ddp, optimizer, range(4, 100000))
 
 
+def interrupted_outside(where):
+    """Ctrl-C on rank 0 in code of its own, between steps or within a backward pass; rank 1 waits for it."""
+    ddp = ddp_of()
+    with hooked(ddp, warmup_steps=0):  # what PyTorch begins with a first one stays
+        backward(ddp, 0)
+    before = launch.threads_and_descriptors()
+    ddp = ddp_of()
+    optimizer = sgd(ddp)
+
+    def wait(gradient=None):
+        print("waits", flush=True)
+        time.sleep(60)
+        return gradient
+
+    try:
+        with hooked(ddp, density=0.05) as state:
+            train(ddp, optimizer, range(4))
+            if dist.get_rank() == 0 and where == "between":
+                wait()
+            elif dist.get_rank() == 0:
+                next(ddp.parameters()).register_hook(wait)
+            train(ddp, optimizer, [4])
+    except KeyboardInterrupt:
+        end = time.monotonic() + 30  # on a busy machine the state's thread outlives close for a while
+        while any(now > then for now, then in zip(launch.threads_and_descriptors(), before)):
+            assert time.monotonic() < end, f"threads and descriptors: {before}, now {launch.threads_and_descriptors()}"
+            time.sleep(0.1)
+        print("ended cleanly", flush=True)
+        raise
+    except RuntimeError as error:
+        print(f"{type(state.error).__name__} of rank {state.error.peer}: {error}", flush=True)
+        raise SystemExit(4) from None
+
+
+def interrupted_unclosed():
+    """Ctrl-C on rank 0 within a backward pass ends the process, whose state nobody closes."""
+    ddp = ddp_of()
+    state = hooked(ddp, density=0.05)
+    optimizer = sgd(ddp)
+    train(ddp, optimizer, range(4))
+
+    def wait(gradient):
+        print("waits", flush=True)
+        time.sleep(60)
+        return gradient
+
+    if dist.get_rank() == 0:
+        next(ddp.parameters()).register_hook(wait)
+    try:
+        train(ddp, optimizer, [4])
+    except RuntimeError as error:
+        print(f"{type(state.error).__name__} of rank {state.error.peer}: {error}", flush=True)
+        raise SystemExit(4) from None
+
+
 class Starts(unittest.TestCase):
-    def ranks(self, function, ranks, meet=True):
-        def main():
-            torch.set_num_threads(1)
-            if meet:
-                dist.init_process_group("gloo")
-            function()
-            sys.stdout.flush()
-            os._exit(0)  # gloo's own threads may wait for a rank that is gone
-
-        return launch.fork(main, ranks, 250)
-
     def succeed(self, function, ranks, meet=True):
-        results = self.ranks(function, ranks, meet)
+        results = in_ranks(function, ranks, meet)
         for status, output in results:
             self.assertEqual(status, 0, output)
         return [output for _, output in results]
 
     def test_four_ranks(self):
-        def tests():
-            result = unittest.main(argv=[sys.argv[0], "FourRanks"], verbosity=2, exit=False).result
-            assert result.wasSuccessful()
-
-        for output in self.succeed(tests, RANKS):
-            self.assertRegex(output, r"Ran 8 tests[^$]*\nOK")
+        for output in self.succeed(lambda: run_tests("FourRanks"), RANKS):
+            self.assertRegex(output, r"Ran 11 tests[^$]*\nOK")
 
     def test_three_lines_make_a_plain_program_sparse(self):
         plain = (EXAMPLES / "ddp_plain.py").read_text().splitlines()
@@ -352,7 +477,7 @@ class Starts(unittest.TestCase):
             values = {"__name__": "__main__"}
             exec(program, values)
             assert_replicas_equal(values["ddp"])
-            assert "topka" in [bucket.plan for bucket in values["state"].stats()]
+            assert any("by the caller" in bucket.reason for bucket in values["state"].stats()), values["state"].stats()
             values["state"].close()
 
         for rank, output in enumerate(self.succeed(run, 2, meet=False)):
@@ -368,14 +493,14 @@ class Starts(unittest.TestCase):
                     self.assertIn("on another number of ranks the list of all", output)
                     self.assertIn("states of ranks [0, 1, 2] of [4]", output)
                     self.assertIn("states of ranks [0, 0, 1, 2] of [4]", output)
-                    self.assertIn("states of different steps: [1, 6]", output)
+                    self.assertIn("states of different steps: [1, 22]", output)
 
     def test_threads_and_descriptors_go_with_close(self):
         self.succeed(closed_many_times, 2)
 
     def test_all_ranks_name_the_one_that_was_killed(self):
         with tempfile.TemporaryDirectory() as name:
-            results = self.ranks(lambda: killed(pathlib.Path(name)), RANKS)
+            results = in_ranks(lambda: killed(pathlib.Path(name)), RANKS)
         for rank, (status, output) in enumerate(results):
             if rank == 2:
                 self.assertEqual(status, -signal.SIGKILL, output)
@@ -416,10 +541,30 @@ class Starts(unittest.TestCase):
         self.assertEqual(second, 4, others)
         self.assertRegex(others, "PeerFailed of rank 0")
 
+    def test_ctrl_c_in_code_of_the_trainers_own(self):
+        for where in ("between", "within", "unclosed"):
+            with self.subTest(where):
+                processes = launch.start(__file__, ["outside", where], 2)
+                self.assertEqual(processes[0].stdout.readline(), "waits\n")
+                processes[0].send_signal(signal.SIGINT)
+                begin = time.monotonic()
+                (first, output), (second, others) = launch.finish(processes, 55)
+                self.assertLess(time.monotonic() - begin, 50, "until rank 0 went on, or until a deadline")
+                self.assertIn(first, (1, -signal.SIGINT), output)
+                self.assertIn("KeyboardInterrupt", output)
+                self.assertEqual("ended cleanly" in output, where != "unclosed", output)
+                self.assertEqual(second, 4, others)
+                self.assertRegex(others, "PeerFailed of rank 0")
+
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["interrupted"]:
+    if sys.argv[1:2] in (["interrupted"], ["outside"]):
         torch.set_num_threads(1)
         dist.init_process_group("gloo")
-        interrupted()
+        if sys.argv[1] == "interrupted":
+            interrupted()
+        elif sys.argv[2] == "unclosed":
+            interrupted_unclosed()
+        else:
+            interrupted_outside(sys.argv[2])
     unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["Starts"])], verbosity=2)

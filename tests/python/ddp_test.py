@@ -27,7 +27,7 @@ class TwoProcesses(unittest.TestCase):
     """Runs in each of two processes, in the same order."""
 
     def state(self, ddp, **options):
-        state = sct.DDPState(ddp, config=QUICK, **options)
+        state = sct.DDPState(ddp, config=QUICK, **{"preset": "topka", **options})
         ddp.register_comm_hook(state, sct.hook)
         self.addCleanup(state.close)
         return state
@@ -127,7 +127,7 @@ class TwoProcesses(unittest.TestCase):
         def attached():
             ddp = ddp_of()
             optimizer = sgd(ddp, momentum=0.9, nesterov=True)
-            state = sct.attach(ddp, optimizer, density=0.02, training_steps=4 * 48, config=QUICK)
+            state = sct.attach(ddp, optimizer, 0.02, "topka", training_steps=4 * 48, config=QUICK)
             self.addCleanup(state.close)
             return ddp, optimizer, state
 
@@ -135,6 +135,23 @@ class TwoProcesses(unittest.TestCase):
             with self.subTest(make.__name__):
                 whole, resumed = self.resumed(make)
                 self.assertTrue(torch.equal(whole, resumed))
+
+    def test_auto_is_the_default_and_decides_alike(self):
+        """By the times that the steps here take, whatever these are."""
+        for views in (False, True):
+            ddp = ddp_of(gradient_as_bucket_view=views)
+            optimizer = sgd(ddp, momentum=0.9)
+            state = sct.attach(ddp, optimizer, config=QUICK)
+            self.addCleanup(state.close)
+            train(ddp, optimizer, range(24))
+            assert_replicas_equal(ddp)
+            choices = [None, None]
+            dist.all_gather_object(choices, state.state_dict()["choices"])
+            self.assertEqual(choices[0], choices[1])
+            self.assertEqual(set(choices[0]), {"0.weight", "3.weight", "5.weight"})
+            for bucket in state.stats():
+                plans = {choices[0][name] for name in bucket.parameters if name in choices[0]}
+                self.assertEqual(plans or {"dense"}, {bucket.plan})
 
     def test_momentum_of_what_is_dense_is_sgds(self):
         plain, ours = ddp_of(), ddp_of()
@@ -155,7 +172,7 @@ class TwoProcesses(unittest.TestCase):
             ddp = ddp_of(torch.nn.Sequential(torch.nn.LayerNorm(20), torch.nn.Linear(20, 450),
                                              torch.nn.Linear(450, 600), torch.nn.Linear(600, 30)))
             optimizer = sgd(ddp, momentum=0.9)
-            state = sct.attach(ddp, optimizer, density=0.05, warmup_steps=0, config=QUICK)
+            state = sct.attach(ddp, optimizer, 0.05, "topka", warmup_steps=0, config=QUICK)
             self.addCleanup(state.close)
             return ddp, optimizer, state
 
@@ -197,7 +214,7 @@ class TwoProcesses(unittest.TestCase):
                      lambda ddp: torch.optim.Adam(ddp.parameters(), lr=0.003)):
             ddp = ddp_of()
             optimizer = make(ddp)
-            state = sct.attach(ddp, optimizer, density=0.01, training_steps=5 * 48, config=QUICK)
+            state = sct.attach(ddp, optimizer, 0.01, "topka", training_steps=5 * 48, config=QUICK)
             self.addCleanup(state.close)
             if isinstance(optimizer, torch.optim.SGD):
                 self.assertAlmostEqual(optimizer.param_groups[0]["weight_decay"], 1e-2)
@@ -242,6 +259,13 @@ class TwoProcesses(unittest.TestCase):
         with self.assertRaisesRegex(sparsecoll.Mismatch, "different density$") as caught:
             sct.DDPState(ddp, density=0.1 * (1 + dist.get_rank()))
         self.assertEqual(caught.exception.field, "density")
+        def adjust(params):
+            if dist.get_rank() == 1:
+                raise ValueError("not on this rank")
+            params.clipNorm = 1
+
+        with self.assertRaisesRegex((sparsecoll.Mismatch, ValueError), "different adjust|not on this rank"):
+            sct.DDPState(ddp, adjust=adjust)
         state = self.state(ddp)
         with self.assertRaisesRegex(sparsecoll.InvalidUsage, "has a state already"):
             sct.DDPState(ddp)
@@ -295,12 +319,15 @@ class TwoProcesses(unittest.TestCase):
             backward(other, 0)
 
     def test_the_others_learn_that_a_rank_cannot_go_on(self):
+        made = []
+
         def adjust(_):
-            if dist.get_rank() == 1:
+            if made and dist.get_rank() == 1:
                 raise ValueError("not on this rank")
 
         ddp = ddp_of()
         state = self.state(ddp, adjust=adjust)
+        made.append(state)
         wanted = "rank 1" if dist.get_rank() == 0 else "not on this rank"
         with self.assertRaisesRegex((RuntimeError, ValueError), wanted):
             train(ddp, sgd(ddp), range(STEPS))
@@ -316,7 +343,7 @@ class TwoProcesses(unittest.TestCase):
     def test_a_step_that_ends_with_non_finite_is_undone(self):
         ddp = ddp_of()
         optimizer = sgd(ddp, momentum=0.9)
-        state = sct.attach(ddp, optimizer, density=0.05, warmup_steps=0,
+        state = sct.attach(ddp, optimizer, 0.05, "topka", warmup_steps=0,
                            config=sparsecoll.Config(op_timeout=60, init_timeout=60, non_finite="error"))
         self.addCleanup(state.close)
         state.set_loss_scale(8.0)
@@ -414,7 +441,7 @@ class TwoProcesses(unittest.TestCase):
 def killed():
     """Rank 1 dies while rank 0 waits for it, in steps that are sparse already."""
     ddp = ddp_of()
-    state = sct.DDPState(ddp, density=0.05, config=QUICK)
+    state = sct.DDPState(ddp, 0.05, "topka", config=QUICK)
     ddp.register_comm_hook(state, sct.hook)
     optimizer = sgd(ddp)
     train(ddp, optimizer, range(6))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 import torch.distributed as dist
 
 from .._errors import InvalidArgument, NonFinite
-from .._reducer import Reducer, Segment
+from .._reducer import Reducer, Segment, method_params, preset_of
 from .._stats import Stats
+
+_TIMED = 3  # dense steps of a bucket that are timed for auto, behind one that settles: as many as the library's trials
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +23,7 @@ class BucketStats:
 
     parameters: Tuple[str, ...]
     elements: int
-    plan: str  # "dense" through the process group, or the preset
+    plan: str  # "dense" through the process group, or the preset; with "auto" the one that ran
     reason: str  # why, in a sentence
     density: float  # of the elements that are selected from; 1 for "dense"
     milliseconds: float  # from the worker's start to the sum
@@ -41,25 +44,51 @@ class Method:
     nesterov: bool = False
     input_scale: float = 1.0
     output_scale: float = 1.0
+    clip_norm: float = 0.0
     undo: bool = False  # steps with NaN or Inf
+    warms_up: bool = False  # the density is not yet the one that stays
+    drops_unused: bool = False  # DDP hands out no average of parameters that no rank has used
 
-    def adjusted(self, params):
-        """Momentum is that of `velocity`, which goes along into another layout, never the reducer's, preset or not."""
-        params.momentum = 0
-        if self.adjust is not None:
-            self.adjust(params)
+    def read_adjust(self):
+        """Takes over what the hook does itself, where buckets are dense, too."""
+        def adjust(params):
+            params.momentum = 0
+            if self.adjust is not None:
+                self.adjust(params)
+
+        params = method_params(self.preset, self.density, None, "avg", adjust)
         if params.momentum:
             raise InvalidArgument("adjust sets momentum: sparsecoll.torch.attach takes it from the optimiser")
+        self.clip_norm = params.clipNorm
+
+    def adjusted(self, params):
+        """Momentum is that of `velocity`, which goes along into another layout, and clipping comes before it: both are
+        the hook's and never the reducer's, preset or not."""
+        if self.adjust is not None:
+            self.adjust(params)
+        params.momentum = params.clipNorm = 0
+
+    @property
+    def running(self):
+        """The preset of buckets that have not chosen. Auto's trials wait for the density that stays."""
+        return "topka" if self.preset == "auto" and self.warms_up else self.preset
 
     @property
     def per_tensor(self):
         """Top-k of each tensor on its own does not depend on which bucket it is in, so that another layout has the same
-        bits; other selectors cannot do it."""
-        return self.preset == "topka"
+        bits; other selectors cannot do it. Among auto's candidates only spardl cannot, which it then leaves out."""
+        return self.preset in ("topka", "auto")
 
 
 def accumulate_type(dtype):
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def nanoseconds(job):
+    """What job takes, which is run."""
+    begin = time.perf_counter_ns()
+    job()
+    return time.perf_counter_ns() - begin
 
 
 class Bucket:
@@ -71,13 +100,19 @@ class Bucket:
         self.steps = 0  # in a row, without a reducer
         self.reducer: Optional[Reducer] = None
         self.residual: Optional[torch.Tensor] = None
-        self.density = 1.0
+        self.made = ("dense", 1.0)  # preset and density of the reducer
+        self.choice: Optional[str] = None  # of auto's trials, or of a state that was loaded: a preset
+        self.reason = ""  # of the choice
+        self.dense_ns: Optional[int] = None  # what the process group takes
+        self.dense_steps = 0
         self.buffer: Optional[torch.Tensor] = None  # of the latest step
         self.seconds = 0.0
         self._store = store
         self._velocity: Optional[torch.Tensor] = None
         self._before = None  # residual and velocity before the latest step, where it may be undone
-        self.overflowed = False
+        self._along: Optional[torch.Tensor] = None  # the residual that the latest step, a dense one, took along
+        self._inherits = self._inherit_choice()
+        self.overflowed: Set[str] = set()  # parameters with NaN or Inf in the latest step
 
     def ranges(self):
         """(name, begin, end, kept dense) of each parameter."""
@@ -89,45 +124,113 @@ class Bucket:
     def exchange(self, buffer, method: Method, group, communicator, ready):
         """Replaces buffer by the ranks' average, of which the optimiser's momentum is a part where method has it."""
         begin = time.perf_counter()
-        self.buffer = buffer
-        sparse = method.preset != "dense" and not all(self.kept)
-        if self.reducer is not None and self.density != method.density:
+        self.buffer, self._along = buffer, None
+        if self._chose_dense():
+            self._keep_choice()  # from now on by the process group
+        if self.reducer is not None and self.made != (self.choice or method.running, method.density):
             self.close_reducer()
-        if self.reducer is None and sparse and (ready or self.steps >= method.warmup_steps):
+        if self.reducer is None and self._wants_reducer(method, ready):
             self._make_reducer(method, communicator)
+        if self.choice == "dense" and self.residual is None and not self._store.residuals.keys().isdisjoint(self.names):
+            self.residual = self._take(self._store.residuals)
+        unused = self._unused(buffer, group) if method.drops_unused else []
+        if method.clip_norm:
+            self._clip(buffer, method, communicator.size)
         if method.undo:
             if method.momentum:
                 self.velocity()
             self._before = [None if each is None else each.clone() for each in (self.residual, self._velocity)]
         try:
             if self.reducer is None:
-                self._run_dense(buffer, method, group, communicator.size)
+                self._run_dense(buffer, method, group, communicator.size, unused)
             else:
-                self._run_sparse(buffer, method)
+                self._run_sparse(buffer, method, unused)
         except NonFinite:
-            self.overflowed = method.undo
+            self.overflowed = set(self.names if method.undo else ())
             raise
         self.steps += 1
-        self.overflowed = method.undo and not torch.isfinite(buffer).all()
+        self.overflowed = set()
+        if method.undo and not torch.isfinite(buffer).all():
+            self.overflowed = {name for name, first, last, _ in self.ranges()
+                               if not torch.isfinite(buffer[first:last]).all()}
         self.seconds = time.perf_counter() - begin
+
+    def _unused(self, gradient, group):
+        """Where the gradient is zero on all ranks. What these parameters have stays with them, since their average may
+        be dropped. (DDP itself knows which it drops, and tells too late.)"""
+        used = torch.tensor([bool((gradient[begin:end] != 0).any()) for _, begin, end, _ in self.ranges()],
+                            dtype=torch.uint8)
+        dist.all_reduce(used, dist.ReduceOp.MAX, group=group)
+        return [(begin, end) for (_, begin, end, _), any_rank in zip(self.ranges(), used.tolist()) if not any_rank]
+
+    def _chose_dense(self):
+        """Auto decides as a step begins, which the library then sums itself."""
+        return self.reducer is not None and self.made[0] == "auto" and self.reducer.info().collective == "dense"
+
+    def _wants_reducer(self, method, ready):
+        if method.preset == "dense" or self.choice == "dense" or all(self.kept):
+            return False
+        if self.choice is None and method.running == "auto" and self.dense_steps <= _TIMED:
+            return False
+        return ready or self.steps >= method.warmup_steps
 
     def _make_reducer(self, method, communicator):
         if self.residual is None:
             self.residual = self._take(self._store.residuals)
         density = method.density if method.per_tensor else 0.0
         segments = [Segment(length, 0.0 if kept else density, kept) for length, kept in zip(self.lengths, self.kept)]
-        self.density = method.density
-        self.reducer = Reducer(communicator, self.n, self.dtype, preset=method.preset, density=method.density, op="avg",
-                               segments=segments, residual=self.residual, tag=self.index, adjust=method.adjusted)
+        self.made = self.choice or method.running, method.density
+        self.reducer = Reducer(communicator, self.n, self.dtype, preset=self.made[0], density=method.density, op="avg",
+                               segments=segments, residual=self.residual, tag=self.index, adjust=method.adjusted,
+                               dense_ns=(self.dense_ns or 0) if self.made[0] == "auto" else 0)
 
-    def undo(self):
-        """Residual and velocity are again as before the latest step, with a new reducer, which has seen none of it."""
-        self.overflowed = False
-        if self._before is None:
+    def _inherit_choice(self):
+        """Whether a layout before this one has chosen. Of parameters that do not agree the larger part decides, until
+        they are in a bucket of their own again."""
+        elements: Dict[str, int] = {}
+        for name, begin, end, kept in self.ranges():
+            if not kept:
+                choice = self._store.choices.get(name, "")
+                elements[choice] = elements.get(choice, 0) + end - begin
+        choice = max(elements, key=lambda each: (elements[each], each)) if elements else ""
+        if choice:
+            self.choice, self.reason = choice, f"auto: {choice}, chosen before for most of its elements"
+        return bool(choice)
+
+    def _keep_choice(self):
+        """What auto has decided outlives its reducer, which ends."""
+        if self.reducer is None:
             return
+        if self.made[0] == "auto" and self.reducer.decided():
+            info = self.reducer.info()
+            self.choice, self.reason = preset_of(info), f"auto: {info.reason}"
         self.close_reducer()
-        self.residual, self._velocity = self._before
-        self._before = None
+
+    def chosen(self) -> Optional[str]:
+        """What auto has decided for this very bucket."""
+        if self._inherits:
+            return None
+        if self.choice is None and self.reducer is not None and self.made[0] == "auto" and self.reducer.decided():
+            return preset_of(self.reducer.info())
+        return self.choice
+
+    def undo(self, names):
+        """Residual and velocity of these parameters are again as before the latest step, with a new reducer, which has
+        seen none of it."""
+        if self._before is None or not names:
+            return
+        self._keep_choice()
+        for kind, before in zip(("residual", "_velocity"), self._before):
+            if before is None:
+                continue
+            now = getattr(self, kind)
+            if now is None:
+                now = torch.zeros_like(before)
+                setattr(self, kind, now)
+            for name, begin, end, _ in self.ranges():
+                if name in names:
+                    now[begin:end] = before[begin:end]
+        self._along = self._before = None
 
     def close_reducer(self):
         if self.reducer is not None:
@@ -147,9 +250,13 @@ class Bucket:
             self._velocity = self._take(self._store.velocities)
         return self._velocity
 
-    def copy_to(self, residuals: Dict[str, torch.Tensor], velocities: Dict[str, torch.Tensor]):
+    def copy_to(self, residuals: Dict[str, torch.Tensor], velocities: Dict[str, torch.Tensor],
+                choices: Dict[str, str]):
         """Copies of what it holds of each parameter, by name."""
+        choice = self.chosen()
         for name, begin, end, kept in self.ranges():
+            if choice and not kept:
+                choices[name] = choice
             if self.residual is not None and not kept:
                 residuals[name] = self.residual[begin:end].clone()
             if self._velocity is not None:
@@ -157,17 +264,43 @@ class Bucket:
 
     def retire(self):
         """Hands residual and velocity back to the store."""
-        self.close_reducer()
-        self.copy_to(self._store.residuals, self._store.velocities)
+        self._keep_choice()
+        self.copy_to(self._store.residuals, self._store.velocities, self._store.choices)
 
-    def _run_dense(self, buffer, method, group, ranks):
+    def _clip(self, gradient, method, ranks):
+        """The L2 norm of all ranks' gradients together is at most clip_norm. As in the library, what is not finite
+        clips nothing."""
+        norm = method.input_scale * torch.linalg.vector_norm(gradient, dtype=accumulate_type(gradient.dtype)).item()
+        most = method.clip_norm / math.sqrt(ranks)
+        if most < norm < math.inf:
+            gradient.mul_(most / norm)
+
+    def _run_dense(self, buffer, method, group, ranks, unused):
         if method.momentum:
-            torch.mul(self._moved(buffer, method), method.output_scale, out=buffer)
-        # As DDP does: what half precision can hold of each rank's may be too much for their sum.
-        buffer.div_(ranks)
-        dist.all_reduce(buffer, group=group)
+            torch.mul(self._moved(buffer, method, unused), method.output_scale, out=buffer)
+        if self.residual is not None:  # nothing stays behind where there is no selection any more
+            self.residual, self._along = None, self.residual
+            if unused:
+                self.residual = torch.zeros_like(self._along)
+            for begin, end in unused:
+                self.residual[begin:end] = self._along[begin:end]
+                self._along[begin:end] = 0
+            buffer.add_(self._along, alpha=method.output_scale)
 
-    def _moved(self, gradient, method):
+        def average():
+            # As DDP does: what half precision can hold of each rank's may be too much for their sum.
+            buffer.div_(ranks)
+            dist.all_reduce(buffer, group=group)
+
+        if method.preset == "auto" and self.choice is None and not all(self.kept) and 0 < self.dense_steps <= _TIMED:
+            dist.barrier(group=group)  # a late rank plays no part in the time
+            took = max(nanoseconds(average), 1)
+            self.dense_ns = took if self.dense_ns is None else min(self.dense_ns, took)
+        else:
+            average()
+        self.dense_steps += 1
+
+    def _moved(self, gradient, method, unused):
         """What goes out instead of the gradient: with SGD's momentum in it, in unscaled units. The velocity is this
         rank's own in every plan, so that a parameter may get another plan. It keeps no NaN or Inf; what goes out has
         NaN there."""
@@ -175,27 +308,45 @@ class Bucket:
         wrong = None if finite.all() else ~finite
         if wrong is not None:
             gradient = gradient.masked_fill(wrong, 0)
+        waiting = [velocity[begin:end].clone() for begin, end in unused]
         velocity.mul_(method.momentum).add_(gradient, alpha=method.input_scale)
         moved = velocity
         if method.nesterov:
             moved = torch.add(gradient * method.input_scale, velocity, alpha=method.momentum)
+        elif unused:
+            moved = velocity.clone()
+        for (begin, end), before in zip(unused, waiting):
+            velocity[begin:end] = before
+            moved[begin:end] = 0
         return moved if wrong is None else moved.masked_fill(wrong, float("nan"))
 
-    def _run_sparse(self, buffer, method):
-        if not method.momentum:
+    def _run_sparse(self, buffer, method, unused):
+        if method.momentum:
+            moved = self._moved(buffer, method, unused)
+            self.reducer.set_scales(1.0, method.output_scale)
+            self.reducer.run(moved, out=buffer)
+        else:
             self.reducer.set_scales(method.input_scale, method.output_scale)
             self.reducer.run(buffer)
-            return
-        moved = self._moved(buffer, method)
-        self.reducer.set_scales(1.0, method.output_scale)
-        self.reducer.run(moved, out=buffer)
+        for begin, end in unused:  # each rank takes back its share of what was selected there
+            self.residual[begin:end].add_(buffer[begin:end], alpha=1 / method.output_scale)
+            buffer[begin:end] = 0
+        if method.momentum:
+            self._mask_velocity(unused)
+
+    def _mask_velocity(self, unused):
+        if self._chose_dense():
+            return  # auto's, whose sum has the momentum of all ranks: each keeps its own
         # What has left the residual takes its velocity along (Lin et al. 2018: momentum factor masking).
         for _, begin, end, kept in self.ranges():
-            if not kept:
+            if not kept and (begin, end) not in unused:
                 self.velocity()[begin:end].masked_fill_(self.residual[begin:end] == 0, 0)
 
     def give_back(self, factor):
-        if self.reducer is not None and self.buffer is not None:
+        if self._along is not None:
+            self.residual = self._along if self.residual is None else self.residual + self._along
+            self._along = None
+        elif self.reducer is not None and self.buffer is not None:
             self.reducer.give_back(self.buffer, factor)
 
     def stats(self, method, ranks) -> BucketStats:
@@ -204,21 +355,28 @@ class Bucket:
         if self.reducer is None:
             if method.preset == "dense" or all(self.kept):
                 reason = "kept dense"
+            elif self.choice == "dense":
+                reason = self.reason
+            elif method.running == "auto":
+                reason = f"dense while auto times it, {_TIMED} steps"
             else:
                 reason = f"dense until its parameters are the same for {method.warmup_steps} steps"
             return BucketStats(self.names, self.n, "dense", reason, 1.0, milliseconds, ring, ring, None)
         counters, info = self.reducer.stats(), self.reducer.info()
-        reason = f"{info.selector} and {info.collective}, {info.reason}"
-        return BucketStats(self.names, self.n, method.preset, reason, self.density, milliseconds,
-                           counters.last_bytes_sent, ring, counters)
+        reason = f"{info.selector} and {info.collective}, {self.reason if self.choice else info.reason}"
+        plan, density = self.made
+        return BucketStats(self.names, self.n, preset_of(info) if plan == "auto" else plan, reason, density,
+                           milliseconds, counters.last_bytes_sent, ring, counters)
 
 
 class Buckets:
     """All buckets of a model. One thread at a time."""
 
-    def __init__(self):
+    def __init__(self, optimizers: Optional[Dict[str, Any]] = None):
         self.residuals: Dict[str, torch.Tensor] = {}  # of parameters that no bucket has, by name
         self.velocities: Dict[str, torch.Tensor] = {}
+        self.choices: Dict[str, str] = {}  # auto's, of layouts before
+        self._optimizers = optimizers or {}  # by parameter; a loss scaler skips the step of each on its own
         self._current: Dict[Tuple[str, ...], Bucket] = {}
 
     def get(self, index, names, lengths, kept, dtype) -> Bucket:
@@ -231,11 +389,16 @@ class Buckets:
             found = self._current[names] = Bucket(index, names, lengths, kept, dtype, self)
         return found
 
-    def settle(self):
-        """Undoes the latest step where a loss scaler has skipped it: NaN and Inf arrive at all ranks alike."""
-        if any(bucket.overflowed for bucket in self._current.values()):
-            for bucket in self._current.values():
-                bucket.undo()
+    def overflowed(self) -> Set[Any]:
+        """Optimisers whose latest step a loss scaler has skipped: NaN and Inf arrive at all ranks alike. Parameters of
+        no known optimiser belong together."""
+        return {self._optimizers.get(name, self) for bucket in self._current.values() for name in bucket.overflowed}
+
+    def settle(self, skipped: Set[Any]):
+        """Undoes the latest step of parameters whose optimiser has skipped it."""
+        for bucket in self._current.values():
+            bucket.undo({name for name in bucket.names if self._optimizers.get(name, self) in skipped})
+            bucket.overflowed = set()
 
     def all(self) -> List[Bucket]:
         return sorted(self._current.values(), key=lambda bucket: bucket.index)
@@ -246,9 +409,10 @@ class Buckets:
         self._current.clear()
 
     def snapshot(self):
-        """Copies of (residuals, velocities) of all parameters, by name."""
+        """Copies of (residuals, velocities, choices) of all parameters, by name."""
         residuals = {name: value.clone() for name, value in self.residuals.items()}
         velocities = {name: value.clone() for name, value in self.velocities.items()}
+        choices = dict(self.choices)
         for bucket in self.all():
-            bucket.copy_to(residuals, velocities)
-        return residuals, velocities
+            bucket.copy_to(residuals, velocities, choices)
+        return residuals, velocities, choices

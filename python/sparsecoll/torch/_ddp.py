@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The communication hook of DistributedDataParallel."""
+import atexit
 import functools
 import threading
 import weakref
@@ -9,23 +10,50 @@ import torch
 import torch.distributed as dist
 
 from .._communicator import Communicator, Config
-from .._errors import Aborted, InvalidArgument, InvalidUsage, NonFinite, Unsupported
+from .._errors import Aborted, InvalidArgument, InvalidUsage, Mismatch, NonFinite, Unsupported
 from .._reducer import presets
 from ._buckets import Buckets, BucketStats, Method
-from ._gather import agree, gatherer
+from ._gather import agree, agree_on_group, gatherer
 from ._hook_state import HookState
 from ._state import chosen
 from ._worker import Worker
 
-_FORM = 1  # of state_dict
+_FORM = 2  # of state_dict
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}
 _states: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # by model
+_settling = threading.Lock()  # held where states are listed
 
 
 def small_or_1d(name: str, parameter: torch.Tensor) -> bool:
     """Which parameters are sent dense by default: biases, norms, and whatever has less than 1024 elements."""
     del name
     return parameter.dim() <= 1 or parameter.numel() < 1024
+
+
+def _family(state):
+    """The states that share optimisers with this one, directly or by others. A loss scaler skips an optimiser's step
+    where a gradient of any of its parameters overflows, whichever model that is of."""
+    alive = [each() for each in _states.values()]
+    family, found = [], [state]
+    while found:
+        family += found
+        optimizers = {optimizer for each in family for optimizer in each._optimizers}
+        found = [each for each in alive if each is not None and each not in family
+                 and not optimizers.isdisjoint(each._optimizers)]
+    return family
+
+
+def _settle(state):
+    """Undoes what a loss scaler has skipped of the latest steps, once for all states that share its optimisers: when
+    one of them begins another step, since models may have their backward passes one after the other."""
+    with _settling:
+        if not state._ended_step:
+            return
+        ended = [each for each in _family(state) if each._ended_step]
+        skipped = set().union(*(each._buckets.overflowed() for each in ended))
+        for each in ended:
+            each._ended_step = False
+            each._buckets.settle(skipped)
 
 
 def _check_model(ddp):
@@ -48,23 +76,28 @@ class DDPState(HookState):
     """What `hook` keeps between steps. Collective: every rank makes it, with equal arguments, behind the DDP object.
 
     ddp: the DistributedDataParallel object, with parameters in host memory. density: of what the preset counts, in
-    (0, 1]; for "topka" of every tensor. preset: a name of sparsecoll.presets(). group: a process group of ddp's ranks
-    that nothing else uses; None: one is made with gloo, which all processes of the job take part in. warmup_steps: a
-    bucket is sent dense, by that group, until its parameters have been the same for so many steps; DDP cuts its
-    buckets anew after the first one. keep_dense(name, parameter): which parameters are always sent dense.
-    density_schedule, schedule_steps: densities of the first steps, so many steps each. adjust may set every other field
-    of sparsecollParams_t. config: of the communicator.
+    (0, 1]; for "topka" of every tensor. preset: a name of sparsecoll.presets(); or "auto", which finds out for every
+    bucket whether topka, sparcml-split or a dense sum by the process group is the fastest, as stats then says. Trials
+    are steps like others, and a late rank plays no part in them. group: a process group of ddp's ranks that nothing
+    else uses; None: one is made with gloo, which all processes of the job take part in. warmup_steps: a bucket is sent
+    dense, by that group, until its parameters have been the same for so many steps, with "auto" for at least four; DDP
+    cuts its buckets anew after the first one. keep_dense(name, parameter): which parameters are always sent dense.
+    density_schedule, schedule_steps: densities of the first steps, so many steps each. optimizers: those that step
+    ddp's parameters; a loss scaler needs them here if there are several, or one has parameters of other models. adjust
+    may set every other field of sparsecollParams_t; its clipNorm counts for each bucket. config: of the communicator.
 
     Errors, all as exceptions of sparsecoll: InvalidArgument, Unsupported (parameters on a GPU, sparse gradients, FSDP),
-    InvalidUsage (ddp has a state already), Mismatch (ranks have different arguments); those of Communicator. An error
-    in a step ends the backward pass with a RuntimeError that has its text; `error` is then the exception itself, and
-    ranks in it count as in `group`. Ctrl-C ends a backward pass that waits for other ranks, and tells them.
+    InvalidUsage (ddp has a state already), Mismatch (ranks have different arguments or name different groups); those of
+    Communicator. An error in a step ends the backward pass with a RuntimeError that has its text; `error` is then the
+    exception itself, and ranks in it count as in `group`. Ctrl-C ends a backward pass that waits for other ranks, and
+    tells them; elsewhere close does, and the end of the process.
     Threads: a thread of the state's sends buckets in DDP's order while backward goes on. Call methods between steps.
     """
 
-    def __init__(self, ddp: Any, density: float = 0.01, preset: str = "topka", *, group: Any = None,
+    def __init__(self, ddp: Any, density: float = 0.01, preset: str = "auto", *, group: Any = None,
                  warmup_steps: int = 2, keep_dense: Callable[[str, torch.Tensor], bool] = small_or_1d,
                  density_schedule: Sequence[float] = (), schedule_steps: int = 0,
+                 optimizers: Sequence[torch.optim.Optimizer] = (),
                  adjust: Optional[Callable[[Any], None]] = None, config: Optional[Config] = None):
         self._worker = self._communicator = None
         _check_model(ddp)
@@ -78,16 +111,18 @@ class DDPState(HookState):
         self._shapes = {name: parameter.shape for parameter, name in self._names.items()}
         self._views = bool(getattr(ddp, "gradient_as_bucket_view", False))
         self._method = Method(preset, density, warmup_steps, adjust)
+        self._method.drops_unused = bool(getattr(ddp, "find_unused_parameters", False))
         self._density = density
         self._schedule, self._schedule_steps = tuple(density_schedule), schedule_steps
-        if preset not in presets():
-            raise InvalidArgument(f"no preset {preset!r}; there are {', '.join(presets())}")
+        if preset not in ("auto", *presets()):
+            raise InvalidArgument(f"no preset {preset!r}; there are auto, {', '.join(presets())}")
         for each in (density, *self._schedule):
             if not 0 < each <= 1:
                 raise InvalidArgument(f"a density of {each}")
         if self._schedule and schedule_steps < 1:
             raise InvalidArgument("density_schedule without schedule_steps")
         self._own_group = group is None
+        agree_on_group(ddp.process_group, group)
         if group is None:
             if dist.get_world_size(ddp.process_group) != dist.get_world_size():
                 raise Unsupported("ddp has a group of some ranks only: give `group`, a process group of these ranks "
@@ -97,7 +132,12 @@ class DDPState(HookState):
             raise InvalidArgument(f"group has {dist.get_world_size(group)} ranks, and that of ddp "
                                   f"{dist.get_world_size(ddp.process_group)}")
         self._group = group
-        self._buckets = Buckets()
+        self._optimizers = tuple(optimizers)
+        self._buckets = Buckets({self._names[parameter]: optimizer for optimizer in self._optimizers
+                                 for group in optimizer.param_groups for parameter in group["params"]
+                                 if parameter in self._names})
+        self._within_step = False  # a backward pass has begun
+        self._ended_step = False  # a backward pass has ended, and what a loss scaler may skip of it was not undone
         self._resumed = False
         self._before_step: Optional[Callable[[], None]] = None
         self.step = 0  # backward passes that were exchanged
@@ -105,20 +145,35 @@ class DDPState(HookState):
         rank, ranks = dist.get_rank(group), dist.get_world_size(group)
         self._gather = gatherer(group, ranks)
         try:
+            failed = self._read_adjust()
             # Ranks that differ here would wait for each other in different exchanges.
-            agree(self._gather, preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
-                  density_schedule=self._schedule, schedule_steps=schedule_steps)
+            try:
+                agree(self._gather, preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
+                      density_schedule=self._schedule, schedule_steps=schedule_steps,
+                      adjust=(failed is None, self._method.clip_norm))
+            except Mismatch as error:
+                raise failed or error
+            if failed is not None:
+                raise failed
             self._communicator = Communicator.from_all_gather(rank, ranks, self._gather, config=config)
         except BaseException:
             self._leave_group()
             raise
         self._worker = Worker("sparsecoll")
-        _states[ddp] = weakref.ref(self)
+        with _settling:
+            _states[ddp] = weakref.ref(self)
 
     @property
     def communicator(self) -> Communicator:
         """What the buckets are sent over. The state's thread uses it during backward."""
         return self._communicator
+
+    def _read_adjust(self):
+        try:
+            self._method.read_adjust()
+            return None
+        except Exception as error:  # pylint: disable=broad-except  (raised once the other ranks know)
+            return error
 
     def _take(self, bucket) -> "torch.futures.Future":
         """A bucket of DDP's: the future has its average."""
@@ -130,6 +185,7 @@ class DDPState(HookState):
         if bucket.index() == 0:
             if self._before_step is not None:
                 self._before_step()
+            self._within_step = True
             self._worker.post(self._start_step)
         parameters = bucket.parameters()
         try:
@@ -167,17 +223,22 @@ class DDPState(HookState):
             torch.autograd.Variable._execution_engine.queue_callback(functools.partial(_wait, weakref.ref(self), done))
         return result
 
+    def _abandon_step(self):
+        if self._within_step:  # its last bucket will not come
+            self._failed(Aborted("the state was closed within a step"))
+
     def _interrupted(self, error):
         self._failed(Aborted(f"{type(error).__name__} in a step"))
 
     def _start_step(self):
         self.step += 1
         try:
-            self._buckets.settle()
+            _settle(self)
         except Exception as error:  # pylint: disable=broad-except  (the buckets' exchanges raise it)
             self._failed(error)
         level = (self.step - 1) // self._schedule_steps if self._schedule else 0
-        self._method.density = self._schedule[level] if level < len(self._schedule) else self._density
+        self._method.warms_up = level < len(self._schedule)
+        self._method.density = self._schedule[level] if self._method.warms_up else self._density
 
     def _failed(self, error):
         """The other ranks must not wait for a rank that is not going on."""
@@ -193,7 +254,7 @@ class DDPState(HookState):
         Where set_loss_scale was called, a step that overflowed is undone without it, and this changes nothing then.
         """
         def give_back():
-            self._buckets.settle()
+            _settle(self)
             for bucket in self._buckets.all():
                 bucket.give_back(factor if self._views else 1.0)
 
@@ -205,13 +266,14 @@ class DDPState(HookState):
 
         From then on a step in which some gradient overflows leaves residuals and velocities as they were, which takes
         memory for a second one of each: as a loss scaler skips that step, the ranks forget its gradients, too.
-        A scaler of several optimisers skips only those that overflow; what the others have applied is undone here all
-        the same, and so is sent again in part.
+        A scaler of several optimisers skips only those that overflow, and an optimiser of several models skips all of
+        them: name `optimizers`, and the same is undone here. Call it on the states of all models before the step.
         """
         if not 0 < scale < float("inf"):
             raise InvalidArgument(f"a loss scale of {scale}")
 
         def change():
+            _settle(self)
             self._method.input_scale, self._method.output_scale = 1 / scale, scale
             self._method.undo = True
 
@@ -223,35 +285,42 @@ class DDPState(HookState):
                                    for bucket in self._buckets.all()])
 
     def state_dict(self) -> Dict[str, Any]:
-        """What this rank has not sent yet, by parameter name; every rank saves its own, beside model and optimiser."""
+        """What this rank has not sent yet, by parameter name, and what auto has chosen; every rank saves its own,
+        beside model and optimiser."""
         def copy():
-            self._buckets.settle()
-            residuals, velocities = self._buckets.snapshot()
+            _settle(self)
+            residuals, velocities, choices = self._buckets.snapshot()
             shaped = [{name: value.reshape(self._shapes[name]) for name, value in kind.items()}
                       for kind in (residuals, velocities)]
             return {"form": _FORM, "step": self.step, "rank": self._communicator.rank, "ranks": self._communicator.size,
-                    "residuals": shaped[0], "velocities": shaped[1]}
+                    "density": self._density, "residuals": shaped[0], "velocities": shaped[1], "choices": choices}
 
         return self._call(copy)
 
     def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
-        """Goes on from state_dict of the same rank; DDP may cut other buckets. On every rank before the same step.
+        """Goes on from state_dict of the same rank; DDP may cut other buckets. Collective, before the same step.
 
         On another number of ranks: from the list of all ranks' states. Each is taken over by one rank, and multiplied
         so that the ranks' averages get from it what they would have got.
 
-        There are no dense steps at first then. With "topka" training goes on with the same bits on as many ranks; other
-        presets begin with new thresholds. Errors: InvalidArgument (names what does not fit); then nothing has changed.
+        There are no dense steps at first then. With "topka", and with what "auto" has chosen of sparse methods,
+        training goes on with the same bits on as many ranks; other presets begin with new thresholds. Auto has trials
+        again on another number of ranks or with another density. Errors: InvalidArgument (names what does not fit),
+        Mismatch (states of different steps or choices); then nothing has changed.
         """
         if self._worker is None:
             raise InvalidUsage("the state is closed")
-        step, residuals, velocities = chosen(state, _FORM, self._communicator.rank, self._communicator.size,
-                                             self._check_values)
+        step, residuals, velocities, choices = chosen(state, _FORM, self._communicator.rank, self._communicator.size,
+                                                      self._density, self._check_values)
+        if self._method.preset != "auto":
+            choices = {}
 
         def replace():
-            self._buckets.settle()
+            agree(self._gather, step=step, choices=sorted(choices.items()))
+            _settle(self)
             self._buckets.retire()
             self._buckets.residuals, self._buckets.velocities = residuals, velocities
+            self._buckets.choices = choices
             self.step, self._resumed = step, True
 
         self._call(replace)
@@ -266,6 +335,9 @@ class DDPState(HookState):
                                           f"{tuple(self._shapes[name])}")
                 if kind == "residuals" and self._kept[name]:
                     raise InvalidArgument(f"the state has a residual of {name}, which keep_dense keeps dense")
+        for name, choice in state["choices"].items():
+            if name not in self._shapes or choice not in presets():
+                raise InvalidArgument(f"the state has {choice!r} chosen for {name}")
         if state["velocities"] and not self._method.momentum:
             raise InvalidArgument("the state has velocities; this one has no momentum: see sparsecoll.torch.attach")
 
@@ -275,11 +347,29 @@ class DDPState(HookState):
 
     def _leave_group(self):
         group, self._group, self._gather = self._group, None, None  # whoever still holds this has no group's threads
-        if self._own_group and dist.is_initialized():
-            dist.destroy_process_group(group)
+        if self._own_group:
+            _leave(group)
+
+    def __del__(self):
+        if getattr(self, "_worker", None) is not None and self._own_group:
+            self._worker.post(functools.partial(_leave, self._group))
+        super().__del__()
 
     def __reduce__(self):
         raise TypeError("a DDPState has connections to other ranks, which cannot be saved: save its state_dict()")
+
+
+def _leave(group):
+    if dist.is_initialized() and group in dist.distributed_c10d._pg_names:
+        dist.destroy_process_group(group)
+
+
+@atexit.register
+def _end():
+    """The process ends, maybe by Ctrl-C, and other ranks wait for it no longer than for one that says so."""
+    for state in [each() for each in _states.values()]:
+        if state is not None and state._worker is not None and state._worker.alive:  # not in a process that was forked
+            state.close()
 
 
 def _wait(state, done):
@@ -291,6 +381,8 @@ def _wait(state, done):
         if state() is not None:
             state()._interrupted(error)
         raise
+    if state() is not None:
+        state()._within_step, state()._ended_step = False, True
 
 
 # PyTorch looks at these annotations, which therefore are no strings.

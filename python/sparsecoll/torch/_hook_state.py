@@ -16,6 +16,7 @@ class HookState:
         worker, self._worker = self._worker, None
         if worker is None:
             return
+        self._abandon_step()
         failed = self.error is not None
         self.error = self.error or InvalidUsage("the state is closed")
         if failed:
@@ -37,6 +38,9 @@ class HookState:
         self._drop_reducers()
         self._communicator.close()
         self._leave_group()
+
+    def _abandon_step(self):
+        """Makes an error of a step that has begun, so that nothing waits for the rest of it."""
 
     def _drop_reducers(self):
         raise NotImplementedError

@@ -2,7 +2,7 @@
 """What lets sparse methods learn faster: docs/guide/recipe.md."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, List, Optional, Sequence, Union
 
 import torch
 
@@ -21,80 +21,99 @@ def _schedule(density, training_steps):
     return densities, min(max((training_steps or 0) // 48, 1), 100)
 
 
-def _same(groups, key):
-    values = {group.get(key) for group in groups}
+def _same(optimizers, key):
+    values = {group.get(key) or 0 for optimizer in optimizers for group in optimizer.param_groups}
     if len(values) > 1:
-        raise Unsupported(f"parameter groups of the optimiser have different {key}: {sorted(values)}")
+        where = "parameter groups of the optimiser" if len(optimizers) == 1 else "the optimisers"
+        raise Unsupported(f"{where} have different {key}: {sorted(values)}")
     return values.pop()
 
 
-def attach(ddp: Any, optimizer: torch.optim.Optimizer, density: float = 0.01, preset: str = "topka", *,
-           training_steps: Optional[int] = None, **options: Any) -> DDPState:
+def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer]], density: float = 0.01,
+           preset: str = "auto", *, training_steps: Optional[int] = None, group: Any = None,
+           **options: Any) -> Union[DDPState, List[DDPState]]:
     """Registers the hook on ddp with the recipe, and returns its state. Collective.
 
     SGD's momentum moves out of the optimiser, in front of the exchange; the optimiser's own becomes 0 and its weight
     decay is divided by 1 - momentum. What the optimiser had of momentum goes along. Adam and others without SGD's
     momentum keep what they have. training_steps: of the whole training; with it the density starts at 0.25 and falls to
     a quarter of the one before until it is `density`, a 48th of the training each, at most 100 steps.
-    options: of DDPState. Call it behind optimizer.load_state_dict, or load a state that was saved behind attach.
+    group, options: of DDPState. Call it behind optimizer.load_state_dict, or load a state that was saved behind attach.
+
+    optimizer: a list of all that step ddp's parameters, if there are several. ddp: a list, if an optimiser has
+    parameters of several models; then the result is the list of their states, and `group` a list of groups.
 
     Errors: as DDPState; Unsupported (SGD with dampening, maximize, groups of different momentum or nesterov, or
-    gradients in half precision; another optimiser with momentum), InvalidArgument (the optimiser has momentum for
+    gradients in half precision; another optimiser with momentum), InvalidArgument (an optimiser has momentum for
     parameters that ddp has not).
     """
+    models = list(ddp) if isinstance(ddp, (list, tuple)) else [ddp]
+    optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+    process_groups = list(group) if isinstance(group, (list, tuple)) else [group] * len(models)
+    if len(process_groups) != len(models) or (len(models) > 1 and group is not None and process_groups[0] is group):
+        raise InvalidArgument(f"{len(models)} models want a list of as many groups, each used by nothing else")
     densities, steps = _schedule(density, training_steps)
     if densities:
         options.setdefault("density_schedule", densities)
         options.setdefault("schedule_steps", steps)
-    if not isinstance(optimizer, torch.optim.SGD):
-        if any(group.get("momentum") for group in optimizer.param_groups):
-            raise Unsupported(f"{type(optimizer).__name__} with momentum: only SGD's can move in front of the exchange")
-        return _registered(ddp, DDPState(ddp, density, preset, **options))
-    groups = optimizer.param_groups
-    momentum, nesterov = _same(groups, "momentum"), _same(groups, "nesterov")
+    for each in optimizers:
+        if not isinstance(each, torch.optim.SGD) and any(part.get("momentum") for part in each.param_groups):
+            raise Unsupported(f"{type(each).__name__} with momentum: only SGD's can move in front of the exchange")
+    momentum, nesterov = _same(optimizers, "momentum"), _same(optimizers, "nesterov")
     if momentum:
-        _check_sgd(ddp, groups)
-    state = DDPState(ddp, density, preset, **options)
-    if momentum:
-        _move_momentum(state, optimizer, momentum, nesterov)
-    return _registered(ddp, state)
+        _check_sgd(models, optimizers)
+    states: List[DDPState] = []
+    try:
+        for model, own in zip(models, process_groups):
+            states.append(DDPState(model, density, preset, group=own, optimizers=optimizers, **options))
+        if momentum:
+            _move_momentum(states, optimizers, momentum, nesterov)
+        for model, state in zip(models, states):
+            model.register_comm_hook(state, hook)
+    except BaseException:
+        for state in states:
+            state.close()
+        raise
+    return states if isinstance(ddp, (list, tuple)) else states[0]
 
 
-def _registered(ddp, state):
-    ddp.register_comm_hook(state, hook)
-    return state
-
-
-def _check_sgd(ddp, groups):
-    for key in ("dampening", "maximize"):
-        if any(group.get(key) for group in groups):
-            raise Unsupported(f"SGD with {key}: its momentum cannot move in front of the exchange")
-    known = {parameter for parameter in ddp.module.parameters() if parameter.requires_grad}
-    for group in groups:
+def _check_sgd(models, optimizers):
+    known = {parameter for model in models for parameter in model.module.parameters() if parameter.requires_grad}
+    for group in [group for optimizer in optimizers for group in optimizer.param_groups]:
+        for key in ("dampening", "maximize"):
+            if group.get(key):
+                raise Unsupported(f"SGD with {key}: its momentum cannot move in front of the exchange")
         for parameter in group["params"]:
             if parameter not in known:
-                raise InvalidArgument("the optimiser has momentum for a parameter that ddp does not average")
+                raise InvalidArgument("the optimiser has momentum for a parameter that ddp does not average: attach "
+                                      "all its models together, as a list")
             if parameter.dtype in (torch.float16, torch.bfloat16):
                 raise Unsupported("momentum of gradients in half precision cannot move in front of the exchange")
 
 
-def _move_momentum(state, optimizer, momentum, nesterov):
-    velocities = {}
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            velocity = optimizer.state.get(parameter, {}).pop("momentum_buffer", None)
-            if velocity is not None:
-                kind = accumulate_type(parameter.dtype)
-                velocities[state._names[parameter]] = velocity.detach().reshape(-1).to(kind)
-        group["momentum"], group["nesterov"] = 0, False
-        group["weight_decay"] /= 1 - momentum
+def _move_momentum(states, optimizers, momentum, nesterov):
+    groups = [(optimizer, group) for optimizer in optimizers for group in optimizer.param_groups]
+    for state in states:
+        velocities = {}
+        for optimizer, group in groups:
+            for parameter in group["params"]:
+                velocity = optimizer.state.get(parameter, {}).get("momentum_buffer")
+                if velocity is not None and parameter in state._names:
+                    kind = accumulate_type(parameter.dtype)
+                    velocities[state._names[parameter]] = velocity.detach().reshape(-1).to(kind, copy=True)
+        agree(state._gather, momentum=momentum, nesterov=bool(nesterov), velocities=sorted(velocities))
+        state._buckets.velocities.update(velocities)
 
     def check():
-        if any(group["momentum"] for group in optimizer.param_groups):
+        if any(group["momentum"] for _, group in groups):
             raise InvalidUsage("the optimiser has momentum again, which is in front of the exchange: load a state that "
                                "was saved before attach before attach")
 
-    agree(state._gather, momentum=momentum, nesterov=bool(nesterov), velocities=sorted(velocities))
-    state._buckets.velocities.update(velocities)
-    state._method.momentum, state._method.nesterov = momentum, bool(nesterov)
-    state._before_step = check
+    for optimizer, group in groups:
+        for parameter in group["params"]:
+            optimizer.state.get(parameter, {}).pop("momentum_buffer", None)
+        group["momentum"], group["nesterov"] = 0, False
+        group["weight_decay"] /= 1 - momentum
+    for state in states:
+        state._method.momentum, state._method.nesterov = momentum, bool(nesterov)
+        state._before_step = check

@@ -20,11 +20,13 @@ def _all_of(states, form):
     return sorted(states, key=lambda state: state["rank"])
 
 
-def chosen(saved, form, rank, ranks, check):
-    """(step, residuals, velocities) for `rank` of `ranks`: flat, by parameter name, in memory of their own.
+def chosen(saved, form, rank, ranks, density, check):
+    """(step, residuals, velocities, auto's choices) for `rank` of `ranks`: flat, by parameter name, in memory of their
+    own.
 
     saved: the state of this rank, or the list of all ranks' states. An average over other many ranks divides by their
-    number, so what is taken over is multiplied by it. check(state) raises InvalidArgument unless the model fits.
+    number, so what is taken over is multiplied by it. Choices were made for a number of ranks and a density: others
+    choose anew. check(state) raises InvalidArgument unless the model fits.
     """
     if isinstance(saved, dict):
         if saved.get("form") != form:
@@ -50,4 +52,5 @@ def chosen(saved, form, rank, ranks, check):
                 value = value.detach().reshape(-1)
                 total[name] = total[name] + value if name in total else value.clone()
         sums.append({name: value if factor == 1 else value * factor for name, value in total.items()})
-    return step, sums[0], sums[1]
+    stays = before == ranks and states[0]["density"] == density
+    return step, sums[0], sums[1], dict(states[0]["choices"]) if stays else {}

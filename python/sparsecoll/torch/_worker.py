@@ -21,6 +21,10 @@ class Worker:
         self._thread = threading.Thread(target=_serve, args=(self._jobs,), name=name, daemon=True)
         self._thread.start()
 
+    @property
+    def alive(self):
+        return self._thread.is_alive()
+
     def post(self, job):
         self._jobs.put(job)
 
