@@ -19,6 +19,7 @@ except ImportError:
 import launch
 import sparsecoll
 from sparsecoll import Communicator, Config, Reducer, Segment, all_reduce
+from sparsecoll._reducer import preset_of
 
 QUICK = Config(op_timeout=60, init_timeout=60)
 
@@ -170,6 +171,28 @@ class Threads(unittest.TestCase):
             self.assertGreaterEqual(np.count_nonzero(out[:1000]), 100)
 
         on_threads(2, work)
+
+    def test_auto_tells_what_it_has_decided(self):
+        """A dense sum of the caller's that takes no time is the fastest, and one that takes for ever never is."""
+        def work(dense_ns):
+            def rank_of(communicator):
+                with Reducer(communicator, 5000, preset="auto", density=0.01, dense_ns=dense_ns) as reducer:
+                    self.assertFalse(reducer.decided())
+                    for step in range(25):
+                        reducer.run(gradient_of(communicator.rank, step))
+                    self.assertTrue(reducer.decided())
+                    self.assertIn("by the caller", reducer.info().reason)
+                    return preset_of(reducer.info())
+            return rank_of
+
+        self.assertEqual(on_threads(2, work(1)), ["dense"] * 2)
+        first, second = on_threads(2, work(10 ** 15))
+        self.assertEqual(first, second)
+        self.assertIn(first, ("topka", "sparcml-split", "spardl"))
+        [alone] = Communicator.threads(1)
+        with alone, Reducer(alone, 5000, preset="micro") as reducer:
+            self.assertTrue(reducer.decided())
+            self.assertEqual(preset_of(reducer.info()), "micro")
 
     def test_all_reduce_and_a_residual_of_the_callers(self):
         def work(communicator):

@@ -3,6 +3,7 @@
 import atexit
 import functools
 import threading
+import traceback
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
@@ -213,6 +214,7 @@ class DDPState(HookState):
                     self._buckets.get(index, names, lengths, kept, buffer.dtype).exchange(
                         buffer, self._method, self._group, self._communicator, self._resumed)
             except Exception as error:  # pylint: disable=broad-except  (backward raises it)
+                traceback.clear_frames(error.__traceback__)  # which name the group, whose threads are to end with close
                 outcome.append(error)
                 self._failed(error)
             arrived.set_result(None)
