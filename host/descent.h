@@ -108,7 +108,7 @@ class Descent {
     const double rank = share * kSample;
     const double margin = 4 * std::sqrt(rank * (1 - share)) + 4;
     const auto at = [&](double wanted) {
-      const auto nth = sample + static_cast<ptrdiff_t>(std::clamp(wanted, 0.0, kSample - 1.0));
+      const auto nth = sample + static_cast<ptrdiff_t>(wanted);
       std::nth_element(sample, nth, sample + kSample, std::greater<>());
       return *nth;
     };

@@ -31,7 +31,7 @@ def read(path):
             entry = (*place, before, after)
             entries[entry] = f"{entries.get(entry, '')} {line.strip()}".strip()
         else:
-            raise SystemExit(f"mutate: {path}: no entry begins at: {line}")
+            raise SystemExit(f"{path}: no entry begins at: {line}")
     return entries
 
 

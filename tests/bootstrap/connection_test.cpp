@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -101,6 +102,16 @@ HeadBytes headOf(uint16_t kind, uint16_t tag, uint64_t amount) {
 }
 
 }  // namespace
+
+TEST_CASE("a socket that had nothing to take is not closed, whatever has failed before") {
+  const Ends ends = makeEnds();
+  for (const int before : {0, EPIPE}) {
+    bool closed = false;
+    errno = before;
+    CHECK(bootstrap::send(ends.a, {}, closed) == 0);
+    CHECK_FALSE(closed);
+  }
+}
 
 TEST_CASE("messages of any length come whole and in order, through a socket that takes little at a time") {
   Pair pair(makeEnds(4096));

@@ -201,6 +201,27 @@ TEST_CASE("the file of an id is whole or not there, and a failure names it and t
   });
 }
 
+TEST_CASE("an id that cannot be read in time says why") {
+  const Folder folder;
+  const std::string path = folder.path() / "id";
+  const bootstrap::IdFile file(path);
+  const auto said = [&] {
+    sparsecollUniqueId_t id{};
+    const Status status = file.read(id.bytes, Deadline::in(0));
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.result() == sparsecollTimeout);
+    return std::string(status.failure().text.view());
+  };
+  CHECK(said().find(strerror(ENOENT)) != std::string::npos);
+  std::ofstream(path) << "short";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  CHECK(said().ends_with("5 bytes of " + std::to_string(sizeof(sparsecollUniqueId_t)) +
+                         ": it is of another program, or damaged"));
+  libc::failAfter(Call::kRead, 0, EIO);
+  CHECK(said().find(strerror(EIO)) != std::string::npos);
+  CHECK(libc::failed());
+}
+
 TEST_CASE("an id that cannot be read at first is read later") {
   const Folder folder;
   const std::string path = folder.path() / "id";

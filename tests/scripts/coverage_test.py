@@ -62,9 +62,28 @@ class Coverage(unittest.TestCase):
             # Four conditions; the compiler decides the other two. Two programs have seen 4 of 8 outcomes.
             self.assertIn("| lib | 8 | 4 | 50.0 % |", done.stdout)
             page = (root / "build" / "coverage" / "coverage.md").read_text()
+            self.check_list(root, command)
         self.assertIn("lib/few.cpp:5:7 never false", page)
         self.assertIn("lib/few.cpp:9:16 never false", page)
         self.assertIn("the function is not called (2)", page)
+
+    def check_list(self, root, command):
+        """A list of what no test sees: true, about what a test has seen, and about what is gone."""
+        listed = root / "tests" / "scripts" / "unseen_outcomes.txt"
+        listed.parent.mkdir(parents=True)
+
+        def after(entry, *how):
+            listed.write_text("lib/few.cpp few\n  - " + entry + "\n    Why.\n")
+            done = subprocess.run([*command, "--library", "libfew.so", *how], capture_output=True, text=True)
+            return done.returncode, done.stdout + done.stderr
+
+        status, said = after("x > 0\n  + never false", "--report")
+        self.assertEqual((status, "1 not seen: explained in the list" in said), (0, True), said)
+        self.assertEqual(after("x > 0\n  + never false", "--check")[0], 0)
+        status, said = after("x < 5\n  + never true", "--report")
+        self.assertEqual((status, "a test sees it" in said), (1, True), said)
+        status, said = after("x > 17\n  + never true", "--check")
+        self.assertEqual((status, "no such condition any more: x > 17" in said), (1, True), said)
 
 
 with tempfile.TemporaryDirectory() as probe:

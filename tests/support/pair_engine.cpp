@@ -70,7 +70,10 @@ struct PairEngine::Request {
   std::byte* data;
   size_t capacity;
   size_t received = 0;
-  bool done = false, failed = false;
+  bool done = false, failed = false, cancelled = false;
+  const std::byte* kept = nullptr;
+  std::vector<std::byte> sent = {};  // what it was when it was sent: the caller's memory stays so until test says done
+  int late = 0;
 };
 
 struct PairEngine::Message {
@@ -226,8 +229,12 @@ struct PairEngine::Calls {
     PairEngine& engine = inside.engine;
     Peer& to = *peerOf(engine, peer, tag, bytes);
     if (to.gone || engine.failsNow()) return 7;
+    const auto* const from = static_cast<const std::byte*>(data);
     auto* const made = new Request{Request::kSend, &to, tag, nullptr, 0};
-    Peer::Outgoing message{made, {static_cast<uint64_t>(tag), bytes, 0}, static_cast<const std::byte*>(data), {}};
+    made->kept = from;
+    made->sent.assign(from, from + bytes);
+    if (engine.mischief_ != nullptr && engine.mischief_->toldLate) made->late = engine.mischief_->toldLate(peer, tag);
+    Peer::Outgoing message{made, {static_cast<uint64_t>(tag), bytes, 0}, from, {}};
     if (engine.mischief_ != nullptr && engine.mischief_->spoil) {
       message.copy();
       engine.mischief_->spoil(peer, tag, message.own);
@@ -279,7 +286,13 @@ struct PairEngine::Calls {
       engine.flush(*one->peer);
       engine.drain(*one->peer);
     }
+    if (one->done && !one->failed && !one->cancelled && one->late-- > 0) {
+      *done = 0;
+      return 0;
+    }
     *done = one->done ? 1 : 0;
+    if (one->done && !one->failed && !one->cancelled && !std::equal(one->sent.begin(), one->sent.end(), one->kept))
+      misuse("a message was changed while it was sent");
     const bool failed = one->failed || engine.failsNow();
     if (failed && !one->done) engine.forget(*one);
     if (!one->done && !failed) return 0;
@@ -294,7 +307,7 @@ struct PairEngine::Calls {
     const Inside inside(user);
     auto* const one = static_cast<Request*>(*request);
     if (!one->done) inside.engine.forget(*one);
-    one->done = true;
+    one->done = one->cancelled = true;
     return 0;
   }
 

@@ -36,6 +36,8 @@ class PairMesh {
 struct Mischief {
   // Called with every message that is sent, as it will arrive.
   std::function<void(int peer, int tag, std::vector<std::byte>& bytes)> spoil;
+  // How many more calls of test find this send under way once it is done; 0 where there is none.
+  std::function<int(int peer, int tag)> toldLate;
   // Counts down with every call of isend, irecv and test; at 0 that call returns 7. Negative: never.
   std::atomic<int64_t> callsUntilFailure{-1};
 };

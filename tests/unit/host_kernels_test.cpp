@@ -201,6 +201,32 @@ TEMPLATE_TEST_CASE("sumValues adds in rank order", "", float, double) {
   }
 }
 
+TEST_CASE("a sum of owners is counted by them, one of none by equal parts") {
+  const auto kernels = host::makeHostKernels();
+  const std::vector<uint32_t> indices = {0, 1, 9, 10, 11, 12, 13, 29, 30, 99};
+  const auto count = static_cast<uint32_t>(indices.size());
+  const ListView sum{indices.data(), nullptr, &count};
+  const std::vector<uint64_t> bounds = {0, 10, 30, 30, 100};
+  std::vector<RankFacts> facts(8, {7, 7});
+  Control control{};
+  control.facts = facts.data();
+  struct Row {
+    uint32_t ranks, owners, largest;
+  };
+  // The largest part of a sum: of 3, 5, 0 and 2 entries; as if each rank had one.
+  for (const Row& row : {Row{1, 0, 10}, Row{3, 0, 4}, Row{5, 0, 2}, Row{8, 0, 2}, Row{4, 4, 5}, Row{8, 4, 2}}) {
+    CAPTURE(row.ranks, row.owners);
+    control.ranks = row.ranks;
+    control.largest = 99;
+    kernels->tally(sum, row.owners != 0 ? bounds.data() : nullptr, row.owners, &control, {});
+    CHECK(control.delivered == 10);
+    CHECK(control.largest == row.largest);
+  }
+  const std::vector<uint32_t> counts = {facts[0].count, facts[1].count, facts[2].count, facts[3].count};
+  CHECK(counts == std::vector<uint32_t>{3, 5, 0, 2});
+  CHECK(facts[4].count == 7);
+}
+
 TEMPLATE_TEST_CASE("zeroAt clears what the list names and nothing outside the vector", "", float, double) {
   Guarded<TestType> acc(kLength);
   acc.fill(makeVector<TestType>(Fill::kSmooth, kLength, 2));

@@ -81,6 +81,24 @@ TEST_CASE("counts, quantiles and moments are those of the entries") {
   }
 }
 
+TEST_CASE("the variance of a few entries is that of what they are a sample of") {
+  for (const std::vector<float>& values : {std::vector<float>{1, -3}, {5, 0.5F, -2}, {8, 1, 1, -4, 0}}) {
+    CAPTURE(values.size());
+    const Sampled sampled(values);
+    CrewMemory sampleMemory;
+    const Magnitudes sample(sampled.control, Crew(sampleMemory));
+    const auto count = static_cast<double>(values.size());
+    double sum = 0;
+    double squares = 0;
+    for (const float value : values) sum += std::abs(static_cast<double>(value));
+    for (const float value : values) squares += std::pow(std::abs(static_cast<double>(value)) - sum / count, 2);
+    const auto moments = sample.excess(0);
+    CHECK(moments.count == count);
+    CHECK(moments.mean == Approx(sum / count).epsilon(0.04));  // a bin is a 32nd of an octave wide
+    CHECK(moments.variance == Approx(squares / (count - 1)).epsilon(0.08));
+  }
+}
+
 TEST_CASE("zeros are counted, what is not finite is not") {
   std::vector<float> values(1000, 0.0F);
   values[1] = -2;

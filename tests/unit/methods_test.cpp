@@ -98,6 +98,29 @@ TEST_CASE("every selector plans within what it may") {
     }
 }
 
+// Without it the entries that pass cannot all be candidates, and every step reads the vector again.
+TEST_CASE("every window has slots for all that it may keep") {
+  for (const SelectorRow* const row : selectorRows())
+    for (const bool faithful : {false, true})
+      for (const uint64_t n : {1u, 10u, 1000u, 100000u, 1000000u})
+        for (const double density : {0.001, 0.02, 0.05, 0.07, 0.3, 1.0}) {
+          CAPTURE(row->name, faithful, n, density);
+          SelectionRequest request;
+          request.n = n;
+          request.ranks = 4;
+          request.density = request.maxDensity = density;
+          request.params.faithful = faithful ? 1 : 0;
+          auto plan = row->plan(request);
+          REQUIRE(plan.ok());
+          for (const WindowPlan& window : plan->windows) {
+            if (window.lazy)  // they share theirs, and no rank keeps all that each of them may
+              CHECK(plan->lazySlots >= plan->capacity);
+            else
+              CHECK(window.slots >= std::min(window.room, window.end - window.begin));
+          }
+        }
+}
+
 TEST_CASE("the C API lists the presets in the table's order") {
   uint32_t i = 0;
   for (; const PresetRow* const row = presetRow(i); ++i) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <span>
 
 #include "tests/unit/cut_step.h"
@@ -105,6 +107,58 @@ TEMPLATE_TEST_CASE("faithful: tensor by tensor, at most k of each, and none of t
         CHECK(asPublished(run.accumulated[0], here, begin, end, (tensor.length + 99) / 100));
       at = next;
       begin = end;
+    }
+  }
+}
+
+// The steps of the published rule, read off its description: what is sent of acc if the sample begins at `start`.
+std::vector<uint32_t> sentAsPublished(const std::vector<double>& acc, double share, uint64_t stride, uint64_t start) {
+  const auto magnitude = [&](uint64_t i) { return std::abs(acc[i]); };
+  const auto shareOf = [&](uint64_t length) {
+    return static_cast<uint64_t>(std::ceil(static_cast<double>(length) * share));
+  };
+  std::vector<double> sample;
+  for (uint64_t i = start; i < acc.size(); i += stride) sample.push_back(magnitude(i));
+  const uint64_t top = std::max<uint64_t>(shareOf(acc.size() / stride), 1);
+  std::sort(sample.begin(), sample.end(), std::greater<>());
+  double threshold = sample[top - 1];
+  const uint64_t entries = shareOf(acc.size());
+  std::vector<uint32_t> found;
+  for (int trial = 0; trial <= 10; ++trial) {
+    found.clear();
+    for (uint32_t i = 0; i < acc.size(); ++i)
+      if (magnitude(i) >= threshold) found.push_back(i);
+    if (static_cast<double>(found.size()) >= 0.8 * static_cast<double>(entries) || stride == 1) break;
+    threshold *= 0.8;
+  }
+  if (static_cast<double>(found.size()) > 1.3 * static_cast<double>(entries)) {
+    found.resize(acc.size());
+    std::iota(found.begin(), found.end(), 0u);
+    std::stable_sort(found.begin(), found.end(), [&](uint32_t a, uint32_t b) { return magnitude(a) > magnitude(b); });
+  }
+  found.resize(std::min<size_t>(found.size(), entries));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+TEST_CASE("faithful: the sample is every so many entries, and what is sent follows from it") {
+  struct Row {
+    uint64_t n;
+    double share;
+    uint64_t stride;  // by hand: as few entries as hold max(n / 100, 2 / share), in steps of 8 down from 32 i + 1
+  };
+  for (const Row& row : {Row{1000, 0.002, 1}, Row{1001, 0.002, 1}, Row{20000, 0.002, 17}, Row{20000, 0.1, 97},
+                         Row{200000, 0.01, 97}, Row{50000, 0.0008, 17}, Row{6000, 0.01, 25}}) {
+    CAPTURE(row.n, row.share);
+    SelectionRun<double> run(selectorRow(sparsecollSelectSampled)->plan, requestOf(row.n, row.share, true), false);
+    const double share = static_cast<double>(run[0].k()) / static_cast<double>(row.n);
+    for (uint64_t step = 0; step < 3; ++step) {
+      CAPTURE(step);
+      run.step(gradientsOf<double>(1, row.n, step));
+      bool published = false;
+      for (uint64_t start = 0; start < row.stride && !published; ++start)
+        published = run.lists[0] == sentAsPublished(run.accumulated[0], share, row.stride, start);
+      CHECK(published);
     }
   }
 }

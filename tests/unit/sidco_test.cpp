@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "selectors/selectors.h"
+#include "tests/unit/selection_run.h"
 
 namespace sparsecoll {
 namespace {
@@ -28,6 +29,32 @@ TEST_CASE("one stage: worked values") {
 TEST_CASE("stages share what the first leaves over") {
   CHECK(sidco::stageShare(0.001, 3) == Approx(0.063246).epsilon(1e-4));
   CHECK(sidco::stageShare(0.01, 2) == Approx(0.04).epsilon(1e-12));
+}
+
+// A Pareto variable without variance is taken for an exponential one.
+TEST_CASE("faithful: equal magnitudes and zeros have finite thresholds, which decide what is sent") {
+  constexpr uint64_t kLength = 1024;
+  for (const sparsecollDistribution_t fit :
+       {sparsecollDistributionExponential, sparsecollDistributionPareto, sparsecollDistributionGammaPareto})
+    for (const double density : {0.5, 0.3, 0.01})
+      for (const float magnitude : {0.0F, 2.0F}) {
+        CAPTURE(static_cast<int>(fit), density, magnitude);
+        SelectionRequest request;
+        request.n = kLength;
+        request.density = request.maxDensity = density;
+        request.params.faithful = 1;
+        request.params.distribution = fit;
+        test::SelectionRun<float> run(selectorRow(sparsecollSelectSidco)->plan, request, false);
+        std::vector<std::vector<float>> gradients(1, std::vector<float>(kLength, magnitude));
+        for (uint64_t i = 0; i < kLength; i += 2) gradients[0][i] = -magnitude;
+        const uint64_t sent = run.step(gradients);
+        const double threshold = run.control().threshold;
+        REQUIRE(std::isfinite(threshold));
+        CHECK(sent == (static_cast<double>(magnitude) > threshold ? kLength : 0));
+        if (fit == sparsecollDistributionGammaPareto) continue;  // its logarithms are of a little more than the entries
+        const double share = static_cast<double>(run[0].k()) / static_cast<double>(kLength);
+        CHECK(threshold == Approx(-static_cast<double>(magnitude) * std::log(share)));
+      }
 }
 
 TEST_CASE("faithful: five steps decide on one stage more or less") {

@@ -5,6 +5,7 @@
 #include "tests/unit/data.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/lists.h"
+#include "transports/common.h"
 
 namespace sparsecoll {
 namespace {
@@ -96,6 +97,24 @@ TEMPLATE_TEST_CASE("every rank gets the sum", "", float, Half, Bfloat, double) {
         options.inPlace = inPlace;
         checkAllReduce<TestType>(ranks, n, options);
       }
+}
+
+TEST_CASE("the parts of a dense sum are whole lines, and no shorter ones would do") {
+  for (const int ranks : {1, 2, 3, 5, 8})
+    for (const uint64_t n : {1, 63, 64, 65, 128, 320, 321, 512, 4099, 5120}) {
+      CAPTURE(ranks, n);
+      uint64_t end = 0;
+      uint64_t longest = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Range part = densePart(n, ranks, rank);
+        CHECK(part.begin == end);
+        CHECK((part.begin == n || part.begin % 64 == 0));
+        end = part.end;
+        longest = std::max(longest, part.length());
+      }
+      CHECK(end == n);
+      CHECK((alignUp(longest, 64) - 64) * static_cast<uint64_t>(ranks) < n);
+    }
 }
 
 TEST_CASE("a dense sum is scaled and divided and accumulated") {
