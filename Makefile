@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts pytorch-hosts fuzz mutants coverage stress convergence golden docs clean
+.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts crossing pytorch-hosts fuzz mutants coverage stress convergence golden docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -100,6 +100,14 @@ hosts: setup ## dense against sparse between 4 hosts made of namespaces; RATE=1g
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target hosts
 	@tests/hosts/hosts.sh build/release/bin table
+
+CROSSING ?= build/crossing
+crossing: setup ## from which rate of the links on dense is faster, as CSV and figure in CROSSING (build/crossing); RATES=100mbit,1gbit,none ELEMENTS=1000000 PRESETS=topka DENSITY=0.01
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target hosts
+	@mkdir -p "$(CROSSING)"
+	@tests/hosts/hosts.sh build/release/bin crossing | tee "$(CROSSING)/crossing.csv"
+	@scripts/plot "$(CROSSING)/crossing.csv" --out "$(CROSSING)"
 
 pytorch-hosts: ## DistributedDataParallel over gloo against sparse hooks between hosts made of namespaces, as CSV; COUNTS="2 4" RATES="100mbit 1gbit"
 	cmake --preset release

@@ -7,7 +7,10 @@
 #   test-perf    sparsecoll-perf on four hosts that share no folder, as torchrun, srun and sparsecoll-run start it
 #   table        dense against sparse on COUNT (4) hosts with links of RATE (1gbit), DENSITIES (0.1,0.01,0.001), PRESETS
 #                (all), ELEMENTS (14728266), STEPS (5) of each, over MPI; dense and topka over ENGINES (tcp,ucx); and what
-#                the links allow here
+#                the links allow here; ends with 1 where this machine cannot fill such links
+#   crossing     CSV for scripts/plot: dense against PRESETS (topka,micro,spardl) at DENSITY (0.01) over links of RATES
+#                (100mbit ... none, with commas), of ELEMENTS (1000000,16000000), STEPS (5) of each over ENGINE (tcp)
+#   test-refusal a table of links that no machine fills is refused
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bin=$(cd "$1" && pwd)
@@ -36,6 +39,22 @@ ring() {
   [ $status = 0 ] || fail "a rank of the ring"
   sed -E 's/ ms median.*//' "$HOSTS_DIR/ring0"
 }
+
+# ideal RATE ELEMENTS: hundredths of a millisecond that the bytes of a ring all-reduce take on such links; none: 0.
+ideal() {
+  local count
+  count=$(wc -w <<< "$HOSTS")
+  case $1 in
+    *gbit) echo $((64 * (count - 1) * $2 / count / ${1%gbit} / 10000)) ;;
+    *mbit) echo $((64 * (count - 1) * $2 / count / ${1%mbit} / 10)) ;;
+    none) echo 0 ;;
+    *) fail "rates are written as 100mbit, 1gbit or none, not $1" ;;
+  esac
+}
+# fills RING IDEAL: the plain ring, in milliseconds, took no more than twice the time that its links ask for.
+fills() { [ $((${1%.*} * 100)) -le $((2 * $2)) ]; }
+# carried ELEMENTS RING: what a link carried of the ring's bytes, in Mbit/s.
+carried() { awk -v n="$1" -v ms="$2" -v p="$(wc -w <<< "$HOSTS")" 'BEGIN { printf "%.0f", 64 * (p - 1) / p * n / ms / 1000 }'; }
 
 # mpi COMMAND...: a rank on every host, one that does not take the cores away from the kernel while it waits.
 mpi() {
@@ -133,14 +152,13 @@ case $what in
     elements=${ELEMENTS:-14728266}
     count=$(wc -w <<< "$HOSTS")
     echo "== $count hosts on $(nproc) cores, links of $RATE, load $(cut -d' ' -f1 /proc/loadavg), $(date -u +%FT%TZ)"
-    case $RATE in
-      *gbit) ideal=$((64 * (count - 1) * elements / count / ${RATE%gbit} / 10000)) ;;
-      *mbit) ideal=$((64 * (count - 1) * elements / count / ${RATE%mbit} / 10)) ;;
-    esac
+    ideal=$(ideal "$RATE" "$elements")
     tcp=$(ring "$elements" 5)
     echo "ring all-reduce, ideal: $((ideal / 100)).$((ideal % 100 / 10)) ms; over plain TCP: $tcp ms"
-    if [ $((${tcp%.*} * 100)) -gt $((2 * ideal)) ]; then
-      echo "these processors cannot fill the links: times say how busy they are, not what a network of $RATE would do"
+    if ! fills "$tcp" "$ideal"; then
+      echo "refused: this machine fills links of $(carried "$elements" "$tcp") Mbit/s now, not of $RATE: times would say how"
+      echo "busy its processors are, not what such a network does"
+      exit 1
     fi
     # Of MPI's algorithms the one that is best with long vectors.
     MPI_OPTIONS="--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 5
@@ -150,6 +168,45 @@ case $what in
       echo "== over $engine"
       perf "$engine" --elements "$elements" --preset dense,topka --density 0.01 -n "${STEPS:-5}" --warmup 2
     done
+    ;;
+  test-refusal)
+    status=0
+    said=$(RATE=1000gbit ELEMENTS=1000000 "${BASH_SOURCE[0]}" "$bin" table) || status=$?
+    [ $status != 77 ] || { echo "$said"; exit 77; }
+    [ $status = 1 ] || fail "links of 1000gbit: ended with $status: $said"
+    grep -Eq '^refused: this machine fills links of [1-9][0-9]* Mbit/s now, not of 1000gbit' <<< "$said" || fail "$said"
+    ! grep -q 'x dense' <<< "$said" || fail "judged all the same: $said"
+    ;;
+  crossing)
+    echo "# $(date -u +%FT%TZ), commit $(git -C "$here" describe --always --dirty 2> /dev/null || echo unknown)," \
+      "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg)"
+    echo "rate,mbit,filled,hosts,n,preset,density,ms,best_ms,sent_bytes,ring_ms,load"
+    elements=${ELEMENTS:-1000000,16000000} rates=${RATES:-100mbit,200mbit,500mbit,1gbit,2gbit,5gbit,none}
+    for n in ${elements//,/ }; do
+      for rate in ${rates//,/ }; do between --hosts "${COUNT:-4}" --rate "$rate" -- inside-crossing "$rate" "$n"; done
+    done
+    ;;
+  inside-crossing)  # RATE ELEMENTS
+    ring=$(ring "$2" 3)
+    carried=$(carried "$2" "$ring")
+    filled=yes mbit=$carried
+    case $1 in
+      none) ;;
+      *gbit) mbit=$((${1%gbit} * 1000)) ;;
+      *mbit) mbit=${1%mbit} ;;
+    esac
+    [ "$1" = none ] || fills "$ring" "$(ideal "$1" "$2")" || filled=no
+    load=$(cut -d' ' -f1 /proc/loadavg)
+    perf "${ENGINE:-tcp}" --elements "$2" --preset "dense,${PRESETS:-topka,micro,spardl}" --density "${DENSITY:-0.01}" \
+      -n "${STEPS:-5}" --warmup 2 --no-check --csv "$HOSTS_DIR/rows.csv" > /dev/null
+    python3 - "$HOSTS_DIR/rows.csv" "$1,$mbit,$filled,$(wc -w <<< "$HOSTS")" "$ring,$load" << 'PYTHON'
+import csv
+import sys
+
+for row in csv.DictReader(open(sys.argv[1])):
+    ms = [f"{float(row[name]) / 1e3:.2f}" for name in ("total_us", "best_us")]
+    print(sys.argv[2], row["n"], row["preset"], row["density"], *ms, row["sent_bytes"], sys.argv[3], sep=",", flush=True)
+PYTHON
     ;;
   *) echo "hosts.sh: $what: no such thing" >&2; exit 2 ;;
 esac

@@ -30,10 +30,10 @@ class Plot(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def plot(self, *texts, options=()):
+    def plot(self, *texts, options=(), kind="jsonl"):
         files = []
         for number, text in enumerate(texts):
-            files.append(str(self.folder / f"{number}.jsonl"))
+            files.append(str(self.folder / f"{number}.{kind}"))
             pathlib.Path(files[-1]).write_text(text)
         self.out = self.folder / "out"
         return subprocess.run([sys.executable, SCRIPT, *files, "--out", str(self.out), *options],
@@ -93,6 +93,38 @@ class Plot(unittest.TestCase):
             self.assertEqual(done.returncode, 1, reason)
             self.assertIn(reason, done.stderr)
         self.assertEqual(self.drawn(), [])
+
+    def links(self, *rows):
+        """Rows: rate, Mbit/s, filled, n, milliseconds of dense and of topka."""
+        text = "# a comment\nrate,mbit,filled,hosts,n,preset,density,ms,best_ms,sent_bytes,ring_ms,load\n"
+        for rate, mbit, filled, n, dense, topka in rows:
+            for preset, ms in (("dense", dense), ("topka", topka)):
+                text += f"{rate},{mbit},{filled},4,{n},{preset},0.01,{ms},1,8,1,0.5\n"
+        return text
+
+    def test_where_sparse_stops_to_pay(self):
+        # On logarithmic axes dense falls from 100 to 1 and topka stays: they cross half way.
+        rows = [("10gbit", 10000, "yes", 1000000, 1, 10), ("100mbit", 100, "yes", 1000000, 100, 10),
+                ("100gbit", 100000, "no", 1000000, 900, 1), ("1gbit", 1000, "yes", 16000000, 50, 5)]
+        done = self.plot(self.links(*rows), kind="csv")
+        if done.returncode == 77:
+            self.skipTest("no matplotlib")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("plot: n 1000000: topka is faster than dense up to 1 Gbit/s\n", done.stdout)
+        self.assertIn("plot: n 16000000: topka and dense do not cross between 1 and 1 Gbit/s\n", done.stdout)
+        self.assertEqual(self.drawn(), ["crossing.svg"])
+        text = (self.out / "crossing.svg").read_text()
+        for words in ("<!-- 1 Gbit/s", "<!-- topka", "<!-- 16 million elements"):
+            self.assertIn(words, text)
+
+    def test_files_that_hold_no_links(self):
+        unfilled = self.links(("1gbit", 1000, "no", 1000000, 50, 5))
+        no_dense = "\n".join(line for line in self.links(("1gbit", 1000, "yes", 10, 50, 5)).split("\n") if "dense" not in line)
+        for text, reason in (("a,b\n1,2\n", "no CSV of `make crossing`"), (unfilled, "no link that was filled"),
+                             (no_dense, "no dense sums")):
+            done = self.plot(text, kind="csv")
+            self.assertEqual(done.returncode, 1, reason)
+            self.assertIn(reason, done.stderr)
 
     def test_usage(self):
         for arguments in ([], ["--out"], ["a", "--frmat", "x"], ["a", "--format", "gif"]):
