@@ -3,11 +3,14 @@
 # usage: hosts.sh BIN WHAT      BIN: the folder of the programs; WHAT is one of
 #   test-links   the links carry what they should, with rates, delays and losses
 #   test-mpi     the presets over MPI between two hosts, and that what they say they send is what their cards sent
+#   test-nodes   the same of presets over nodes, on two hosts of two ranks
 #   test-tcp     some presets over the library's own TCP engine between two hosts, with the sums of ranks on threads
 #   test-perf    sparsecoll-perf on four hosts that share no folder, as torchrun, srun and sparsecoll-run start it
 #   table        dense against sparse on COUNT (4) hosts with links of RATE (1gbit), DENSITIES (0.1,0.01,0.001), PRESETS
 #                (all), ELEMENTS (14728266), STEPS (5) of each, over MPI; dense and topka over ENGINES (tcp,ucx); and what
-#                the links allow here; ends with 1 where this machine cannot fill such links
+#                the links allow here; ends with 1 where this machine cannot fill such links. With NODES=2x2 (hosts x ranks
+#                of each, which share memory, over MPI) instead topka and dense, flat and between the hosts, at DENSITIES
+#                (0.01). RATE may be a list
 #   crossing     CSV for scripts/plot: dense against PRESETS (topka,micro,spardl) at DENSITY (0.01) over links of RATES
 #                (100mbit ... none, with commas), of ELEMENTS (1000000,16000000), STEPS (5) of each over ENGINE (tcp)
 #   test-refusal a table of links that no machine fills is refused
@@ -56,13 +59,17 @@ fills() { [ $((${1%.*} * 100)) -le $((2 * $2)) ]; }
 # carried ELEMENTS RING: what a link carried of the ring's bytes, in Mbit/s.
 carried() { awk -v n="$1" -v ms="$2" -v p="$(wc -w <<< "$HOSTS")" 'BEGIN { printf "%.0f", 64 * (p - 1) / p * n / ms / 1000 }'; }
 
-# mpi COMMAND...: a rank on every host, one that does not take the cores away from the kernel while it waits.
+# mpi COMMAND...: RANKS_A_HOST (1) on every host. Where it is one, it does not take the cores away from the kernel while
+# it waits. Ranks of a host share memory: there MPI would yield at every look at a message, and each message wait for
+# all that runs on this machine.
 mpi() {
-  printf '%s slots=1\n' $HOSTS > "$HOSTS_DIR/hostfile"
+  local each=${RANKS_A_HOST:-1} hosts
+  hosts=$(wc -w <<< "$HOSTS")
+  printf "%s slots=$each\n" $HOSTS > "$HOSTS_DIR/hostfile"
   on "${HOSTS%% *}" env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-    mpirun.openmpi --hostfile "$HOSTS_DIR/hostfile" -n "$(wc -w <<< "$HOSTS")" --bind-to none \
-    --mca plm_rsh_agent "$HOSTS_DIR/on" --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include eth0 \
-    --mca oob_tcp_if_include eth0 --mca mpi_yield_when_idle 1 ${MPI_OPTIONS:-} "$@"
+    mpirun.openmpi --hostfile "$HOSTS_DIR/hostfile" -n $((hosts * each)) --bind-to none \
+    --mca plm_rsh_agent "$HOSTS_DIR/on" --mca btl tcp,vader,self --mca pml ob1 --mca btl_tcp_if_include eth0 \
+    --mca oob_tcp_if_include eth0 --mca mpi_yield_when_idle $((each == 1)) ${MPI_OPTIONS:-} "$@"
 }
 
 # perf ENGINE OPTIONS...: sparsecoll-perf with a rank on every host; what it prints.
@@ -144,9 +151,28 @@ case $what in
     judge sparsecoll-run
     [ -z "$(ls -A)" ] || fail "left behind: $(ls -A)"
     ;;
+  test-nodes) RANKS_A_HOST=2 between --hosts 2 --rate 1gbit -- inside-nodes-test ;;
+  inside-nodes-test)
+    command -v mpirun.openmpi > /dev/null || { echo "skipped: no mpirun.openmpi here"; exit 77; }
+    mpi "$bin/hosts_steps" 200000 0.01 nodes:dense,nodes:topka,nodes:oktopk 2
+    ;;
   table)
-    export RATE=${RATE:-1gbit}
-    between --hosts "${COUNT:-4}" --rate "$RATE" -- inside-table
+    for rate in ${RATE:-1gbit}; do
+      export RATE=$rate
+      if [ -z "${NODES:-}" ]; then
+        between --hosts "${COUNT:-4}" --rate "$RATE" -- inside-table
+      else
+        RANKS_A_HOST=${NODES#*x} between --hosts "${NODES%x*}" --rate "$RATE" -- inside-nodes
+      fi
+    done
+    ;;
+  inside-nodes)
+    elements=${ELEMENTS:-14728266}
+    echo "== $(wc -w <<< "$HOSTS") hosts of $RANKS_A_HOST ranks on $(nproc) cores, links of $RATE, $elements elements," \
+      "load $(cut -d' ' -f1 /proc/loadavg), $(date -u +%FT%TZ)"
+    echo "card bytes: what a host sent to the others in a step; a flat step cannot tell that of its ranks"
+    mpi "$bin/hosts_steps" "$elements" "${DENSITIES:-0.01}" topka,nodes:topka,nodes:dense "${STEPS:-5}"
+    echo "load $(cut -d' ' -f1 /proc/loadavg) at the end"
     ;;
   inside-table)
     elements=${ELEMENTS:-14728266}

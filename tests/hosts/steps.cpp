@@ -1,16 +1,20 @@
 // Whole steps of ranks on several hosts, over MPI: dense sums by MPI and by the library, then methods, each at some
 // densities. Prints a table; "wrong" counts entries that are not conserved, or not the same on all ranks. Ends with 1
-// if there are any, or if a host's card sent much else than its rank says it did. usage: mpirun ... steps ELEMENTS
-// DENSITIES PRESETS STEPS      lists with commas; PRESETS may be all
+// if there are any, or if a host's card sent much else than its ranks say they did. usage: mpirun ... steps ELEMENTS
+// DENSITIES PRESETS STEPS      lists with commas; PRESETS may be all, and nodes:PRESET is the preset between nodes,
+// which are the hosts
 #include <sparsecoll/mpi.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <span>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/presets.h"
@@ -20,7 +24,9 @@ namespace {
 constexpr uint64_t kShift = 4099;  // from one step's gradient to the next one's
 constexpr uint64_t kCheckLength = 100'000;
 constexpr int kWarmup = 3;
+constexpr const char* kOverNodes = "nodes:";
 int rank = 0, ranks = 1;
+MPI_Comm host = MPI_COMM_NULL;  // the ranks of this host
 
 [[noreturn]] void die(const std::string& what) {
   std::fprintf(stderr, "rank %d: %s: %s\n", rank, what.c_str(), sparsecollGetLastError());
@@ -63,10 +69,32 @@ uint64_t largest(uint64_t x) {
   MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
   return x;
 }
+double largest(double x) {
+  MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return x;
+}
+
+// Of the ranks of this host.
+uint64_t sumOnHost(uint64_t x) {
+  MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_UINT64_T, MPI_SUM, host);
+  return x;
+}
+
+double medianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
 
 struct Times {
   std::vector<double> seconds;  // of the slowest rank, sorted
   uint64_t cardBytes;           // a step, on this host
+};
+
+// What a method costs besides its time.
+struct Costs {
+  uint64_t sent = 0;         // bytes of the rank that sends most
+  double selectSeconds = 0;  // of the rank that selects longest, the median over the steps
+  uint64_t residual = 0;     // bytes of a rank
 };
 
 template <class Step>
@@ -91,11 +119,14 @@ struct Reducer {
   Reducer(sparsecollComm_t comm, const std::string& preset, double density, uint64_t length, bool momentum = true)
       : n(length) {
     sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
-    CHECK_CALL(sparsecollPreset(preset.c_str(), &params));
-    if (preset != "dense") params.density = density;
+    const bool overNodes = preset.starts_with(kOverNodes);
+    const std::string flat = overNodes ? preset.substr(std::strlen(kOverNodes)) : preset;
+    CHECK_CALL(sparsecollPreset(flat.c_str(), &params));
+    if (flat != "dense") params.density = density;
+    if (overNodes) params.betweenNodes = std::exchange(params.collective, sparsecollCollHierarchical);
     if (!momentum) params.momentum = 0;
     // For numbers that are drawn as gradientOf draws them: about the density that was asked for.
-    if (preset == "threshold") params.threshold = 1.2 * std::sqrt(-2 * std::log(density));
+    if (flat == "threshold") params.threshold = 1.2 * std::sqrt(-2 * std::log(density));
     CHECK_CALL(sparsecollReducerCreate(&handle, n, sparsecollFloat32, &params, nullptr, comm));
   }
   ~Reducer() { CHECK_CALL(sparsecollReducerDestroy(handle)); }
@@ -103,18 +134,26 @@ struct Reducer {
   Reducer& operator=(const Reducer&) = delete;
 
   void run(const float* gradient, float* out) { CHECK_CALL(sparsecollReducerRun(handle, gradient, out, nullptr)); }
-  uint64_t sent() const {
+  sparsecollStats_t stats() const {
     sparsecollStats_t stats = SPARSECOLL_INIT(sparsecollStats_t);
     CHECK_CALL(sparsecollReducerGetStats(handle, &stats));
-    return stats.bytesSent;
+    return stats;
   }
-  std::vector<double> residual() const {
+  std::span<const float> held() const {
     void* data = nullptr;
     uint64_t length = 0;
     sparsecollDataType_t type = sparsecollFloat32;
     CHECK_CALL(sparsecollReducerGetResidual(handle, &data, &length, &type));
-    const auto* const from = static_cast<const float*>(data);
-    return data == nullptr ? std::vector<double>(n) : std::vector<double>(from, from + length);
+    return {static_cast<const float*>(data), data == nullptr ? 0 : length};
+  }
+  // In the places of the whole vector.
+  std::vector<double> residual() const {
+    sparsecollReducerInfo_t info = SPARSECOLL_INIT(sparsecollReducerInfo_t);
+    CHECK_CALL(sparsecollReducerGetInfo(handle, &info));
+    std::vector<double> whole(n);
+    const std::span<const float> part = held();
+    std::copy(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(info.shardBegin));
+    return whole;
   }
 
   uint64_t n;
@@ -150,8 +189,8 @@ class Table {
 
   void header() const {
     if (rank == 0)
-      std::printf("%-16s %8s %10s %10s %12s %12s %9s %6s\n", "preset", "density", "median ms", "best ms", "sent bytes",
-                  "card bytes", "x dense", "wrong");
+      std::printf("%-16s %8s %10s %10s %12s %12s %10s %14s %9s %6s\n", "preset", "density", "median ms", "best ms",
+                  "sent bytes", "card bytes", "select ms", "residual bytes", "x dense", "wrong");
   }
 
   // What dense gradients cost without the library: as MPI chooses to do it.
@@ -159,26 +198,39 @@ class Table {
     const auto times = timesOf(steps_, [&](int step) {
       MPI_Allreduce(gradientAt(step), out_.data(), static_cast<int>(n_), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     });
-    print("MPI_Allreduce", 1, times, 2 * (static_cast<uint64_t>(ranks) - 1) * n_ / static_cast<uint64_t>(ranks) * 4, 0);
+    print("MPI_Allreduce", 1, times, {2 * (static_cast<uint64_t>(ranks) - 1) * n_ / static_cast<uint64_t>(ranks) * 4},
+          0);
   }
 
   void method(sparsecollComm_t comm, const std::string& preset, double density) {
     const uint64_t wrong = wrongEntries(comm, preset, density);
     wrong_ += wrong;
     Reducer reducer(comm, preset, density, n_);
-    uint64_t before = 0;
+    sparsecollStats_t before{};
+    std::vector<double> selects;
     const auto times = timesOf(steps_, [&](int step) {
-      if (step == kWarmup) before = reducer.sent();
+      if (step == kWarmup) before = reducer.stats();
       reducer.run(gradientAt(step), out_.data());
+      if (step >= kWarmup) selects.push_back(static_cast<double>(reducer.stats().lastSelectNs) * 1e-9);
     });
-    // A step. Packets have heads, what came is acknowledged, and ranks are told when to begin.
-    const uint64_t sent = (reducer.sent() - before) / static_cast<uint64_t>(steps_), card = times.cardBytes;
-    const bool strange = card != 0 && (card < sent || card > sent + sent / 20 + 32768);
-    strange_ += largest(strange ? 1 : 0);
-    print(preset, preset == "dense" ? 1 : density, times, sent, wrong);
+    const sparsecollStats_t after = reducer.stats();
+    const auto steps = static_cast<uint64_t>(steps_);
+    Costs costs{(after.bytesSent - before.bytesSent) / steps, medianOf(selects), reducer.held().size_bytes()};
+    const bool isDense = preset.ends_with("dense");
+    if (isDense) costs.selectSeconds = 0;  // of velocity and the like, which there is none of
+    const bool overNodes = preset.starts_with(kOverNodes);
+    // A step. Packets have heads, what came is acknowledged, and ranks are told when to begin. A flat step does not
+    // tell what it sends to ranks of its host.
+    const uint64_t crossed =
+        overNodes ? after.bytesSentBetweenNodes - before.bytesSentBetweenNodes : after.bytesSent - before.bytesSent;
+    const uint64_t sent = sumOnHost(crossed / steps), here = sumOnHost(1), card = times.cardBytes;
+    const bool known = overNodes || here == 1;
+    const bool strange = known && card != 0 && (card < sent || card > sent + sent / 20 + 32768 * here);
+    strange_ += largest(uint64_t{strange});
+    print(preset, isDense ? 1 : density, times, costs, wrong);
     if (strange)
-      std::printf("rank %d says that it sent %llu bytes, its card %llu\n", rank, static_cast<unsigned long long>(sent),
-                  static_cast<unsigned long long>(card));
+      std::printf("rank %d says that its host sent %llu bytes, its card %llu\n", rank,
+                  static_cast<unsigned long long>(sent), static_cast<unsigned long long>(card));
   }
 
   // Both dense sums have been measured: what follows is compared with the faster one.
@@ -195,21 +247,23 @@ class Table {
   struct Line {
     std::string name;
     double density, median, best;
-    uint64_t sent, card, wrong;
+    Costs costs;
+    uint64_t card, wrong;
   };
 
-  void print(const std::string& name, double density, const Times& times, uint64_t sent, uint64_t wrong) {
-    lines_.push_back({name, density, times.seconds[times.seconds.size() / 2], times.seconds[0], largest(sent),
-                      largest(times.cardBytes), wrong});
+  void print(const std::string& name, double density, const Times& times, const Costs& costs, uint64_t wrong) {
+    const Costs most{largest(costs.sent), largest(costs.selectSeconds), largest(costs.residual)};
+    lines_.push_back({name, density, medianOf(times.seconds), times.seconds[0], most, largest(times.cardBytes), wrong});
     if (dense_ != 0) show();
   }
 
   void show() {
     for (const Line& line : lines_)
       if (rank == 0)
-        std::printf("%-16s %8g %10.1f %10.1f %12llu %12llu %9.2f %6llu\n", line.name.c_str(), line.density,
-                    line.median * 1e3, line.best * 1e3, static_cast<unsigned long long>(line.sent),
-                    static_cast<unsigned long long>(line.card), dense_ / line.median,
+        std::printf("%-16s %8g %10.1f %10.1f %12llu %12llu %10.1f %14llu %9.2f %6llu\n", line.name.c_str(),
+                    line.density, line.median * 1e3, line.best * 1e3, static_cast<unsigned long long>(line.costs.sent),
+                    static_cast<unsigned long long>(line.card), line.costs.selectSeconds * 1e3,
+                    static_cast<unsigned long long>(line.costs.residual), dense_ / line.median,
                     static_cast<unsigned long long>(line.wrong));
     lines_.clear();
     std::fflush(stdout);
@@ -229,6 +283,7 @@ int main(int count, char** words) {
   MPI_Init(&count, &words);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
   if (count != 5) die("usage: steps ELEMENTS DENSITIES PRESETS STEPS");
   std::vector<std::string> presets = listOf(words[3]);
   if (presets == std::vector<std::string>{"all"}) presets = sparsecoll::test::allPresets();
