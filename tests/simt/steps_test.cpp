@@ -1,9 +1,11 @@
 // What a step on a device asks of the runtime, what it tells of its time, and what it and its reducer hold.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <string>
 
 #include "tests/simt/include/nvtx3/nvToolsExt.h"
+#include "tests/simt/launcher.h"
 #include "tests/simt/simt.h"
 #include "tests/support/catch.h"
 #include "tests/support/group.h"
@@ -16,6 +18,8 @@ using namespace sparsecoll::test;
 namespace {
 
 constexpr int kDevice = 0;
+
+__global__ void traps(int) { __trap(); }
 
 sparsecollParams_t paramsOf(const std::string& name, double density) {
   return preset(name.c_str(), name == "dense" ? 0 : density);
@@ -167,6 +171,76 @@ TEST_CASE("times of the last finished step are in the stats, and asking for them
     CHECK(simt::calls("cudaStreamSynchronize") == 0);
     CHECK(simt::calls("cudaEventSynchronize") == 0);
     CHECK(simt::calls("cudaDeviceSynchronize") == 0);
+  }
+}
+
+namespace {
+
+// Three steps of two ranks; refusals: before each call of the library's one of the caller's was refused, and its thread
+// has not looked.
+std::vector<Elements> outsOfSteps(const std::string& name, bool refusals) {
+  const auto leaveError = [refusals] {
+    if (refusals) (void)cudaSetDevice(-1);
+  };
+  std::atomic<int> wrong{0};  // last errors that are not the caller's
+  const auto look = [&] {
+    const cudaError_t last = cudaPeekAtLastError();
+    wrong += last != cudaSuccess && last != cudaErrorInvalidDevice ? 1 : 0;
+  };
+  leaveError();
+  Group group(2, 5003, sparsecollFloat32, paramsOf(name, 0.02), nullptr, nullptr, kDevice);
+  REQUIRE(group.created() == all(2, sparsecollSuccess));
+  for (uint64_t step = 1; step <= 3; ++step) {
+    group.fillRandom(step);
+    CHECK(onEach(group.ranks(), [&](int rank, sparsecollComm_t comm) {
+            const auto r = static_cast<size_t>(rank);
+            leaveError();
+            const sparsecollResult_t ran =
+                sparsecollReducerRun(group.reducer(rank), group.gradients[r].data(), group.outs[r].data(), nullptr);
+            look();
+            leaveError();
+            const sparsecollResult_t waited = sparsecollCommWait(comm, nullptr, 0);
+            look();
+            (void)cudaGetLastError();
+            return ran != sparsecollSuccess ? ran : waited;
+          }) == all(2, sparsecollSuccess));
+  }
+  (void)cudaGetLastError();
+  CHECK(wrong == 0);
+  return group.outs;
+}
+
+}  // namespace
+
+TEST_CASE("an error of the runtime's that was there before a call changes nothing") {
+  for (const char* const name : {"dense", "topka", "micro", "spardl", "oktopk"}) {
+    CAPTURE(name);
+    CHECK((outsOfSteps(name, true) == outsOfSteps(name, false)));
+  }
+}
+
+TEST_CASE("on a device that a kernel of the caller's has broken a step ends with an error, and so does a new start") {
+  for (const char* const name : {"dense", "topka"}) {
+    CAPTURE(name);
+    Group group(2, 5003, sparsecollFloat32, paramsOf(name, 0.02), nullptr, nullptr, kDevice);
+    group.fillRandom(1);
+    REQUIRE(group.step() == all(2, sparsecollSuccess));
+    REQUIRE(group.wait() == all(2, sparsecollSuccess));
+    REQUIRE(simt::test::launch(traps, 1, 1, 0, 0) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(nullptr) == cudaErrorLaunchFailure);
+    const Results stepped = group.step();
+    const Results waited = group.wait();
+    for (size_t r = 0; r < 2; ++r) {
+      CAPTURE(stepped[r], waited[r], failureOf(group.ranks()[static_cast<int>(r)]).text);
+      CHECK((stepped[r] != sparsecollSuccess || waited[r] != sparsecollSuccess));
+    }
+    CHECK((stepped[0] == sparsecollCudaError || stepped[1] == sparsecollCudaError || waited[0] == sparsecollCudaError ||
+           waited[1] == sparsecollCudaError));
+    sparsecollComm_t comms[2] = {};
+    const int devices[] = {kDevice, kDevice};
+    CHECK(sparsecollCommInitAll(comms, 2, devices, nullptr) == sparsecollCudaError);
+    simt::clearErrors();
+    (void)cudaGetLastError();
   }
 }
 
