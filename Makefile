@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts crossing pytorch-hosts fuzz mutants coverage stress convergence golden docs clean
+.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts crossing pytorch-hosts compare-dense fuzz mutants coverage stress convergence golden docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -113,6 +113,11 @@ pytorch-hosts: ## DistributedDataParallel over gloo against sparse hooks between
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target sparsecoll
 	@bench/pytorch/hosts.sh build/release/lib/libsparsecoll.so
+
+compare-dense: ## dense sums beside gloo's and Open MPI's on 2 and 4 processes of this machine, as CSV; OPTIONS="--ranks 4 --steps 50"
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target sparsecoll
+	@bench/dense/compare.py build/release/lib/libsparsecoll.so $(OPTIONS)
 
 wheel: ## sdist and wheel of the Python package into dist; needs a package index
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) scripts/wheel dist

@@ -31,6 +31,11 @@ constexpr int kFailed = 1;
 constexpr const char* kOneHost = "posix,sysv,self";
 constexpr const char* kManyHosts = "^cma";
 
+// In shared memory a message that waits for its receive costs more messages than it saves copies. Segments of dense sums,
+// of 128 KiB at most and a few at a time, go at once; long frames still wait, as the memory for those that come too
+// early would be UCX's, without a bound.
+constexpr const char* kWaitFrom = "256k";
+
 // Looks in vain: at first they come at once, then others get the core in between, then this thread sleeps.
 constexpr uint32_t kYieldAfter = 64;
 constexpr uint32_t kSleepAfter = 512;
@@ -63,6 +68,8 @@ class UcxMessenger final : public engine::Messenger {
     const bool ours = environmentText(variable::kUcxTransports) == nullptr;
     memoryOnly_ = ours && oneHost;
     if (ours) (void)ucx_.ucp_config_modify(config, "TLS", oneHost ? kOneHost : kManyHosts);
+    if (memoryOnly_ && std::getenv("UCX_RNDV_THRESH") == nullptr)
+      (void)ucx_.ucp_config_modify(config, "RNDV_THRESH", kWaitFrom);
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Dense sums of this library beside gloo's (torch.distributed) and Open MPI's, between processes of this machine.
+
+usage: compare.py LIBRARY [--ranks 2,4] [--bytes 65536,...] [--steps N] [--links tcp,memory]
+
+Each step runs all three, one after the other, in an order that turns; each begins when all ranks have met. So all see
+the same machine, and what else it does. Per case a line of CSV: medians of the slowest rank's milliseconds, and as
+"ratio" the median over the steps of (the faster one of gloo and MPI) / ours: above 1 ours is faster. The columns of cpu are
+medians of the processors' time of all ranks together, which a busy machine changes less, but who waits by looking
+again and again spends it, too. Links: tcp is our TCP
+engine beside MPI's TCP; memory is UCX in shared memory beside MPI's shared memory; gloo knows TCP only. The times hold
+what a call from Python costs. All vectors hold whole numbers, so sums are exact: "wrong" counts entries that are not.
+Needs PyTorch, NumPy and mpirun.openmpi; ends with 1 if an entry is wrong.
+"""
+import argparse
+import ctypes
+import datetime
+import importlib.util
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LINKS = {"tcp": ("tcp", "tcp,self"), "memory": ("ucx", "vader,self")}  # our engine, MPI's
+
+
+class Mpi:
+    """Open MPI, in this process."""
+
+    def __init__(self):
+        self.lib = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
+        self.lib.MPI_Init(None, None)
+        self.world = self.handle("ompi_mpi_comm_world")
+        self.float, self.double = self.handle("ompi_mpi_float"), self.handle("ompi_mpi_double")
+        self.sum, self.max = self.handle("ompi_mpi_op_sum"), self.handle("ompi_mpi_op_max")
+
+    def handle(self, name):
+        return ctypes.byref(ctypes.c_char.in_dll(self.lib, name))
+
+    def barrier(self):
+        self.lib.MPI_Barrier(self.world)
+
+    def all_reduce(self, array, kind, operation):
+        in_place = ctypes.c_void_p(1)
+        failed = self.lib.MPI_Allreduce(in_place, ctypes.c_void_p(array.ctypes.data), array.size, kind, operation, self.world)
+        if failed:
+            raise RuntimeError(f"MPI_Allreduce: {failed}")
+
+
+def rank_main(options):
+    import numpy as np
+    import torch
+    import torch.distributed as dist
+
+    import sparsecoll
+
+    torch.set_num_threads(1)
+    mpi = Mpi()
+    rank, ranks = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
+    dist.init_process_group("gloo", init_method=f"file://{options.meet}", rank=rank, world_size=ranks)
+    config = sparsecoll.Config(transport=LINKS[options.link][0])
+    unique = torch.zeros(128, dtype=torch.uint8)
+    if rank == 0:
+        unique = torch.tensor(list(sparsecoll.Communicator.unique_id(config)), dtype=torch.uint8)
+    dist.broadcast(unique, 0)
+    communicator = sparsecoll.Communicator.from_id(bytes(unique.tolist()), rank, ranks, config=config)
+
+    anything_wrong = 0
+    for size in options.bytes:
+        n = size // 4
+        given = (np.arange(n, dtype=np.float32) + rank) % 64
+        right = sum((np.arange(n, dtype=np.float32) + other) % 64 for other in range(ranks))
+        values = np.empty_like(given)
+        tensor = torch.from_numpy(values)
+        reducer = sparsecoll.Reducer(communicator, n, np.float32, preset="dense")
+        ways = {"ours": lambda: reducer.run(values), "gloo": lambda: dist.all_reduce(tensor),
+                "mpi": lambda: mpi.all_reduce(values, mpi.float, mpi.sum)}
+        names, took, spent, wrong = list(ways), [], [], np.zeros(1)
+        for step in range(options.warmup + options.steps):
+            row, processor = np.zeros(len(names)), np.zeros(len(names))
+            for turn in range(len(names)):
+                at = (step + turn) % len(names)
+                values[:] = given
+                mpi.barrier()
+                begin, before = time.perf_counter(), time.process_time()
+                ways[names[at]]()
+                row[at], processor[at] = time.perf_counter() - begin, time.process_time() - before
+                wrong += np.count_nonzero(values != right)
+            mpi.all_reduce(row, mpi.double, mpi.max)
+            mpi.all_reduce(processor, mpi.double, mpi.sum)
+            if step >= options.warmup:
+                took.append(row)
+                spent.append(processor)
+        reducer.close()
+        mpi.all_reduce(wrong, mpi.double, mpi.sum)
+        anything_wrong += wrong[0]
+        if rank == 0:
+            medians = [1e3 * statistics.median(row[at] for row in rows) for rows in (took, spent) for at in range(len(names))]
+            ratio = statistics.median(min(row[1], row[2]) / row[0] for row in took)
+            print(f"{options.link},{ranks},{size}," + ",".join(f"{ms:.3f}" for ms in medians) + f",{ratio:.2f},{wrong[0]:.0f}",
+                  flush=True)
+    communicator.close()
+    dist.destroy_process_group()
+    mpi.lib.MPI_Finalize()
+    return 1 if anything_wrong else 0
+
+
+def launch(options, link, ranks):
+    with tempfile.TemporaryDirectory(prefix="compare_") as folder:
+        environment = {**os.environ, "SPARSECOLL_LIBRARY": str(pathlib.Path(options.library).resolve()),
+                       "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
+                       "OPENBLAS_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "UCX_LOG_LEVEL": "error",
+                       "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return subprocess.run(
+            ["mpirun.openmpi", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl",
+             LINKS[link][1], "--mca", "btl_tcp_if_include", "lo", sys.executable, __file__, options.library, "--link", link,
+             "--meet", f"{folder}/meet", "--steps", str(options.steps), "--warmup", str(options.warmup), "--bytes",
+             ",".join(map(str, options.bytes))], env=environment).returncode
+
+
+def arguments():
+    def numbers(text):
+        return [int(word) for word in text.split(",")]
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library")
+    parser.add_argument("--ranks", type=numbers, default=[2, 4])
+    parser.add_argument("--bytes", type=numbers, default=[65536 << shift for shift in range(0, 11, 2)])
+    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--links", type=lambda text: text.split(","), default=list(LINKS))
+    parser.add_argument("--link", choices=LINKS, help=argparse.SUPPRESS)  # of a rank, which mpirun has started
+    parser.add_argument("--meet", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    if options.link:
+        return rank_main(options)
+    missing = [name for name in ("torch", "numpy") if importlib.util.find_spec(name) is None]
+    missing += ["mpirun.openmpi"] if shutil.which("mpirun.openmpi") is None else []
+    if missing:
+        print(f"compare: skipped: no {', no '.join(missing)}", file=sys.stderr)
+        return 77
+    described = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    print(f"# {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, commit {described.stdout.strip() or 'unknown'}, "
+          f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {options.steps} steps")
+    print("link,ranks,bytes,ours_ms,gloo_ms,mpi_ms,ours_cpu_ms,gloo_cpu_ms,mpi_cpu_ms,ratio,wrong", flush=True)
+    return max([launch(options, link, ranks) for link in options.links for ranks in options.ranks])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
