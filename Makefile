@@ -26,7 +26,7 @@ build: ## release build into build/release; device code for this machine's GPU, 
 	cmake --build --preset release -j $(JOBS)
 
 PREFIX ?= /opt/sparsecoll
-install: ## library, sparsecoll-run, -perf and -fit into PREFIX (/opt/sparsecoll), without building tests: minutes
+install: ## library, sparsecoll-run, -perf, -fit and -flight into PREFIX (/opt/sparsecoll), without building tests: minutes
 	@echo "== release: configure"
 	cmake --preset release
 	@echo "== release: build what is installed, $(JOBS) at once"
@@ -84,7 +84,7 @@ bench: setup ## speed of this machine: sparse against dense all-reduce
 	build/release/bin/sparsecoll-perf --ranks threads:4 --elements 1000000 --density 0.01 --preset all --against dense
 
 stress: setup ## kill, abort and shrink ranks in processes many times, over every engine: about 20 minutes
-	cmake --preset release
+	cmake --preset release -DSPARSECOLL_SHARE_TESTS=OFF
 	cmake --build --preset release -j $(JOBS) --target processes_failures_test processes_regroup_test \
 	  processes_rate_test
 	@SPARSECOLL_TEST_TIMES=1 build/release/bin/processes_rate_test
