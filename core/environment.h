@@ -25,6 +25,7 @@ inline constexpr const char* kSilence = "SPARSECOLL_SILENCE_MS";
 inline constexpr const char* kUcxLibrary = "SPARSECOLL_UCX_LIBRARY";
 // Not ours.
 inline constexpr const char* kDeviceConnections = "CUDA_DEVICE_MAX_CONNECTIONS";
+inline constexpr const char* kUcxRendezvous = "UCX_RNDV_THRESH";
 inline constexpr const char* kUcxSignals = "UCX_HANDLE_ERRORS";
 inline constexpr const char* kUcxTransports = "UCX_TLS";
 }  // namespace variable

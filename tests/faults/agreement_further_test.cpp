@@ -91,6 +91,7 @@ const std::map<std::string, const char*> kEnvironment = {
     {"SPARSECOLL_SILENCE_MS", "how long a rank waits is its own affair"},
     {"SPARSECOLL_UCX_LIBRARY", "a path"},
     {"UCX_HANDLE_ERRORS", "a process's own signals"},
+    {"UCX_RNDV_THRESH", "UCX asks both ends"},
     {"UCX_TLS", "UCX finds what both ends have"},
     {"SPARSECOLL_PORT", "where ranks look for rank 0: those that look elsewhere do not meet"},
     {"SPARSECOLL_SECRET_FILE", "another secret is AuthFailed"},
@@ -137,10 +138,7 @@ TEST_CASE("every variable of the environment that the library reads may differ, 
 TEST_CASE("a variable with another value than it takes makes no communicator and is named") {
   const std::pair<const char*, std::vector<const char*>> kRefused[] = {
       {"SPARSECOLL_RANKS_PER_NODE", {"0", "1025", "two", "2 ", "-1"}},
-      {"SPARSECOLL_FLIGHT_DIR", "a folder of this host"},
-    {"SPARSECOLL_FLIGHT_RECORDER", "each rank remembers its own operations"},
-    {"SPARSECOLL_RATE", "each rank's own sending; engines that keep it are agreed on"},
-    {"SPARSECOLL_SILENCE_MS", {"19", "86400001", "1s", "18446744073709551616"}},
+      {"SPARSECOLL_SILENCE_MS", {"19", "86400001", "1s", "18446744073709551616"}},
       {"SPARSECOLL_FLIGHT_RECORDER", {"65537", "many"}},
       {"SPARSECOLL_RATE", {"fast", "0"}},
   };
@@ -150,7 +148,7 @@ TEST_CASE("a variable with another value than it takes makes no communicator and
       (void)setenv(name, value, 1);
       sparsecollComm_t comm = nullptr;
       CHECK(sparsecollCommInitAll(&comm, 1, nullptr, nullptr) == sparsecollInvalidArgument);
-      CHECK(std::string(sparsecollGetLastError()).find(std::string(name) + " is '" + value + "'") == 0);
+      CHECK(std::string(sparsecollGetLastError()).find(std::string(name) + " is '" + value + "'") != std::string::npos);
     }
     (void)setenv(name, "", 1);  // as if it were not set
     sparsecollComm_t comm = nullptr;

@@ -68,7 +68,7 @@ class UcxMessenger final : public engine::Messenger {
     const bool ours = environmentText(variable::kUcxTransports) == nullptr;
     memoryOnly_ = ours && oneHost;
     if (ours) (void)ucx_.ucp_config_modify(config, "TLS", oneHost ? kOneHost : kManyHosts);
-    if (memoryOnly_ && std::getenv("UCX_RNDV_THRESH") == nullptr)
+    if (memoryOnly_ && environmentText(variable::kUcxRendezvous) == nullptr)
       (void)ucx_.ucp_config_modify(config, "RNDV_THRESH", kWaitFrom);
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
