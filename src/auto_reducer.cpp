@@ -290,9 +290,10 @@ Result<AnyReducer::Moved> AutoReducer::moveTo(const std::shared_ptr<Communicator
   spec.denseNs = 0;  // the caller's was of other ranks
   spec.plan.clear();
   const ScalePair scales = now().scales();
+  SC_TRY(const bool ended, candidates_[0]->scheduleEndedOnAll(*comm, candidates_[0]->scheduleEnded()));
   for (ReducerSpec* const one : {&spec.asked, &spec.parts[0].spec}) {
     one->buffer = nullptr;
-    if (!candidates_[0]->scheduleEnded()) continue;
+    if (!ended) continue;
     one->densitySchedule.clear();
     one->scheduleSteps = 0;
   }

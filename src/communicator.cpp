@@ -340,6 +340,11 @@ void Communicator::addStats(const sparsecollStats_t& step) {
   accumulateStats(stats_, step);
 }
 
+void Communicator::addEntriesLost(uint64_t entries) {
+  const std::lock_guard lock(mutex_);
+  stats_.entriesLost += entries;
+}
+
 sparsecollStats_t Communicator::stats() const {
   const std::lock_guard lock(mutex_);
   sparsecollStats_t now = stats_;

@@ -173,6 +173,8 @@ class Communicator {
 
   // Adds a finished step to the counters.
   void addStats(const sparsecollStats_t& step);
+  // Without a step.
+  void addEntriesLost(uint64_t entries);
   sparsecollStats_t stats() const;
   void resetStats();
 

@@ -69,6 +69,9 @@ class Reducer final : public AnyReducer {
   // Thresholds as after create; iteration: of the next step.
   void startAnew(uint64_t iteration);
   // Whether the next step has the density that stays, and the entries that it is asked for.
+  // The same on all ranks of a communicator that they move to: a step that failed may have been the first behind the
+  // schedule on some of them only.
+  Result<bool> scheduleEndedOnAll(Communicator& comm, bool own) const;
   bool scheduleEnded() {
     schedule_.follow(*selection_);
     return schedule_.ended();

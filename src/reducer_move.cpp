@@ -23,7 +23,8 @@ struct Leaving {
 Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm) {
   if (!comm->descendsFrom(*comm_)) return invalid("the communicator is not made of the reducer's");
   if (level_ != nullptr) return moveOverNodes(comm);
-  SC_TRY(const std::shared_ptr<Reducer> made, make(comm, "ReducerMove", specFor(comm->ranks(), schedule_.ended())));
+  SC_TRY(const bool ended, scheduleEndedOnAll(*comm, schedule_.ended()));
+  SC_TRY(const std::shared_ptr<Reducer> made, make(comm, "ReducerMove", specFor(comm->ranks(), ended)));
   Moved result;
   result.reducer = made;
   // Before a step of a transactional reducer begins, all ranks have committed the one before: so the buffer that the
@@ -31,6 +32,12 @@ Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& c
   result.steppedBack = residual_.isAhead(comm->parentCompleted());
   residual_.copyTo(made->residual_, result.steppedBack, comm->kernels());
   return result;
+}
+
+Result<bool> Reducer::scheduleEndedOnAll(Communicator& comm, bool own) const {
+  if (spec_.densitySchedule.empty()) return own;
+  SC_TRY(const Agreement told, agree(comm, "ReducerMove", {}, own ? 1 : 0));
+  return std::ranges::find(told.numbers, 0U) == told.numbers.end();
 }
 
 // exchanging: the ranks that will run the method among themselves.
@@ -56,14 +63,17 @@ Result<AnyReducer::Moved> Reducer::moveOverNodes(const std::shared_ptr<Communica
   std::vector<Range> held;  // by the ranks of comm
   held.reserve(static_cast<size_t>(comm->ranks()));
   bool scheduleEnded = true;
+  bool anyFollows = false;  // a schedule; a rank without a shard does not
   const uint64_t node = comm->node();
-  // A rank without a shard follows no schedule.
   SC_TRY(const Agreement left, agree(*comm, "ReducerMove", {}, Leaving{level_->place(), schedule_.ended()}.number()));
   for (const uint64_t number : left.numbers) {
     const Leaving one = Leaving::of(number);
     held.push_back(level_->shard(one.place));
+    if (held.back().length() == 0) continue;
+    anyFollows = true;
     scheduleEnded = scheduleEnded && one.scheduleEnded;
   }
+  scheduleEnded = scheduleEnded && anyFollows;
   SC_TRY(const Agreement met, agree(*comm, "nodes", {}, node));
   NodeMap map;
   ReducerSpec spec;
@@ -78,6 +88,8 @@ Result<AnyReducer::Moved> Reducer::moveOverNodes(const std::shared_ptr<Communica
   result.steppedBack =
       owns() ? residual_.isAhead(comm->parentCompleted()) : spec_.transactional && committed_ > comm->parentCompleted();
   SC_TRY(made->takeShardsOf(*this, result.steppedBack));
+  // Sums were those of nodes: what became of the others' no rank has heard.
+  SC_TRY(agree(*comm, "ReducerMove", {}));
   if (map.node == 0 && spec_.keepsResidual()) made->stats_->countLost(lostOf(held, made->level_->shard()));
   return result;
 }

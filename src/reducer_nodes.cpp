@@ -51,10 +51,15 @@ Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
     stats_->end(Phase::kScatter, stream);
     return committed;
   }
-  if (!owns()) committed_ = operation.sequence;
-  if (!sumCheck_) return denseEnd(args.nonFinite);
-  if (spec_.dense()) return sumCheck_->tell(operation, stream);
-  return sumCheck_->end(operation, comm_->config().nonFinite == sparsecollNonFiniteError, stream);
+  Status ended;
+  if (!sumCheck_)
+    ended = denseEnd(args.nonFinite);
+  else if (spec_.dense())
+    ended = sumCheck_->tell(operation, stream);
+  else
+    ended = sumCheck_->end(operation, comm_->config().nonFinite == sparsecollNonFiniteError, stream);
+  if (!owns() && ended.ok()) committed_ = operation.sequence;
+  return ended;
 }
 
 }  // namespace sparsecoll

@@ -173,7 +173,7 @@ Status Residual::commit(const Operation& operation, const Delivered& delivered, 
   SC_TRY(kernels_->enqueued());
   current_ = next_;
   snapshotTaken_ = undecided_ = false;
-  committed_ = operation.sequence;
+  if (concluded.ok()) committed_ = operation.sequence;  // else nobody applies the step
   outLeft_ = true;
   return concluded;
 }

@@ -1,7 +1,6 @@
 #include "src/step_stats.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace sparsecoll {
 
@@ -55,7 +54,6 @@ void StepStats::finish(const Operation& operation, const Status& status, const S
   step_.workspaceBytes = budget_->inUse();
   step_.workspacePeakBytes = budget_->peak();
   const std::lock_guard lock(mutex_);
-  step_.entriesLost += std::exchange(lostBefore_, 0);
   if (operation.sequenceAt != nullptr) {  // what was captured counts once it is replayed
     if (status.ok()) replay_ = step_;
     step_.opsStarted = step_.opsCompleted = step_.opsDense = 0;
@@ -74,7 +72,6 @@ sparsecollStats_t StepStats::now(const Selection* selection, const SumCheck* sum
     addReplays(now);
     addFromDevice(selection, sumCheck, now);
   }
-  now.entriesLost += lostBefore_;
   now.workspaceBytes = budget_->inUse();
   now.workspacePeakBytes = budget_->peak();
   return now;

@@ -29,7 +29,8 @@ class StepStats {
   // Entries of a residual that did not come with the reducer from another communicator.
   void countLost(uint64_t entries) {
     const std::lock_guard lock(mutex_);
-    lostBefore_ += entries;
+    total_.entriesLost += entries;
+    comm_.addEntriesLost(entries);
   }
 
   // A step begins on the stream, with this phase.
@@ -61,7 +62,6 @@ class StepStats {
   sparsecollStats_t step_{};
   mutable std::mutex mutex_;  // guards what follows
   sparsecollStats_t total_;
-  uint64_t lostBefore_ = 0;  // of which no step's counters know yet
   Stream lastStream_;
   sparsecollStats_t replay_{};  // what a captured step counts for; zeros: none was captured
 };

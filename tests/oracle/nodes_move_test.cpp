@@ -195,7 +195,7 @@ TEST_CASE("the velocity of dense sums over nodes moves, too") {
   CHECK(wrong == 0);
 }
 
-// Rank 3 goes at its own time, in the middle of the others' step.
+// Rank 3 goes after a step of its own, which the others may not have ended.
 TEST_CASE("a transactional reducer over nodes goes back to what all that are left have completed") {
   const NodeShape shape{5, 3};
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
@@ -282,4 +282,32 @@ TEST_CASE("a schedule over nodes begins anew if it has not ended, on all ranks")
             }) == all(shape.ranks, sparsecollSuccess));
     CHECK(statsOf(moved.reducers[0]).lastSelected == (before == 1 ? 204 : 25));
   }
+}
+
+// Both owners of the only shard are gone, and with them whoever followed the schedule.
+TEST_CASE("a schedule over nodes begins anew where only ranks without a shard are left") {
+  const NodeShape shape{4, 3};
+  const double densities[] = {0.4};
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.densitySchedule = densities;
+  config.densityScheduleCount = 1;
+  config.scheduleSteps = 2;
+  Stepping over(shape, kLength, sparsecollFloat32, paramsOf("topka"), &config);
+  Group& group = over.group;
+  group.fillRandom(1);
+  REQUIRE(group.step() == all(shape.ranks, sparsecollSuccess));
+  Moved moved(shape.ranks);
+  REQUIRE(onEach(group.ranks(), [&](int rank, sparsecollComm_t comm) {
+            if (rank == 0 || rank == 3) return sparsecollSuccess;
+            const auto r = static_cast<size_t>(rank);
+            const sparsecollResult_t result = moved.shrink(rank, comm, group.reducer(rank), {0, 3});
+            if (result != sparsecollSuccess) return result;
+            sparsecollStats_t ofAll = SPARSECOLL_INIT(sparsecollStats_t);
+            if (sparsecollGetStats(moved.comms[r], &ofAll) != sparsecollSuccess ||
+                ofAll.entriesLost != statsOf(moved.reducers[r]).entriesLost)
+              return sparsecollInternalError;
+            return sparsecollReducerRun(moved.reducers[r], group.gradients[r].data(), group.outs[r].data(), nullptr);
+          }) == all(shape.ranks, sparsecollSuccess));
+  CHECK(moved.lost() == 2 * kLength);
+  CHECK(statsOf(moved.reducers[1]).lastSelected == 204);
 }

@@ -32,8 +32,8 @@ constexpr const char* kOneHost = "posix,sysv,self";
 constexpr const char* kManyHosts = "^cma";
 
 // In shared memory a message that waits for its receive costs more messages than it saves copies. Segments of dense sums,
-// of 128 KiB at most and a few at a time, go at once; long frames still wait, as the memory for those that come too
-// early would be UCX's, without a bound.
+// of 128 KiB at most and a few at a time, go at once, and so do frames up to this size. What comes too early is in UCX's
+// memory until its receive is posted, at most so much from each peer; longer frames still wait.
 constexpr const char* kWaitFrom = "256k";
 
 // Looks in vain: at first they come at once, then others get the core in between, then this thread sleeps.

@@ -146,7 +146,7 @@ class Bucket:
             else:
                 self._run_sparse(buffer, method, unused)
         except NonFinite:
-            self.overflowed = set(self.names if method.undo else ())
+            self._store.nothing_applied = method.undo
             raise
         self.steps += 1
         self.overflowed = set()
@@ -170,8 +170,8 @@ class Bucket:
     def _wants_reducer(self, method, ready):
         if method.preset == "dense" or self.choice == "dense" or all(self.kept):
             return False
-        if self.choice is None and method.running == "auto" and self.dense_steps <= _TIMED:
-            return False
+        if self.choice is None and method.preset == "auto" and self.dense_steps <= _TIMED:
+            return False  # also where the density warms up: later the residual would go along in one of these steps
         return ready or self.steps >= method.warmup_steps
 
     def _make_reducer(self, method, communicator):
@@ -357,7 +357,7 @@ class Bucket:
                 reason = "kept dense"
             elif self.choice == "dense":
                 reason = self.reason
-            elif method.running == "auto":
+            elif method.preset == "auto" and self.dense_steps <= _TIMED + 1:
                 reason = f"dense while auto times it, {_TIMED} steps"
             else:
                 reason = f"dense until its parameters are the same for {method.warmup_steps} steps"
@@ -376,6 +376,7 @@ class Buckets:
         self.residuals: Dict[str, torch.Tensor] = {}  # of parameters that no bucket has, by name
         self.velocities: Dict[str, torch.Tensor] = {}
         self.choices: Dict[str, str] = {}  # auto's, of layouts before
+        self.nothing_applied = False  # backward raises, so no optimiser steps
         self._optimizers = optimizers or {}  # by parameter; a loss scaler skips the step of each on its own
         self._current: Dict[Tuple[str, ...], Bucket] = {}
 
@@ -392,13 +393,15 @@ class Buckets:
     def overflowed(self) -> Set[Any]:
         """Optimisers whose latest step a loss scaler has skipped: NaN and Inf arrive at all ranks alike. Parameters of
         no known optimiser belong together."""
-        return {self._optimizers.get(name, self) for bucket in self._current.values() for name in bucket.overflowed}
+        return {self._optimizers.get(name, self) for bucket in self._current.values()
+                for name in (bucket.names if self.nothing_applied else bucket.overflowed)}
 
     def settle(self, skipped: Set[Any]):
         """Undoes the latest step of parameters whose optimiser has skipped it."""
         for bucket in self._current.values():
             bucket.undo({name for name in bucket.names if self._optimizers.get(name, self) in skipped})
             bucket.overflowed = set()
+        self.nothing_applied = False
 
     def all(self) -> List[Bucket]:
         return sorted(self._current.values(), key=lambda bucket: bucket.index)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The communication hook of DistributedDataParallel."""
 import atexit
+import datetime
 import functools
 import threading
 import traceback
@@ -20,6 +21,7 @@ from ._state import chosen
 from ._worker import Worker
 
 _FORM = 2  # of state_dict
+_OP_TIMEOUT = 600.0  # seconds, as the library's own
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}
 _states: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # by model
 _settling = threading.Lock()  # held where states are listed
@@ -128,7 +130,8 @@ class DDPState(HookState):
             if dist.get_world_size(ddp.process_group) != dist.get_world_size():
                 raise Unsupported("ddp has a group of some ranks only: give `group`, a process group of these ranks "
                                   "that nothing else uses")
-            group = dist.new_group(backend="gloo")
+            longest = config.op_timeout if config is not None and config.op_timeout is not None else _OP_TIMEOUT
+            group = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=longest))
         elif dist.get_world_size(group) != dist.get_world_size(ddp.process_group):
             raise InvalidArgument(f"group has {dist.get_world_size(group)} ranks, and that of ddp "
                                   f"{dist.get_world_size(ddp.process_group)}")
@@ -184,9 +187,9 @@ class DDPState(HookState):
         if self.error is not None:
             raise self.error
         if bucket.index() == 0:
+            self._within_step = True
             if self._before_step is not None:
                 self._before_step()
-            self._within_step = True
             self._worker.post(self._start_step)
         parameters = bucket.parameters()
         try:
@@ -305,20 +308,30 @@ class DDPState(HookState):
         On another number of ranks: from the list of all ranks' states. Each is taken over by one rank, and multiplied
         so that the ranks' averages get from it what they would have got.
 
-        There are no dense steps at first then. With "topka", and with what "auto" has chosen of sparse methods,
-        training goes on with the same bits on as many ranks; other presets begin with new thresholds. Auto has trials
-        again on another number of ranks or with another density. Errors: InvalidArgument (names what does not fit),
-        Mismatch (states of different steps or choices); then nothing has changed.
+        There are no dense steps at first then, unless "auto" has not chosen. With "topka", and with "auto" where all
+        buckets have chosen the same sparse method, training goes on with the same bits on as many ranks; other presets
+        begin with new thresholds. Auto has trials again on another number of ranks or with another density. Errors:
+        InvalidArgument (names what does not fit this rank), Mismatch (states of different steps or choices, or one that
+        does not fit another rank); then nothing has changed.
         """
         if self._worker is None:
             raise InvalidUsage("the state is closed")
-        step, residuals, velocities, choices = chosen(state, _FORM, self._communicator.rank, self._communicator.size,
-                                                      self._density, self._check_values)
+        failed, step, residuals, velocities, choices = None, 0, {}, {}, {}
+        try:
+            step, residuals, velocities, choices = chosen(state, _FORM, self._communicator.rank,
+                                                          self._communicator.size, self._density, self._check_values)
+        except Exception as error:  # pylint: disable=broad-except  (raised once the other ranks know)
+            failed = error
         if self._method.preset != "auto":
             choices = {}
 
         def replace():
-            agree(self._gather, step=step, choices=sorted(choices.items()))
+            try:
+                agree(self._gather, state=failed is None, step=step, choices=sorted(choices.items()))
+            except Mismatch as error:
+                raise failed or error
+            if failed is not None:
+                raise failed
             _settle(self)
             self._buckets.retire()
             self._buckets.residuals, self._buckets.velocities = residuals, velocities
@@ -396,4 +409,7 @@ def hook(state: DDPState, bucket: dist.GradBucket) -> torch.futures.Future[torch
         return state._take(bucket)
     except KeyboardInterrupt as error:
         state._interrupted(error)
+        raise
+    except Exception as error:
+        state._failed(error)
         raise

@@ -32,12 +32,19 @@ class HookState:
         """What it returns on the thread. Errors: InvalidUsage (closed)."""
         if self._worker is None:
             raise InvalidUsage("the state is closed")
-        return self._worker.call(job)
+        try:
+            return self._worker.call(job)
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._interrupted(error)
+            raise
 
     def _end(self):
         self._drop_reducers()
         self._communicator.close()
         self._leave_group()
+
+    def _interrupted(self, error):
+        """Makes an error of what was waited for, so that nothing waits for the rest of it."""
 
     def _abandon_step(self):
         """Makes an error of a step that has begun, so that nothing waits for the rest of it."""
