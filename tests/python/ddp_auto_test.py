@@ -88,6 +88,36 @@ class FourRanks(unittest.TestCase):
             for total, wanted in zip(delivered, given):
                 torch.testing.assert_close(total, wanted, rtol=1e-4, atol=1e-5)
 
+    def test_auto_times_the_group_before_a_warm_up_of_the_density(self):
+        """Later there would be a residual, which would go out in one of the timed steps."""
+        with dense_takes(10 ** 15):
+            ddp = ddp_of()
+            state = self.state(ddp, density=0.02, preset="auto", density_schedule=[0.2], schedule_steps=8)
+            plans, before = [], {}
+            for step in range(11):
+                train(ddp, sgd(ddp), [step])
+                plans.append({bucket.plan for bucket in state.stats() if bucket.reason != "kept dense"})
+                residuals = state.state_dict()["residuals"]
+                if step == 8:
+                    self.assertTrue(before)
+                    for name, value in before.items():
+                        kept = (residuals[name] != 0) & (value != 0)
+                        self.assertGreater(int(kept.sum()), int((value != 0).sum()) // 2, name)
+                before = residuals
+            self.assertEqual(plans[:8], 5 * [{"dense"}] + 3 * [{"topka"}])  # DDP cuts its buckets anew after the first
+            self.assertNotIn({"dense"}, plans[8:9])
+
+    def test_a_state_that_does_not_fit_one_rank_changes_nothing_on_any(self):
+        ddp, optimizer, state = self.attached()
+        train(ddp, optimizer, range(3))
+        saved = state.state_dict()
+        if dist.get_rank() == 2:
+            saved["residuals"]["nobody"] = torch.zeros(1)
+        with self.assertRaises(sparsecoll.InvalidArgument if dist.get_rank() == 2 else sparsecoll.Mismatch):
+            state.load_state_dict(saved)
+        train(ddp, optimizer, range(3, 5))
+        assert_replicas_equal(ddp)
+
     def test_auto_with_momentum_and_clipping_is_sgds_where_it_is_dense(self):
         """On the steps after the choice, in which plain SGD goes on with the velocity that all ranks have together."""
         def adjust(params):
@@ -215,7 +245,7 @@ class Starts(unittest.TestCase):
     def test_four_ranks(self):
         for status, output in in_ranks(lambda: run_tests("FourRanks"), RANKS):
             self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"Ran 7 tests[^$]*\nOK")
+            self.assertRegex(output, r"Ran 9 tests[^$]*\nOK")
 
 
 if __name__ == "__main__":

@@ -181,9 +181,6 @@ class DDPState(HookState):
 
     def _take(self, bucket) -> "torch.futures.Future":
         """A bucket of DDP's: the future has its average."""
-        if not isinstance(bucket, dist.GradBucket):
-            raise Unsupported("this hook is for DDP's own reducer; the python_reducer of torch.compile hands out other "
-                              "buckets")
         if self.error is not None:
             raise self.error
         if bucket.index() == 0:
@@ -405,6 +402,9 @@ def hook(state: DDPState, bucket: dist.GradBucket) -> torch.futures.Future[torch
     """For ddp.register_comm_hook(state, hook): the ranks' average of the bucket, of which each sends few entries."""
     if not isinstance(state, DDPState):
         raise InvalidArgument("register_comm_hook(state, hook) wants a DDPState as its state")
+    if not isinstance(bucket, dist.GradBucket):
+        raise Unsupported("this hook is for DDP's own reducer; the python_reducer of torch.compile hands out other "
+                          "buckets")
     try:
         return state._take(bucket)
     except KeyboardInterrupt as error:
