@@ -1,5 +1,5 @@
-// What the environment tells the library. A variable that is set to nothing counts as one that is not set. Any thread, while
-// none of the program's sets variables.
+// What the environment tells the library. A variable that is set to nothing counts as one that is not set. Any thread,
+// while none of the program's sets variables.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ struct Allowed {
   const char* what = "";  // "a number of ranks"
 };
 
-// otherwise: where the variable is not set. Errors: InvalidArgument, which names the variable, its text and what is allowed.
+// otherwise: where the variable is not set. Errors: InvalidArgument, which names the variable, its text and what is
+// allowed.
 Result<uint64_t> environmentNumber(const char* variable, uint64_t otherwise, const Allowed& allowed);
 
 }  // namespace sparsecoll

@@ -109,7 +109,8 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   SC_TRY(config.allocator, readAllocator(given.allocator));
   SC_TRY(config.bitsPerSecond, sendRate());
   constexpr uint64_t kDay = 86'400'000;
-  SC_TRY(config.silenceMs, environmentNumber(variable::kSilence, config.silenceMs, {20, kDay, "milliseconds"}));
+  SC_TRY(config.silenceMs, environmentNumber(variable::kSilence, bootstrap::ControlTimes().silenceMs,
+                                             {20, kDay, "milliseconds"}));
   SC_TRY(config.ranksPerNode, ranksPerNodeOf(given.ranksPerNode));
   SC_TRY(config.flightEntries, flightEntries());
   SC_TRY(config.flightFolder, flightFolder());

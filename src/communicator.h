@@ -33,7 +33,7 @@ struct CommunicatorConfig {
   uint64_t abortTimeoutMs = 10000;
   uint64_t workspaceLimitBytes = 0;  // 0: no limit
   uint64_t bitsPerSecond = 0;        // that the rank may send; 0: no limit
-  uint64_t silenceMs = 30000;        // without a heartbeat, after which a rank is lost
+  uint64_t silenceMs = 0;            // without a heartbeat, after which a rank is lost
   sparsecollTransport_t transport = sparsecollTransportAuto;
   std::string name;
   std::string interfaceName;  // empty: the engine's choice

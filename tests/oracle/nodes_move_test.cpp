@@ -261,11 +261,8 @@ TEST_CASE("a reducer over nodes moves to a part of the ranks, each of which is o
 // Ranks without a shard follow no schedule.
 TEST_CASE("a schedule over nodes begins anew if it has not ended, on all ranks") {
   const NodeShape shape{5, 3};
-  const double densities[] = {0.4};
-  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
-  config.densitySchedule = densities;
-  config.densityScheduleCount = 1;
-  config.scheduleSteps = 2;
+  const double density = 0.4;
+  const sparsecollReducerConfig_t config = scheduled(density, 2);
   for (const int before : {1, 4}) {
     CAPTURE(before);
     Stepping over(shape, kLength, sparsecollFloat32, paramsOf("topka"), &config);
@@ -287,11 +284,8 @@ TEST_CASE("a schedule over nodes begins anew if it has not ended, on all ranks")
 // Both owners of the only shard are gone, and with them whoever followed the schedule.
 TEST_CASE("a schedule over nodes begins anew where only ranks without a shard are left") {
   const NodeShape shape{4, 3};
-  const double densities[] = {0.4};
-  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
-  config.densitySchedule = densities;
-  config.densityScheduleCount = 1;
-  config.scheduleSteps = 2;
+  const double density = 0.4;
+  const sparsecollReducerConfig_t config = scheduled(density, 2);
   Stepping over(shape, kLength, sparsecollFloat32, paramsOf("topka"), &config);
   Group& group = over.group;
   group.fillRandom(1);

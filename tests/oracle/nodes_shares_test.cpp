@@ -49,14 +49,11 @@ TEST_CASE("a tensor is selected from on its own if any tensor has a density, als
 
 TEST_CASE("with a schedule or k all ranks refuse another density, with a shard or without") {
   const NodeShape shape{5, 3};
-  const double densities[] = {0.2};
-  sparsecollReducerConfig_t scheduled = SPARSECOLL_INIT(sparsecollReducerConfig_t);
-  scheduled.densitySchedule = densities;
-  scheduled.densityScheduleCount = 1;
-  scheduled.scheduleSteps = 2;
+  const double density = 0.2;
+  const sparsecollReducerConfig_t timed = scheduled(density, 2);
   sparsecollParams_t counted = preset("topka", 0);
   counted.k = 50;
-  const std::pair<sparsecollParams_t, const sparsecollReducerConfig_t*> cases[] = {{preset("topka", 0.05), &scheduled},
+  const std::pair<sparsecollParams_t, const sparsecollReducerConfig_t*> cases[] = {{preset("topka", 0.05), &timed},
                                                                                    {counted, nullptr}};
   for (const auto& [params, config] : cases) {
     Stepping over(shape, kLength, sparsecollFloat32, overNodes(params), config);

@@ -39,6 +39,15 @@ inline sparsecollParams_t overNodes(sparsecollParams_t params) {
   return params;
 }
 
+// One density, which has to outlive the reducers that are made by this, for so many steps.
+inline sparsecollReducerConfig_t scheduled(const double& density, uint32_t steps) {
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.densitySchedule = &density;
+  config.densityScheduleCount = 1;
+  config.scheduleSteps = steps;
+  return config;
+}
+
 struct Shard {
   uint64_t begin, end;
   uint64_t length() const { return end - begin; }

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-
 #include "core/environment.h"
 
 namespace sparsecoll::nccl {
