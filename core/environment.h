@@ -21,6 +21,7 @@ inline constexpr const char* kPort = "SPARSECOLL_PORT";
 inline constexpr const char* kRanksPerNode = "SPARSECOLL_RANKS_PER_NODE";
 inline constexpr const char* kRate = "SPARSECOLL_RATE";
 inline constexpr const char* kSecretFile = "SPARSECOLL_SECRET_FILE";
+inline constexpr const char* kSharedMemory = "SPARSECOLL_SHARED_MEMORY";
 inline constexpr const char* kSilence = "SPARSECOLL_SILENCE_MS";
 inline constexpr const char* kUcxLibrary = "SPARSECOLL_UCX_LIBRARY";
 // Not ours.

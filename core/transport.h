@@ -107,6 +107,8 @@ struct AmongArgs {
   bool nonFinite = false;  // kGather: this rank has met NaN or Inf; out: some rank has. Only in host memory
 };
 
+class SharedMemory;
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -164,6 +166,10 @@ class Transport {
   // Whether what streams did can be trusted; inTime: they are done. Errors: Aborted or PeerFailed, where replays of
   // captured operations were let pass because of that, or wait for a rank that has left.
   virtual Status replaysSound(bool) { return {}; }
+  // How much memory of this rank ranks of its host may read instead of getting messages from it; 0: none.
+  virtual uint64_t sharedBytes() const { return 0; }
+  // It is shared with those that the memory reaches, which share theirs; between two operations. Errors: OutOfMemory.
+  virtual Status share(const std::shared_ptr<SharedMemory>&) { return {}; }
   // A caller's engine brings an all-reduce of its own.
   virtual bool sumsItself() const { return false; }
 };

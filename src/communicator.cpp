@@ -111,6 +111,8 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   constexpr uint64_t kDay = 86'400'000;
   SC_TRY(config.silenceMs, environmentNumber(variable::kSilence, bootstrap::ControlTimes().silenceMs,
                                              {20, kDay, "milliseconds"}));
+  SC_TRY(const uint64_t shares, environmentNumber(variable::kSharedMemory, 1, {0, 1, "0 or 1,"}));
+  config.sharesMemory = shares != 0;
   SC_TRY(config.ranksPerNode, ranksPerNodeOf(given.ranksPerNode));
   SC_TRY(config.flightEntries, flightEntries());
   SC_TRY(config.flightFolder, flightFolder());

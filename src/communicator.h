@@ -33,6 +33,7 @@ struct CommunicatorConfig {
   uint64_t abortTimeoutMs = 10000;
   uint64_t workspaceLimitBytes = 0;  // 0: no limit
   uint64_t bitsPerSecond = 0;        // that the rank may send; 0: no limit
+  bool sharesMemory = true;          // with ranks of the same host, where it may
   uint64_t silenceMs = 0;            // without a heartbeat, after which a rank is lost
   sparsecollTransport_t transport = sparsecollTransportAuto;
   std::string name;
@@ -73,6 +74,8 @@ class Communicator {
                                                     std::shared_ptr<MemoryBudget> budget,
                                                     std::unique_ptr<Transport> transport, int device);
 
+  // The same on all ranks, and on no others, once they have met.
+  uint64_t id() const { return id_; }
   int rank() const { return transport_->rank(); }
   int ranks() const { return transport_->ranks(); }
   const CommunicatorConfig& config() const { return config_; }
@@ -208,7 +211,7 @@ class Communicator {
   Text<128> reason_ = "the only engine of the call that made it";
   AgreementRoom agreementRoom_;
   FlightRecorder flight_;
-  uint64_t id_ = 0;  // the same on all ranks, once they have met
+  uint64_t id_ = 0;
   uint64_t sequence_ = 0;
   uint64_t completed_ = 0;
   uint64_t shrinks_ = 0;

@@ -8,6 +8,7 @@
 #include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
 #include "src/rate.h"
+#include "src/share_memory.h"
 #include "transports/bootstrap/control.h"
 #include "transports/bootstrap/star.h"
 #include "transports/staged.h"
@@ -57,6 +58,7 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
     kernels = setup.kernels;
   }
   SC_TRY(auto made, Communicator::meet(config, std::move(kernels), setup.budget, std::move(transport), device));
+  SC_TRY(shareMemory(*made));
   engine::takeOver(engine);
   return made;
 }
@@ -88,6 +90,8 @@ Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine,
   setup.kind = engine;
   setup.pace = paceOf(config);
   messenger->wakeFor(setup.pace);
+  setup.awake = std::make_shared<std::atomic<bool>>(false);
+  messenger->keepAwake(setup.awake);
   SC_TRY(auto control, bootstrap::Control::make(std::move(mesh), bootstrap::ControlTimes::of(config.silenceMs)));
   SC_TRY(auto made, meetOverEngine(config, std::move(setup), messenger->table(),
                                    std::make_unique<bootstrap::Watch>(control), device));

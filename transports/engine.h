@@ -2,6 +2,7 @@
 // The table is the caller's, or one of the library's own engines fills it in.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "core/kernels.h"
@@ -20,6 +21,7 @@ struct EngineSetup {
   std::shared_ptr<Kernels> kernels;      // of the vectors
   std::shared_ptr<MemoryBudget> budget;  // of the engine's own memory
   uint64_t abortTimeoutMs = 0;           // for the table to give memory back
+  std::shared_ptr<std::atomic<bool>> awake;  // set while progress must not sleep; nullptr: nobody asks
   std::shared_ptr<Pace> pace;            // of what this rank sends; nullptr: as fast as the table takes it
 };
 

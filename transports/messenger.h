@@ -1,6 +1,7 @@
 // One rank's messages to the others, as an engine of the library's carries them: UCX (ucx.h) or sockets (tcp.h).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -20,6 +21,8 @@ class Messenger {
   virtual Status connect(bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh, const Deadline& deadline) = 0;
   // Before the table is used: progress must not sleep past the pace's times.
   virtual void wakeFor(std::shared_ptr<const Pace>) {}
+  // The same: nor while this is set.
+  virtual void keepAwake(std::shared_ptr<const std::atomic<bool>> awake) = 0;
   // The messages as a table of functions; whose release deletes this.
   virtual sparsecollEngine_t table() = 0;
 };

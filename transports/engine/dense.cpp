@@ -47,6 +47,14 @@ Status DenseSum::open() {
   return {};
 }
 
+Status DenseSum::share(const std::shared_ptr<SharedMemory>& memory) {
+  const uint64_t bytes = staging_.bytes();
+  staging_ = Buffer();  // nothing has used it, and there is room for one of both
+  SC_TRY(staging_, takeBuffer(memory, bytes, state_.setup.budget));
+  shared_ = memory;
+  return {};
+}
+
 void DenseSum::makeRoom() {
   constexpr size_t kWays = 4;  // contributions and sums, to and from each peer
   state_.port.makeRoom(kWays * windows_ * static_cast<size_t>(ranks_ - 1) + 1);
@@ -64,12 +72,10 @@ Range DenseSum::segmentOf(int rank, uint64_t segment) const {
   return {part.begin + segment * length, std::min(part.end, part.begin + (segment + 1) * length)};
 }
 
-std::byte* DenseSum::place(int peer, Use use, uint64_t segment) const {
-  const uint64_t index = (static_cast<uint64_t>(peer) * kUses + use) * windows_ + segment % windows_;
-  return staging_.as<>() + index * segmentBytes_;
+// In the memory of any rank.
+uint64_t DenseSum::offset(int peer, Use use, uint64_t segment) const {
+  return ((static_cast<uint64_t>(peer) * kUses + use) * windows_ + segment % windows_) * segmentBytes_;
 }
-
-std::byte* DenseSum::sumPlace(uint64_t segment) const { return place(ranks_, kContribution, segment); }
 
 void DenseSum::reset(const DenseArgs& args, const Operation& operation, Stream stream) {
   args_ = args;
@@ -94,7 +100,20 @@ void DenseSum::reset(const DenseArgs& args, const Operation& operation, Stream s
     with.posted = with.arrived = sums() ? 0 : own;
     with.sent = sums() ? 0 : with.segments;
     with.sumsPosted = with.sumsTaken = gathers() ? 0 : with.segments;
+    with.near = with.takesPart && shared_ != nullptr && shared_->reaches(peer);
+    if (!with.near) continue;
+    const SharedMemory::Progress& progress = shared_->own(peer);
+    with.contributedBefore = progress.contributed;
+    with.consumedBefore = progress.consumed;
+    with.summedBefore = progress.summed;
+    with.takenBefore = progress.taken;
   }
+  setAwake(std::ranges::any_of(pairs_, &Pair::near));
+}
+
+// Who watches for messages must not sleep: what moves in shared memory wakes nobody.
+void DenseSum::setAwake(bool awake) {
+  if (state_.setup.awake != nullptr) state_.setup.awake->store(awake, std::memory_order_relaxed);
 }
 
 Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, Stream stream) {
@@ -166,10 +185,53 @@ Result<bool> DenseSum::proceed(bool& moved) {
 
 bool DenseSum::over(int peer) const {
   const Pair& with = pairs_[static_cast<size_t>(peer)];
-  return with.sent == with.segments && with.sumsTaken == with.segments && with.arrived == segmentsOf(rank_);
+  return with.sent == with.segments && with.sumsTaken == with.segments && with.arrived == segmentsOf(rank_) &&
+         (!with.near || hasTaken(peer));
+}
+
+// All that stands in this rank's memory for the peer: the next sum writes there.
+bool DenseSum::hasTaken(int peer) const {
+  const SharedMemory::Progress& own = shared_->own(peer);
+  const SharedMemory::Progress& theirs = shared_->theirs(peer);
+  return theirs.consumed.load(std::memory_order_acquire) == own.contributed.load(std::memory_order_relaxed) &&
+         theirs.taken.load(std::memory_order_acquire) == own.summed.load(std::memory_order_relaxed);
+}
+
+Status DenseSum::serveNear(int peer, bool& moved) {
+  Pair& with = pair(peer);
+  SharedMemory::Progress& own = shared_->own(peer);
+  const SharedMemory::Progress& theirs = shared_->theirs(peer);
+  const uint64_t element = elementBytes(args_.type);
+  // Since the sum began; what is left out of it counts as done.
+  const auto since = [](bool partOfIt, const std::atomic<uint64_t>& count, uint64_t before, uint64_t otherwise) {
+    return partOfIt ? count.load(std::memory_order_acquire) - before : otherwise;
+  };
+  const uint64_t came = since(sums(), theirs.contributed, with.consumedBefore, with.arrived);
+  const uint64_t consumed = since(sums(), theirs.consumed, with.contributedBefore, with.sent);
+  const uint64_t summed = since(gathers(), theirs.summed, with.takenBefore, with.sumsTaken);
+  const uint64_t mayCome = std::max(with.arrived, std::min(segmentsOf(rank_), summed_ + windows_));
+  const uint64_t maySum = std::min(with.segments, with.sumsTaken + windows_);
+  if (came < with.arrived || came > mayCome || consumed > with.sent || summed < with.sumsTaken || summed > maySum)
+    return failBy(peer, sparsecollCorrupted, "rank {} counts segments of a dense sum that cannot be", peer);
+  moved = moved || came != with.arrived;
+  with.arrived = came;
+  for (; with.sent < std::min(with.segments, consumed + windows_); moved = true) {
+    const Range segment = segmentOf(peer, with.sent);
+    std::memcpy(place(peer, kOwnContribution, with.sent),
+                static_cast<const std::byte*>(args_.in) + segment.begin * element, segment.length() * element);
+    ++with.sent;
+    own.contributed.store(with.contributedBefore + with.sent, std::memory_order_release);
+  }
+  for (; with.sumsTaken < summed; moved = true) {
+    takeSum(shared_->of(peer) + sumOffset(with.sumsTaken), segmentOf(peer, with.sumsTaken));
+    ++with.sumsTaken;
+    own.taken.store(with.takenBefore + with.sumsTaken, std::memory_order_release);
+  }
+  return {};
 }
 
 Status DenseSum::serve(int peer, bool& moved) {
+  if (pair(peer).near) return serveNear(peer, moved);
   SC_TRY(post(peer, moved));
   Pair& with = pair(peer);
   const uint64_t element = elementBytes(args_.type);
@@ -228,7 +290,7 @@ Status DenseSum::takeSums(int peer, bool& moved) {
 Status DenseSum::sumOwn(bool& moved) {
   const uint64_t element = elementBytes(args_.type);
   const uint64_t own = segmentsOf(rank_);
-  for (; summed_ < own && (!gathers() || sumSending_[summed_ % windows_] == 0); ++summed_) {
+  for (; summed_ < own && (!gathers() || mayOverwriteSum()); ++summed_) {
     for (const int member : members_)
       if (member != rank_ && pair(member).arrived <= summed_) return {};
     const Range segment = segmentOf(rank_, summed_);
@@ -237,17 +299,45 @@ Status DenseSum::sumOwn(bool& moved) {
     if (sums()) {
       for (size_t m = 0; m < members_.size(); ++m)
         in_[m] = members_[m] == rank_ ? static_cast<const std::byte*>(args_.in) + segment.begin * element
-                                      : place(members_[m], kContribution, summed_);
+                                      : contributionOf(members_[m]);
       formSum(segment.begin, length);
     } else {
       std::memcpy(sumPlace(summed_), static_cast<const std::byte*>(args_.out) + segment.begin * element,
                   length * element);
     }
-    if (!gathers()) continue;
-    for (int step = 1; step < ranks_; ++step)
-      if (const int peer = (rank_ + step) % ranks_; pair(peer).takesPart)
-        SC_TRY(state_.port.send(peer, kSums, sumPlace(summed_), length * element, sequence_,
-                                &sumSending_[summed_ % windows_]));
+    SC_TRY(passOn(length * element));
+  }
+  return {};
+}
+
+// Of the segment that is to be summed.
+const void* DenseSum::contributionOf(int member) const {
+  if (!pairs_[static_cast<size_t>(member)].near) return place(member, kContribution, summed_);
+  return shared_->of(member) + offset(rank_, kOwnContribution, summed_);
+}
+
+// Nobody needs what stands where the next sum goes.
+bool DenseSum::mayOverwriteSum() const {
+  if (sumSending_[summed_ % windows_] != 0) return false;
+  return std::ranges::all_of(members_, [&](int member) {
+    const Pair& with = pairs_[static_cast<size_t>(member)];
+    if (!with.near) return true;
+    return summed_ < shared_->theirs(member).taken.load(std::memory_order_acquire) - with.summedBefore + windows_;
+  });
+}
+
+// A segment is summed: the members may have it, and take back what they contributed.
+Status DenseSum::passOn(uint64_t bytes) {
+  for (int step = 1; step < ranks_; ++step) {
+    const int peer = (rank_ + step) % ranks_;
+    const Pair& with = pair(peer);
+    if (with.near) {
+      SharedMemory::Progress& progress = shared_->own(peer);
+      if (sums()) progress.consumed.store(with.consumedBefore + summed_ + 1, std::memory_order_release);
+      if (gathers()) progress.summed.store(with.summedBefore + summed_ + 1, std::memory_order_release);
+    } else if (with.takesPart && gathers()) {
+      SC_TRY(state_.port.send(peer, kSums, sumPlace(summed_), bytes, sequence_, &sumSending_[summed_ % windows_]));
+    }
   }
   return {};
 }
@@ -258,18 +348,14 @@ void DenseSum::formSum(uint64_t at, uint64_t length) {
   const uint64_t element = elementBytes(wide_ ? accumulateTypeOf(args_.type) : args_.type);
   const uint64_t begin = gathers() ? 0 : partOf(rank_).begin;
   std::byte* const out = static_cast<std::byte*>(args_.out) + (at - begin) * element;
-  const std::array<void*, 1> to = {alone ? out : sumPlace(summed_)};
-  DenseSumArgs sum{in_,
-                   to,
-                   args_.type,
-                   length,
-                   args_.inputScale,
-                   args_.finish,
-                   alone && args_.accumulate,
-                   alone ? &nonFinite_ : nullptr,
-                   wide_};
-  state_.setup.kernels->denseSum(sum, stream_);
-  if (!alone) takeSum(to[0], {at, at + length});
+  // A sum that out is to be increased by goes there in a second step.
+  const bool atOnce = alone || !args_.accumulate;
+  const std::array<void*, 2> to = {alone ? out : sumPlace(summed_), out};
+  state_.setup.kernels->denseSum({in_, std::span(to).first(alone || !atOnce ? 1 : 2), args_.type, length,
+                                  args_.inputScale, args_.finish, atOnce && args_.accumulate,
+                                  atOnce ? &nonFinite_ : nullptr, wide_},
+                                 stream_);
+  if (!atOnce) takeSum(to[0], {at, at + length});
 }
 
 // Whether what the engine sums lies beside the vectors, which the engine may yet leave to the library as they are:
@@ -332,6 +418,7 @@ Status DenseSum::timeout() const {
 void DenseSum::end() {
   if (args_.nonFinite != nullptr) *args_.nonFinite = nonFinite_ != 0;
   args_ = {};
+  setAwake(false);
 }
 
 void DenseSum::giveUp() {

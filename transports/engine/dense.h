@@ -2,6 +2,9 @@
 // them in rank order, and sends the sum to all. That is what a ring sends, in two steps instead of 2 (P - 1), with one
 // rounding of each sum, and the same bits as when ranks share memory. Parts go through in segments, a few at a time, so
 // that both directions of the links and the arithmetic overlap. Where the engine sums on its own, it does.
+//
+// Ranks that share memory send nothing: a contribution or a sum stands where its sender has put it, the peer reads it
+// there, and both count segments in that memory.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +12,7 @@
 
 #include "core/partition.h"
 #include "transports/engine/rounds.h"
+#include "transports/shared_memory.h"
 
 namespace sparsecoll::engine {
 
@@ -17,6 +21,10 @@ class DenseSum {
   DenseSum(State& state, Rounds& rounds);
 
   Status open();
+  // What of its memory peers may read; 0: nothing.
+  uint64_t sharedBytes() const { return staging_.bytes(); }
+  // Between two operations, for whoever gave so many bytes. Errors: OutOfMemory.
+  Status share(const std::shared_ptr<SharedMemory>& memory);
   // For all that a sum may have under way: without memory it throws std::bad_alloc before the ranks have met in it, and
   // not in it, where all of them need this one.
   void makeRoom();
@@ -45,6 +53,9 @@ class DenseSum {
     uint64_t sumsPosted = 0, sumsTaken = 0;
     uint64_t segments = 0;  // of the peer's part
     bool takesPart = false;
+    bool near = false;  // it shares memory with this rank
+    // What this rank had done for it, and it for this rank, when the sum began.
+    uint64_t contributedBefore = 0, consumedBefore = 0, summedBefore = 0, takenBefore = 0;
   };
 
   Pair& pair(int peer) { return pairs_[static_cast<size_t>(peer)]; }
@@ -55,14 +66,22 @@ class DenseSum {
   Range segmentOf(int rank, uint64_t segment) const;
   uint64_t segmentsOf(int rank) const;
   enum Use : uint64_t { kContribution, kOwnContribution, kSumOf, kUses };
-  std::byte* place(int peer, Use use, uint64_t segment) const;
-  std::byte* sumPlace(uint64_t segment) const;
+  uint64_t offset(int peer, Use use, uint64_t segment) const;
+  std::byte* place(int peer, Use use, uint64_t segment) const { return staging_.as<>() + offset(peer, use, segment); }
+  uint64_t sumOffset(uint64_t segment) const { return offset(ranks_, kContribution, segment); }
+  std::byte* sumPlace(uint64_t segment) const { return staging_.as<>() + sumOffset(segment); }
 
   bool isStaged() const;
   Status serve(int peer, bool& moved);
   Status post(int peer, bool& moved);
   Status takeSums(int peer, bool& moved);
+  Status serveNear(int peer, bool& moved);
+  bool hasTaken(int peer) const;
+  bool mayOverwriteSum() const;
+  const void* contributionOf(int member) const;
   Status sumOwn(bool& moved);
+  Status passOn(uint64_t bytes);
+  void setAwake(bool awake);
   void formSum(uint64_t at, uint64_t length);
   bool over(int peer) const;
 
@@ -76,6 +95,7 @@ class DenseSum {
   const uint32_t windows_;
   uint64_t segmentBytes_ = 0;
   Buffer staging_;
+  std::shared_ptr<SharedMemory> shared_;  // whose the staging is; nullptr: nobody's but this rank's
   std::vector<Pair> pairs_;
   std::vector<uint32_t> sumSending_;
   uint64_t summed_ = 0;  // of this rank's segments

@@ -124,6 +124,13 @@ class EngineTransport final : public Transport {
     return summed;
   }
 
+  // Only what is sent counts for a rate.
+  uint64_t sharedBytes() const override { return state_->setup.pace == nullptr ? dense_.sharedBytes() : 0; }
+  Status share(const std::shared_ptr<SharedMemory>& memory) override {
+    const std::lock_guard lock(state_->mutex);
+    return dense_.share(memory);
+  }
+
   void refuse(const Operation& operation, const Failure& why) override {
     const std::lock_guard lock(state_->mutex);
     givenUp_ = true;

@@ -91,6 +91,8 @@ class StagedTransport final : public Transport {
   bool sharesMemory() const override { return false; }
   bool checksumsPayload() const override { return engine_->checksumsPayload(); }
   bool sumsItself() const override { return engine_->sumsItself(); }
+  uint64_t sharedBytes() const override { return engine_->sharedBytes(); }
+  Status share(const std::shared_ptr<SharedMemory>& memory) override { return engine_->share(memory); }
 
   Result<std::unique_ptr<FrameWindow>> makeWindow(uint64_t bytes, std::shared_ptr<MemoryBudget> budget,
                                                   Kernels* memory) override {

@@ -60,6 +60,7 @@ class TcpMessenger final : public engine::Messenger {
   }
 
   void wakeFor(std::shared_ptr<const engine::Pace> pace) override { pace_ = std::move(pace); }
+  void keepAwake(std::shared_ptr<const std::atomic<bool>> awake) override { awake_ = std::move(awake); }
 
   sparsecollEngine_t table() override {
     auto table = SPARSECOLL_INIT(sparsecollEngine_t);
@@ -214,9 +215,10 @@ class TcpMessenger final : public engine::Messenger {
     const uint64_t before = tally_.ended;
     bool came = writePending();
     bool moved = came;
+    const bool maySleep = awake_ == nullptr || !awake_->load(std::memory_order_relaxed);
     const Deadline soon = Deadline::in(kSleepMs);
     for (int turn = 0; turn < kMostTurns && tally_.ended == before; ++turn) {
-      const bool sleeps = !came && (idle_ >= kSleepAfter || tally_.halfway != 0);
+      const bool sleeps = maySleep && !came && (idle_ >= kSleepAfter || tally_.halfway != 0);
       came = serve(sleeps);
       moved = moved || came;
       if ((!came && tally_.halfway == 0) || soon.expired()) break;
@@ -236,6 +238,7 @@ class TcpMessenger final : public engine::Messenger {
   const pid_t process_ = getpid();
   bootstrap::Fd poll_;
   std::shared_ptr<const engine::Pace> pace_;
+  std::shared_ptr<const std::atomic<bool>> awake_;
   Tally tally_;
   std::vector<Peer> peers_;   // by rank
   std::vector<int> pending_;  // with something to send; never more than there are ranks

@@ -106,6 +106,8 @@ class UcxMessenger final : public engine::Messenger {
     return {};
   }
 
+  void keepAwake(std::shared_ptr<const std::atomic<bool>> awake) override { awake_ = std::move(awake); }
+
   sparsecollEngine_t table() override {
     auto table = SPARSECOLL_INIT(sparsecollEngine_t);
     table.user = this;
@@ -217,7 +219,7 @@ class UcxMessenger final : public engine::Messenger {
       idle_ = 0;
       return 0;
     }
-    if (++idle_ < kYieldAfter) return 0;
+    if (++idle_ < kYieldAfter || (awake_ != nullptr && awake_->load(std::memory_order_relaxed))) return 0;
     if (idle_ < kSleepAfter) {
       std::this_thread::yield();
       return 0;
@@ -268,6 +270,7 @@ class UcxMessenger final : public engine::Messenger {
   std::vector<ucp_ep_h> endpoints_;
   std::vector<std::unique_ptr<Request>> all_;
   std::vector<Request*> free_;
+  std::shared_ptr<const std::atomic<bool>> awake_;
   uint32_t idle_ = 0;
   bool anyCancelled_ = false;
   Deadline giveUp_ = Deadline::in(SPARSECOLL_NO_TIMEOUT);  // of what was cancelled

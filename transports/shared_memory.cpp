@@ -1,0 +1,131 @@
+#include "transports/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "core/checked.h"
+#include "core/text.h"
+
+namespace sparsecoll {
+
+namespace {
+
+constexpr const char* kName = "sparsecoll";
+constexpr uint64_t kPage = 4096;
+
+// At the beginning of each rank's memory; what each has done for its peers stands behind it.
+struct alignas(64) Head {
+  uint64_t id = 0;
+  uint64_t rank = 0;
+  uint64_t bytes = 0;
+};
+
+Status failed(const char* function, int error) {
+  return fail(sparsecollSystemError, "{}: {}", function, std::strerror(error));
+}
+
+std::byte* mapAll(int descriptor, uint64_t bytes) {
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (data == MAP_FAILED) return nullptr;
+  (void)madvise(data, bytes, MADV_DONTFORK);  // a forked process is none of the ranks
+  return static_cast<std::byte*>(data);
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory(uint64_t id, int rank, int ranks, uint64_t bytes)
+    : process_(getpid()),
+      id_(id),
+      rank_(rank),
+      bytes_(bytes),
+      dataAt_(alignUp(sizeof(Head) + static_cast<uint64_t>(ranks) * sizeof(Progress), kPage)),
+      peers_(static_cast<size_t>(ranks)) {}
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::make(uint64_t id, int rank, int ranks, uint64_t bytes) {
+  std::shared_ptr<SharedMemory> made(new SharedMemory(id, rank, ranks, bytes));
+  const auto size = static_cast<off_t>(made->dataAt_ + bytes);
+  made->descriptor_ = memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (made->descriptor_ < 0) return failed("memfd_create", errno);
+  if (ftruncate(made->descriptor_, size) != 0) return failed("ftruncate", errno);
+  // Whoever reads what is not there dies: so it is there before anybody may read it, and never gets shorter.
+  if (const int error = posix_fallocate(made->descriptor_, 0, size); error != 0)
+    return failed("posix_fallocate", error);
+  if (fcntl(made->descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return failed("fcntl", errno);
+  made->mapped_ = mapAll(made->descriptor_, made->dataAt_ + bytes);
+  if (made->mapped_ == nullptr) return failed("mmap", errno);
+  new (made->mapped_) Head{id, static_cast<uint64_t>(rank), bytes};
+  for (int peer = 0; peer < ranks; ++peer) new (&made->own(peer)) Progress;
+  return made;
+}
+
+SharedMemory::~SharedMemory() {
+  if (getpid() == process_) {  // else the addresses may be something else's by now
+    unmap(mapped_);
+    for (std::byte* const peer : peers_) unmap(peer);
+  }
+  conceal();
+}
+
+void SharedMemory::unmap(std::byte* memory) const {
+  if (memory != nullptr) (void)munmap(memory, dataAt_ + bytes_);
+}
+
+uint64_t SharedMemory::spaceOfProcess() {
+  struct stat space {};
+  if (stat("/proc/self/ns/pid", &space) != 0) return 0;
+  return (static_cast<uint64_t>(space.st_ino) << 32 | geteuid()) + 1;
+}
+
+uint64_t SharedMemory::place() const {
+  return static_cast<uint64_t>(static_cast<uint32_t>(process_)) << 32 | static_cast<uint32_t>(descriptor_);
+}
+
+Status SharedMemory::map(int peer, uint64_t place) {
+  const auto path = Text<64>::format("/proc/{}/fd/{}", place >> 32, place & UINT32_MAX);
+  // Nothing else is opened: that might have effects of its own.
+  char target[64] = {};
+  if (readlink(path.c_str(), target, sizeof target - 1) < 0) return failed("readlink", errno);
+  if (!std::string_view(target).starts_with(Text<64>::format("/memfd:{}", kName).view()))
+    return fail(sparsecollSystemError, "{} is {}", path, target);
+  const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) return failed("open", errno);
+  struct stat found {};
+  const bool whole = fstat(descriptor, &found) == 0 && found.st_size == static_cast<off_t>(dataAt_ + bytes_) &&
+                     (fcntl(descriptor, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
+  std::byte* const memory = whole ? mapAll(descriptor, dataAt_ + bytes_) : nullptr;
+  const int error = errno;
+  (void)close(descriptor);
+  if (!whole) return fail(sparsecollSystemError, "{} is not of rank {}", path, peer);
+  if (memory == nullptr) return failed("mmap", error);
+  const Head& head = *reinterpret_cast<const Head*>(memory);
+  if (head.id != id_ || head.rank != static_cast<uint64_t>(peer) || head.bytes != bytes_) {
+    unmap(memory);
+    return fail(sparsecollSystemError, "{} is not of rank {}", path, peer);
+  }
+  peers_[static_cast<size_t>(peer)] = memory;
+  return {};
+}
+
+void SharedMemory::conceal() {
+  if (descriptor_ >= 0) (void)close(std::exchange(descriptor_, -1));
+}
+
+SharedMemory::Progress& SharedMemory::progressIn(std::byte* memory, int peer) const {
+  return reinterpret_cast<Progress*>(memory + sizeof(Head))[peer];
+}
+
+Result<void*> SharedMemory::allocate(uint64_t bytes) {
+  if (bytes > bytes_) return fail(sparsecollInternalError, "{} bytes of {} are shared", bytes, bytes_);
+  return static_cast<void*>(mapped_ + dataAt_);
+}
+
+}  // namespace sparsecoll

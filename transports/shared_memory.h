@@ -1,0 +1,70 @@
+// Memory of one rank that other ranks of its host read, and where they see how far it is. It is in no file system, so
+// nothing is left of it once its processes have ended, however they ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/memory.h"
+
+namespace sparsecoll {
+
+class SharedMemory final : public MemorySource {
+ public:
+  // What a rank has done for a peer in dense sums since the communicator was made, in segments. It alone writes them,
+  // and releases by them what it has written before.
+  struct alignas(64) Progress {
+    std::atomic<uint64_t> contributed{0};  // to the peer's part, ready to be read
+    std::atomic<uint64_t> consumed{0};     // of the peer's contributions to this rank's part
+    std::atomic<uint64_t> summed{0};       // of this rank's part, ready to be read
+    std::atomic<uint64_t> taken{0};        // of the sums of the peer's part
+  };
+
+  // bytes: for the rank itself, the same on all ranks. id: the same on all ranks, and on no other ones.
+  // Errors: SystemError.
+  static Result<std::shared_ptr<SharedMemory>> make(uint64_t id, int rank, int ranks, uint64_t bytes);
+  ~SharedMemory() override;
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  // Ranks whose numbers differ cannot map each other's memory. 0: not known.
+  static uint64_t spaceOfProcess();
+  // Where other processes find it until conceal, in one number.
+  uint64_t place() const;
+  // Errors: SystemError (it cannot be opened from here, or is something else).
+  Status map(int peer, uint64_t place);
+  // Nobody maps it from now on.
+  void conceal();
+
+  bool reaches(int peer) const { return peers_[static_cast<size_t>(peer)] != nullptr; }
+  // Data, of a rank that this one reaches.
+  const std::byte* of(int peer) const { return peers_[static_cast<size_t>(peer)] + dataAt_; }
+  // What this rank has done for the peer, and the peer for it.
+  Progress& own(int peer) const { return progressIn(mapped_, peer); }
+  const Progress& theirs(int peer) const { return progressIn(peers_[static_cast<size_t>(peer)], rank_); }
+
+  // This rank's data, once.
+  Result<void*> allocate(uint64_t bytes) override;
+  void release(void*, uint64_t) noexcept override {}
+
+ private:
+  SharedMemory(uint64_t id, int rank, int ranks, uint64_t bytes);
+  Progress& progressIn(std::byte* memory, int peer) const;
+  void unmap(std::byte* memory) const;
+
+  const pid_t process_;
+  const uint64_t id_;
+  const int rank_;
+  const uint64_t bytes_;        // of data
+  const uint64_t dataAt_;       // in each rank's memory
+  int descriptor_ = -1;
+  std::byte* mapped_ = nullptr;  // this rank's own memory
+  std::vector<std::byte*> peers_;  // by rank; nullptr: not reached
+};
+
+}  // namespace sparsecoll
