@@ -109,8 +109,8 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   SC_TRY(config.allocator, readAllocator(given.allocator));
   SC_TRY(config.bitsPerSecond, sendRate());
   constexpr uint64_t kDay = 86'400'000;
-  SC_TRY(config.silenceMs, environmentNumber(variable::kSilence, bootstrap::ControlTimes().silenceMs,
-                                             {20, kDay, "milliseconds"}));
+  SC_TRY(config.silenceMs,
+         environmentNumber(variable::kSilence, bootstrap::ControlTimes().silenceMs, {20, kDay, "milliseconds"}));
   SC_TRY(const uint64_t shares, environmentNumber(variable::kSharedMemory, 1, {0, 1, "0 or 1,"}));
   config.sharesMemory = shares != 0;
   SC_TRY(config.ranksPerNode, ranksPerNodeOf(given.ranksPerNode));

@@ -62,7 +62,10 @@ Status shareMemory(Communicator& comm) {
     comm.log().write(sparsecollLogInfo, "comm", "shares no memory with ranks of its host: {}", failed.failure().text);
     return {};
   }
-  return any ? comm.transport().share(memory) : Status();
+  if (!any) return {};
+  SC_TRY(comm.transport().share(memory));
+  comm.log().write(sparsecollLogInfo, "comm", "sums dense vectors in memory that it shares with ranks of its host");
+  return {};
 }
 
 }  // namespace sparsecoll

@@ -18,11 +18,11 @@ struct EngineSetup {
   int rank = 0;
   int ranks = 1;
   sparsecollTransport_t kind = sparsecollTransportEngine;
-  std::shared_ptr<Kernels> kernels;      // of the vectors
-  std::shared_ptr<MemoryBudget> budget;  // of the engine's own memory
-  uint64_t abortTimeoutMs = 0;           // for the table to give memory back
+  std::shared_ptr<Kernels> kernels;          // of the vectors
+  std::shared_ptr<MemoryBudget> budget;      // of the engine's own memory
+  uint64_t abortTimeoutMs = 0;               // for the table to give memory back
   std::shared_ptr<std::atomic<bool>> awake;  // set while progress must not sleep; nullptr: nobody asks
-  std::shared_ptr<Pace> pace;            // of what this rank sends; nullptr: as fast as the table takes it
+  std::shared_ptr<Pace> pace;                // of what this rank sends; nullptr: as fast as the table takes it
 };
 
 // Local: the first operation meets the peers. table: checked.

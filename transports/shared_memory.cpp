@@ -32,8 +32,8 @@ Status failed(const char* function, int error) {
   return fail(sparsecollSystemError, "{}: {}", function, std::strerror(error));
 }
 
-std::byte* mapAll(int descriptor, uint64_t bytes) {
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+std::byte* mapAll(int descriptor, uint64_t bytes, int protection) {
+  void* const data = mmap(nullptr, bytes, protection, MAP_SHARED, descriptor, 0);
   if (data == MAP_FAILED) return nullptr;
   (void)madvise(data, bytes, MADV_DONTFORK);  // a forked process is none of the ranks
   return static_cast<std::byte*>(data);
@@ -46,7 +46,8 @@ SharedMemory::SharedMemory(uint64_t id, int rank, int ranks, uint64_t bytes)
       id_(id),
       rank_(rank),
       bytes_(bytes),
-      dataAt_(alignUp(sizeof(Head) + static_cast<uint64_t>(ranks) * sizeof(Progress), kPage)),
+      dataAt_(alignUp(sizeof(Head) + static_cast<uint64_t>(ranks) * sizeof(Words), kPage)),
+      turns_(static_cast<size_t>(ranks)),
       peers_(static_cast<size_t>(ranks)) {}
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::make(uint64_t id, int rank, int ranks, uint64_t bytes) {
@@ -58,12 +59,12 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(uint64_t id, int rank, 
   // Whoever reads what is not there dies: so it is there before anybody may read it, and never gets shorter.
   if (const int error = posix_fallocate(made->descriptor_, 0, size); error != 0)
     return failed("posix_fallocate", error);
-  if (fcntl(made->descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    return failed("fcntl", errno);
-  made->mapped_ = mapAll(made->descriptor_, made->dataAt_ + bytes);
+  made->mapped_ = mapAll(made->descriptor_, made->dataAt_ + bytes, PROT_READ | PROT_WRITE);
   if (made->mapped_ == nullptr) return failed("mmap", errno);
+  if (fcntl(made->descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
+    return failed("fcntl", errno);
   new (made->mapped_) Head{id, static_cast<uint64_t>(rank), bytes};
-  for (int peer = 0; peer < ranks; ++peer) new (&made->own(peer)) Progress;
+  for (int peer = 0; peer < ranks; ++peer) new (&wordsIn(made->mapped_, peer)) Words;
   return made;
 }
 
@@ -96,12 +97,12 @@ Status SharedMemory::map(int peer, uint64_t place) {
   if (readlink(path.c_str(), target, sizeof target - 1) < 0) return failed("readlink", errno);
   if (!std::string_view(target).starts_with(Text<64>::format("/memfd:{}", kName).view()))
     return fail(sparsecollSystemError, "{} is {}", path, target);
-  const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return failed("open", errno);
   struct stat found {};
   const bool whole = fstat(descriptor, &found) == 0 && found.st_size == static_cast<off_t>(dataAt_ + bytes_) &&
                      (fcntl(descriptor, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
-  std::byte* const memory = whole ? mapAll(descriptor, dataAt_ + bytes_) : nullptr;
+  std::byte* const memory = whole ? mapAll(descriptor, dataAt_ + bytes_, PROT_READ) : nullptr;
   const int error = errno;
   (void)close(descriptor);
   if (!whole) return fail(sparsecollSystemError, "{} is not of rank {}", path, peer);
@@ -119,8 +120,25 @@ void SharedMemory::conceal() {
   if (descriptor_ >= 0) (void)close(std::exchange(descriptor_, -1));
 }
 
-SharedMemory::Progress& SharedMemory::progressIn(std::byte* memory, int peer) const {
-  return reinterpret_cast<Progress*>(memory + sizeof(Head))[peer];
+SharedMemory::Words& SharedMemory::wordsIn(std::byte* memory, int peer) {
+  return reinterpret_cast<Words*>(memory + sizeof(Head))[peer];
+}
+
+// The two take turns, whatever comes of the operations, so that ranks never disagree on whose turn it is.
+void SharedMemory::announce(int peer, const FrameHeader& header, uint32_t round) {
+  Announcement& next = wordsIn(mapped_, peer).announcements[turns_[static_cast<size_t>(peer)]++ % 2];
+  next.sequence.store(UINT64_MAX, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  next.header = header;
+  next.round = round;
+  next.sequence.store(header.sequence, std::memory_order_release);
+}
+
+const std::byte* SharedMemory::announcedBy(int peer, uint64_t sequence, uint32_t round) const {
+  for (const Announcement& one : wordsIn(peers_[static_cast<size_t>(peer)], rank_).announcements)
+    if (one.sequence.load(std::memory_order_acquire) == sequence && one.round == round)
+      return reinterpret_cast<const std::byte*>(&one.header);
+  return nullptr;
 }
 
 Result<void*> SharedMemory::allocate(uint64_t bytes) {

@@ -1,5 +1,5 @@
-// Memory of one rank that other ranks of its host read, and where they see how far it is. It is in no file system, so
-// nothing is left of it once its processes have ended, however they ended.
+// Memory of one rank that other ranks of its host read, and where they see how far it is. Only the rank itself writes
+// there. It is in no file system, so nothing is left of it once its processes have ended, however they ended.
 #pragma once
 
 #include <sys/types.h>
@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/frame.h"
 #include "core/memory.h"
 
 namespace sparsecoll {
@@ -36,7 +37,7 @@ class SharedMemory final : public MemorySource {
   static uint64_t spaceOfProcess();
   // Where other processes find it until conceal, in one number.
   uint64_t place() const;
-  // Errors: SystemError (it cannot be opened from here, or is something else).
+  // Reads the peer's memory from now on. Errors: SystemError (it cannot be opened from here, or is something else).
   Status map(int peer, uint64_t place);
   // Nobody maps it from now on.
   void conceal();
@@ -45,26 +46,43 @@ class SharedMemory final : public MemorySource {
   // Data, of a rank that this one reaches.
   const std::byte* of(int peer) const { return peers_[static_cast<size_t>(peer)] + dataAt_; }
   // What this rank has done for the peer, and the peer for it.
-  Progress& own(int peer) const { return progressIn(mapped_, peer); }
-  const Progress& theirs(int peer) const { return progressIn(peers_[static_cast<size_t>(peer)], rank_); }
+  Progress& own(int peer) const { return wordsIn(mapped_, peer).progress; }
+  const Progress& theirs(int peer) const { return wordsIn(peers_[static_cast<size_t>(peer)], rank_).progress; }
+  // A header-only frame for the peer, of an operation and its round. It stays until the one after the next, which is
+  // not to come before the peer has announced the next.
+  void announce(int peer, const FrameHeader& header, uint32_t round);
+  // nullptr: the peer has not announced it yet.
+  const std::byte* announcedBy(int peer, uint64_t sequence, uint32_t round) const;
 
   // This rank's data, once.
   Result<void*> allocate(uint64_t bytes) override;
   void release(void*, uint64_t) noexcept override {}
 
  private:
+  struct Announcement {
+    std::atomic<uint64_t> sequence{UINT64_MAX};  // written last
+    FrameHeader header{};
+    uint32_t round = 0;
+  };
+  // For one peer.
+  struct Words {
+    Progress progress;
+    Announcement announcements[2];
+  };
+
   SharedMemory(uint64_t id, int rank, int ranks, uint64_t bytes);
-  Progress& progressIn(std::byte* memory, int peer) const;
+  static Words& wordsIn(std::byte* memory, int peer);
   void unmap(std::byte* memory) const;
 
   const pid_t process_;
   const uint64_t id_;
   const int rank_;
-  const uint64_t bytes_;        // of data
-  const uint64_t dataAt_;       // in each rank's memory
+  const uint64_t bytes_;   // of data
+  const uint64_t dataAt_;  // in each rank's memory
   int descriptor_ = -1;
-  std::byte* mapped_ = nullptr;  // this rank's own memory
-  std::vector<std::byte*> peers_;  // by rank; nullptr: not reached
+  std::byte* mapped_ = nullptr;    // this rank's own memory
+  std::vector<uint8_t> turns_;     // by peer, of announcements
+  std::vector<std::byte*> peers_;  // by rank, to be read only; nullptr: not reached
 };
 
 }  // namespace sparsecoll

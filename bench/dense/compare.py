@@ -7,9 +7,8 @@ Each step runs all three, one after the other, in an order that turns; each begi
 the same machine, and what else it does. Per case a line of CSV: medians of the slowest rank's milliseconds, and as
 "ratio" the median over the steps of (the faster one of gloo and MPI) / ours: above 1 ours is faster. The columns of cpu are
 medians of the processors' time of all ranks together, which a busy machine changes less, but who waits by looking
-again and again spends it, too. Links: tcp is our TCP
-engine beside MPI's TCP; memory is UCX in shared memory beside MPI's shared memory; gloo knows TCP only. The times hold
-what a call from Python costs. All vectors hold whole numbers, so sums are exact: "wrong" counts entries that are not.
+again and again spends it, too. Links: tcp is our TCP engine, without shared memory, beside MPI's TCP; memory is our TCP
+engine with shared memory beside MPI's shared memory; gloo knows TCP only. The times hold what a call from Python costs. All vectors hold whole numbers, so sums are exact: "wrong" counts entries that are not.
 Needs PyTorch, NumPy and mpirun.openmpi; ends with 1 if an entry is wrong.
 """
 import argparse
@@ -26,7 +25,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LINKS = {"tcp": ("tcp", "tcp,self"), "memory": ("ucx", "vader,self")}  # our engine, MPI's
+LINKS = {"tcp": ("0", "tcp,self"), "memory": ("1", "vader,self")}  # SPARSECOLL_SHARED_MEMORY, MPI's
 
 
 class Mpi:
@@ -63,7 +62,7 @@ def rank_main(options):
     mpi = Mpi()
     rank, ranks = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
     dist.init_process_group("gloo", init_method=f"file://{options.meet}", rank=rank, world_size=ranks)
-    config = sparsecoll.Config(transport=LINKS[options.link][0])
+    config = sparsecoll.Config(transport="tcp")
     unique = torch.zeros(128, dtype=torch.uint8)
     if rank == 0:
         unique = torch.tensor(list(sparsecoll.Communicator.unique_id(config)), dtype=torch.uint8)
@@ -112,7 +111,7 @@ def rank_main(options):
 
 def launch(options, link, ranks):
     with tempfile.TemporaryDirectory(prefix="compare_") as folder:
-        environment = {**os.environ, "SPARSECOLL_LIBRARY": str(pathlib.Path(options.library).resolve()),
+        environment = {**os.environ, "SPARSECOLL_SHARED_MEMORY": LINKS[link][0], "SPARSECOLL_LIBRARY": str(pathlib.Path(options.library).resolve()),
                        "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
                        "OPENBLAS_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "UCX_LOG_LEVEL": "error",
                        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -69,31 +69,6 @@ size_t entriesOf(const char* folder) {
   return count;
 }
 
-void note(Finding& finding, sparsecollComm_t comm, sparsecollResult_t result) {
-  finding.atMs = nowMs();
-  finding.result = result;
-  const sparsecollFailure_t failure = failureOf(comm);
-  finding.peer = failure.peer;
-  std::snprintf(finding.text, sizeof finding.text, "%s", failure.text);
-}
-
-// Steps until one fails.
-sparsecollResult_t stepUntilFailure(Finding& finding, const char* method, sparsecollComm_t comm, uint64_t n) {
-  sparsecollParams_t params = preset(method, 0.01);
-  if (std::string(method) == "dense") params.density = 0;
-  sparsecollReducer_t reducer = nullptr;
-  sparsecollResult_t result = sparsecollReducerCreate(&reducer, n, sparsecollFloat32, &params, nullptr, comm);
-  std::vector<float> gradient(n, 1.0f);
-  for (int step = 0; result == sparsecollSuccess; ++step) {
-    gradient[static_cast<size_t>(step) % n] = static_cast<float>(step % 100);
-    result = sparsecollReducerRun(reducer, gradient.data(), gradient.data(), nullptr);
-    if (step == 2) finding.stage = 1;
-  }
-  note(finding, comm, result);
-  (void)sparsecollReducerDestroy(reducer);
-  return result;
-}
-
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -119,9 +94,10 @@ TEST_CASE("a rank that is killed at any moment ends the others' waits, and is th
     CAPTURE(way.name(), trial, ranks, victim, afterUs, method);
     Processes processes(ranks, way);
     processes.start([&](int rank, Finding& finding) {
+      setenv("SPARSECOLL_SHARED_MEMORY", trial % 2 == 0 ? "1" : "0", 1);
       sparsecollComm_t comm = processes.join(rank);
       if (finding.made != sparsecollSuccess) return;
-      (void)stepUntilFailure(finding, method, comm, kLength);
+      (void)stepUntilFailure(finding, comm, stepsOf(method), kLength);
       (void)sparsecollCommDestroy(comm);
       finding.stage = 2;
     });
@@ -203,7 +179,7 @@ TEST_CASE("a rank that is stopped shows as a Timeout that names it") {
     config.abortTimeoutMs = 200;
     sparsecollComm_t comm = processes.join(rank, &config);
     if (finding.made != sparsecollSuccess) return;
-    (void)stepUntilFailure(finding, method, comm, 20000);
+    (void)stepUntilFailure(finding, comm, stepsOf(method), 20000);
     (void)sparsecollCommDestroy(comm);
   });
   REQUIRE(processes.awaitStage(1, 1));
@@ -244,7 +220,8 @@ TEST_CASE("abort from another thread ends this rank's wait and its peers'") {
         aborted = nowMs();
         (void)sparsecollCommAbort(comm);
       });
-      const sparsecollResult_t result = stepUntilFailure(finding, trial % 2 == 0 ? "topka" : "dense", comm, 20000);
+      const sparsecollResult_t result =
+          stepUntilFailure(finding, comm, stepsOf(trial % 2 == 0 ? "topka" : "dense"), 20000);
       other.join();
       (void)sparsecollCommDestroy(comm);
       const bool good =

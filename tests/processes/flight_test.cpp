@@ -14,21 +14,6 @@ namespace {
 constexpr uint64_t kLength = 100000;
 constexpr int kRanks = 4;
 
-void stepUntilFailure(Finding& finding, const char* method, sparsecollComm_t comm) {
-  sparsecollParams_t params = preset(method, std::string(method) == "dense" ? 0 : 0.01);
-  params.tag = 4;
-  sparsecollReducer_t reducer = nullptr;
-  sparsecollResult_t result = sparsecollReducerCreate(&reducer, kLength, sparsecollFloat32, &params, nullptr, comm);
-  std::vector<float> gradient(kLength, 1.0f);
-  for (int step = 0; result == sparsecollSuccess; ++step) {
-    gradient[static_cast<size_t>(step) % kLength] = static_cast<float>(step % 100);
-    result = sparsecollReducerRun(reducer, gradient.data(), gradient.data(), nullptr);
-    if (step == 80) finding.stage = 1;  // by now the ring has wrapped
-  }
-  finding.result = result;
-  (void)sparsecollReducerDestroy(reducer);
-}
-
 flight::Group joined(const Folder& folder) {
   std::vector<flight::Recording> read;
   for (const std::string& path : flight::filesOf({folder.path()})) read.push_back(flight::readRecording(path));
@@ -55,7 +40,9 @@ TEST_CASE("after a rank was stopped or killed the others' files name it") {
     config.opTimeoutMs = 3000;
     sparsecollComm_t comm = processes.join(rank, &config);
     if (finding.made != sparsecollSuccess) return;
-    stepUntilFailure(finding, how, comm);
+    sparsecollParams_t params = stepsOf(how);
+    params.tag = 4;
+    (void)stepUntilFailure(finding, comm, params, kLength, 80);  // by then the ring has wrapped
     (void)sparsecollCommDestroy(comm);
   });
   unsetenv("SPARSECOLL_FLIGHT_DIR");

@@ -185,4 +185,32 @@ class Processes {
   bool hangs_ = false;
 };
 
+inline void note(Finding& finding, sparsecollComm_t comm, sparsecollResult_t result) {
+  finding.atMs = nowMs();
+  finding.result = result;
+  const sparsecollFailure_t failure = failureOf(comm);
+  finding.peer = failure.peer;
+  std::snprintf(finding.text, sizeof finding.text, "%s", failure.text);
+}
+
+inline sparsecollParams_t stepsOf(const char* method) {
+  return preset(method, std::string(method) == "dense" ? 0 : 0.01);
+}
+
+// In place, until a step fails. The finding's stage is 1 once so many have not.
+inline sparsecollResult_t stepUntilFailure(Finding& finding, sparsecollComm_t comm, const sparsecollParams_t& params,
+                                           uint64_t n, int stepsOfStage = 3) {
+  sparsecollReducer_t reducer = nullptr;
+  sparsecollResult_t result = sparsecollReducerCreate(&reducer, n, sparsecollFloat32, &params, nullptr, comm);
+  std::vector<float> gradient(n, 1.0f);
+  for (int step = 1; result == sparsecollSuccess; ++step) {
+    gradient[static_cast<size_t>(step) % n] = static_cast<float>(step % 100);
+    result = sparsecollReducerRun(reducer, gradient.data(), gradient.data(), nullptr);
+    if (step == stepsOfStage) finding.stage = 1;
+  }
+  note(finding, comm, result);
+  (void)sparsecollReducerDestroy(reducer);
+  return result;
+}
+
 }  // namespace sparsecoll::test

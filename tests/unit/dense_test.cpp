@@ -42,7 +42,8 @@ std::vector<T> expectedSum(const std::vector<std::vector<T>>& in, const std::vec
       sum = r == 0 ? value : sum + value;
     }
     sum = finished(sum, options.finish);
-    out[i] = Element<T>::store(options.accumulate ? Element<T>::load(before[i]) + sum : sum);
+    const T rounded = Element<T>::store(sum);
+    out[i] = options.accumulate ? Element<T>::store(Element<T>::load(before[i]) + Element<T>::load(rounded)) : rounded;
   }
   return out;
 }

@@ -100,7 +100,7 @@ void DenseSum::reset(const DenseArgs& args, const Operation& operation, Stream s
     with.posted = with.arrived = sums() ? 0 : own;
     with.sent = sums() ? 0 : with.segments;
     with.sumsPosted = with.sumsTaken = gathers() ? 0 : with.segments;
-    with.near = with.takesPart && shared_ != nullptr && shared_->reaches(peer);
+    with.near = with.takesPart && isNear(peer);
     if (!with.near) continue;
     const SharedMemory::Progress& progress = shared_->own(peer);
     with.contributedBefore = progress.contributed;
@@ -108,12 +108,6 @@ void DenseSum::reset(const DenseArgs& args, const Operation& operation, Stream s
     with.summedBefore = progress.summed;
     with.takenBefore = progress.taken;
   }
-  setAwake(std::ranges::any_of(pairs_, &Pair::near));
-}
-
-// Who watches for messages must not sleep: what moves in shared memory wakes nobody.
-void DenseSum::setAwake(bool awake) {
-  if (state_.setup.awake != nullptr) state_.setup.awake->store(awake, std::memory_order_relaxed);
 }
 
 Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, Stream stream) {
@@ -351,10 +345,10 @@ void DenseSum::formSum(uint64_t at, uint64_t length) {
   // A sum that out is to be increased by goes there in a second step.
   const bool atOnce = alone || !args_.accumulate;
   const std::array<void*, 2> to = {alone ? out : sumPlace(summed_), out};
-  state_.setup.kernels->denseSum({in_, std::span(to).first(alone || !atOnce ? 1 : 2), args_.type, length,
-                                  args_.inputScale, args_.finish, atOnce && args_.accumulate,
-                                  atOnce ? &nonFinite_ : nullptr, wide_},
-                                 stream_);
+  state_.setup.kernels->denseSum(
+      {in_, std::span(to).first(alone || !atOnce ? 1 : 2), args_.type, length, args_.inputScale, args_.finish,
+       atOnce && args_.accumulate, atOnce ? &nonFinite_ : nullptr, wide_},
+      stream_);
   if (!atOnce) takeSum(to[0], {at, at + length});
 }
 
@@ -418,7 +412,6 @@ Status DenseSum::timeout() const {
 void DenseSum::end() {
   if (args_.nonFinite != nullptr) *args_.nonFinite = nonFinite_ != 0;
   args_ = {};
-  setAwake(false);
 }
 
 void DenseSum::giveUp() {

@@ -23,6 +23,8 @@ class DenseSum {
   Status open();
   // What of its memory peers may read; 0: nothing.
   uint64_t sharedBytes() const { return staging_.bytes(); }
+  SharedMemory* shared() const { return shared_.get(); }
+  bool isNear(int peer) const { return shared_ != nullptr && shared_->reaches(peer); }
   // Between two operations, for whoever gave so many bytes. Errors: OutOfMemory.
   Status share(const std::shared_ptr<SharedMemory>& memory);
   // For all that a sum may have under way: without memory it throws std::bad_alloc before the ranks have met in it, and
@@ -81,7 +83,6 @@ class DenseSum {
   const void* contributionOf(int member) const;
   Status sumOwn(bool& moved);
   Status passOn(uint64_t bytes);
-  void setAwake(bool awake);
   void formSum(uint64_t at, uint64_t length);
   bool over(int peer) const;
 

@@ -223,7 +223,7 @@ class TcpMessenger final : public engine::Messenger {
       moved = moved || came;
       if ((!came && tally_.halfway == 0) || soon.expired()) break;
     }
-    idle_ = moved || tally_.ended != before ? 0 : idle_ + 1;
+    idle_ = moved || tally_.ended != before || !maySleep ? 0 : idle_ + 1;
     return 0;
   }
 

@@ -31,9 +31,9 @@ constexpr int kFailed = 1;
 constexpr const char* kOneHost = "posix,sysv,self";
 constexpr const char* kManyHosts = "^cma";
 
-// In shared memory a message that waits for its receive costs more messages than it saves copies. Segments of dense sums,
-// of 128 KiB at most and a few at a time, go at once, and so do frames up to this size. What comes too early is in UCX's
-// memory until its receive is posted, at most so much from each peer; longer frames still wait.
+// In shared memory a message that waits for its receive costs more messages than it saves copies. Segments of dense
+// sums, of 128 KiB at most and a few at a time, go at once, and so do frames up to this size. What comes too early is
+// in UCX's memory until its receive is posted, at most so much from each peer; longer frames still wait.
 constexpr const char* kWaitFrom = "256k";
 
 // Looks in vain: at first they come at once, then others get the core in between, then this thread sleeps.
@@ -215,11 +215,12 @@ class UcxMessenger final : public engine::Messenger {
 
   int progress() {
     if (stuck_) return 0;
-    if (ucx_.ucp_worker_progress(worker_) != 0) {
+    const bool awake = awake_ != nullptr && awake_->load(std::memory_order_relaxed);
+    if (ucx_.ucp_worker_progress(worker_) != 0 || awake) {
       idle_ = 0;
       return 0;
     }
-    if (++idle_ < kYieldAfter || (awake_ != nullptr && awake_->load(std::memory_order_relaxed))) return 0;
+    if (++idle_ < kYieldAfter) return 0;
     if (idle_ < kSleepAfter) {
       std::this_thread::yield();
       return 0;

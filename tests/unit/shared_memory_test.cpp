@@ -1,0 +1,106 @@
+// Memory that ranks of one host share, without the ranks.
+#include "transports/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tests/support/catch.h"
+
+namespace sparsecoll {
+namespace {
+
+constexpr uint64_t kId = 77;
+constexpr uint64_t kBytes = 1 << 16;
+
+std::shared_ptr<SharedMemory> made(uint64_t id, int rank, uint64_t bytes = kBytes) {
+  auto memory = SharedMemory::make(id, rank, 2, bytes);
+  REQUIRE(memory.ok());
+  return *memory;
+}
+
+}  // namespace
+
+TEST_CASE("a rank reads what its peer has written") {
+  const auto a = made(kId, 0), b = made(kId, 1);
+  CHECK(!a->reaches(1));
+  REQUIRE(a->map(1, b->place()).ok());
+  REQUIRE(a->reaches(1));
+  a->conceal();
+  b->conceal();
+  auto taken = takeBuffer(b, kBytes, nullptr);
+  REQUIRE(taken.ok());
+  const Buffer data = std::move(*taken);
+  std::memset(data.as<>(), 5, kBytes);
+  b->own(0).contributed.store(3, std::memory_order_release);
+  CHECK(a->theirs(1).contributed == 3);
+  CHECK(a->of(1)[0] == std::byte{5});
+  CHECK(a->of(1)[kBytes - 1] == std::byte{5});
+}
+
+TEST_CASE("an announcement is of one round, and stays while the next is there") {
+  const auto a = made(kId, 0), b = made(kId, 1);
+  REQUIRE(a->map(1, b->place()).ok());
+  CHECK(a->announcedBy(1, 0, 0) == nullptr);
+  const auto announce = [&](uint64_t sequence, uint32_t round) {
+    FrameHeader header{};
+    header.sequence = sequence;
+    b->announce(0, header, round);
+  };
+  announce(4, 0);
+  announce(4, 2);
+  CHECK(a->announcedBy(1, 4, 0) != nullptr);
+  CHECK(a->announcedBy(1, 4, 1) == nullptr);
+  CHECK(a->announcedBy(1, 4, 2) != nullptr);
+  announce(6, 0);  // as even as the one before
+  CHECK(a->announcedBy(1, 4, 0) == nullptr);
+  CHECK(a->announcedBy(1, 4, 2) != nullptr);
+  REQUIRE(a->announcedBy(1, 6, 0) != nullptr);
+  CHECK(readHeader(a->announcedBy(1, 6, 0)).sequence == 6);
+}
+
+TEST_CASE("what is not the peer's memory is not mapped") {
+  const auto a = made(kId, 0), b = made(kId, 1);
+  CHECK(!a->map(1, made(kId + 1, 1)->place()).ok());          // of other ranks
+  CHECK(!a->map(1, a->place()).ok());                         // of another rank
+  CHECK(!a->map(1, made(kId, 1, 2 * kBytes)->place()).ok());  // of another size
+  CHECK(!a->map(1, b->place() | UINT32_MAX).ok());            // no descriptor
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const uint64_t process = b->place() >> 32 << 32;
+  CHECK(!a->map(1, process | static_cast<uint32_t>(null)).ok());  // a file of another kind
+  close(null);
+  const uint64_t place = b->place();
+  b->conceal();
+  CHECK(!a->map(1, place).ok());
+  CHECK(!a->reaches(1));
+}
+
+TEST_CASE("nobody but its rank writes to it, and nobody makes it shorter") {
+  const auto a = made(kId, 0);
+  const std::string path = "/proc/self/fd/" + std::to_string(a->place() & UINT32_MAX);
+  const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(descriptor >= 0);
+  CHECK(ftruncate(descriptor, 0) != 0);
+  CHECK(write(descriptor, "x", 1) < 0);
+  close(descriptor);
+}
+
+TEST_CASE("a forked process has nothing of it, and takes nothing from its parent") {
+  auto a = made(kId, 0);
+  const auto b = made(kId, 1);
+  REQUIRE(a->map(1, b->place()).ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    a.reset();
+    _exit(0);
+  }
+  int how = -1;
+  REQUIRE(waitpid(child, &how, 0) == child);
+  CHECK(how == 0);
+  b->own(0).summed.store(9, std::memory_order_release);
+  CHECK(a->theirs(1).summed == 9);
+}
+
+}  // namespace sparsecoll
