@@ -16,14 +16,6 @@ namespace {
 constexpr uint64_t kCopyMs = 60000;           // for a few bytes to get to a device
 constexpr uint64_t kSlabElements = 1u << 20;  // of a dense sum, formed between two looks at the group's state
 
-struct WindowKeeper {
-  std::shared_ptr<Group> group;
-  int rank;
-
-  void expectRetirement() { group->expectRetirement(); }
-  void retire(Buffer memory) noexcept { group->retire(rank, std::move(memory)); }
-};
-
 // While it lives, peers that go down wait for this rank to be out of their memory.
 class Visit {
  public:

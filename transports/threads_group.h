@@ -206,6 +206,15 @@ class Group {
   std::atomic<bool> anyDown_{false};
 };
 
+// Of frames' memory, see RetiringWindow.
+struct WindowKeeper {
+  std::shared_ptr<Group> group;
+  int rank;
+
+  void expectRetirement() { group->expectRetirement(); }
+  void retire(Buffer memory) noexcept { group->retire(rank, std::move(memory)); }
+};
+
 template <class Done>
 bool Group::waitForPeers(std::unique_lock<std::mutex>& lock, int rank, const Deadline& deadline, Done done) {
   Member& me = at(rank);

@@ -91,7 +91,12 @@ sparsecoll::torch::Options exchangeOptions(const Settings& settings, const std::
     options.scheduleSteps = stepsPerEpoch;
   }
   if (exchange.scheduleSteps > 0) options.scheduleSteps = exchange.scheduleSteps;
-  options.adjust = [&settings](sparsecollParams_t& params) { params.clipNorm = settings.exchange.clipNorm; };
+  options.adjust = [&exchange](sparsecollParams_t& params) {
+    params.clipNorm = exchange.clipNorm;
+    if (!exchange.overNodes) return;
+    params.betweenNodes = params.collective;
+    params.collective = sparsecollCollHierarchical;
+  };
   return options;
 }
 

@@ -106,6 +106,7 @@ Json describeRun(const Program& program, const Settings& s) {
               {"error_feedback", s.exchange.errorFeedback},
               {"vector_density", s.exchange.vectorDensity},
               {"clip_norm", s.exchange.clipNorm},
+              {"over_nodes", s.exchange.overNodes},
               {"bucket_mb", s.exchange.bucketMegabytes},
               {"op", "avg"}});
   return run;

@@ -85,6 +85,8 @@ void addExchangeOptions(CLI::App& app, ExchangeSettings& s) {
                  "clip the local gradient to this / sqrt(ranks) in the exchange, 0: never; one bucket, not dense")
       ->check(CLI::Range(0.0, kHuge))
       ->capture_default_str();
+  app.add_flag("--over-nodes", s.overNodes,
+               "sum densely inside nodes, and exchange only between them; nodes are hosts, or of SPARSECOLL_RANKS_PER_NODE");
   app.add_option("--bucket-mb", s.bucketMegabytes, "cut the gradient into buckets of this size, 0: one")
       ->check(CLI::Range(0.0, kHuge))
       ->capture_default_str();

@@ -47,6 +47,7 @@ struct ExchangeSettings {
   bool errorFeedback = true;
   double vectorDensity = 0;  // see sparsecoll::torch::Options
   double clipNorm = 0;
+  bool overNodes = false;
   double bucketMegabytes = 0;
   bool overlap = false;
 };

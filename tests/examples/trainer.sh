@@ -48,6 +48,7 @@ if [ "${program##*-}" = lstm ]; then  # all trainers have one loop, which knows 
   # Stopped in the middle of the warm-up, whose densities are 0.25 and 0.0625.
   check_resume 7 --preset deft --schedule-steps 4
   check_resume 7 --preset topka --no-recipe --sharding contiguous --density-schedule 0.5 0.2 --schedule-steps 4
+  SPARSECOLL_RANKS_PER_NODE=1 check_resume 7 --preset topka,dense --over-nodes
 fi
 overlap=(--overlap)
 case ${program##*-} in lstm | sentiment | speech) overlap+=(--clip 0) ;; esac  # clipping waits for the whole gradient
