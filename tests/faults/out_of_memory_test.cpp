@@ -17,6 +17,11 @@ namespace {
 
 constexpr uint64_t kLength = 300;
 
+bool canRefuse() {
+  if (!memory::hooked()) std::cout << "skipped: the sanitizer has an allocator of its own\n";
+  return memory::hooked();
+}
+
 // Made before memory runs out.
 const sparsecollParams_t kTopK = preset("topka", 0.1);
 const sparsecollParams_t kMicro = preset("micro", 0.1);
@@ -150,7 +155,7 @@ Outcome attempt(const Call& call, uint64_t skip) {
 }  // namespace
 
 TEST_CASE("memory that runs out while a reducer is destroyed does not end the process") {
-  if (!memory::hooked()) return;
+  if (!canRefuse()) return;
   for (uint64_t skip = 0;; ++skip) {
     const Ranks ranks(1);
     sparsecollReducer_t reducer = nullptr;
@@ -167,10 +172,7 @@ TEST_CASE("memory that runs out while a reducer is destroyed does not end the pr
 namespace {
 
 void check(std::initializer_list<const char*> names) {
-  if (!memory::hooked()) {
-    std::cout << "skipped: the sanitizer has an allocator of its own\n";
-    return;
-  }
+  if (!canRefuse()) return;
   for (const Call& call : kCalls) {
     if (std::find(names.begin(), names.end(), std::string(call.name)) == names.end()) continue;
     uint64_t skip = 0;
@@ -205,7 +207,7 @@ namespace {
 
 // Long frames, which travel apart from their envelopes. Over messages a sum has many of them under way.
 void checkSteps(const NodeShape& shape, const char* name, const sparsecollParams_t& params) {
-  if (!memory::hooked()) return;
+  if (!canRefuse()) return;
   constexpr uint64_t kLong = 40000;
   const Results good = all(shape.ranks, sparsecollSuccess);
   sparsecollConfig_t config = nodesOf(shape.perNode);
@@ -258,7 +260,7 @@ TEST_CASE("memory runs out in a local call") {
 
 #ifdef SPARSECOLL_TEST_PAIRS
 TEST_CASE("CommInitEngine without memory gives the engine back, and the other rank is not left waiting") {
-  if (!memory::hooked()) return;
+  if (!canRefuse()) return;
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.initTimeoutMs = config.opTimeoutMs = 500;
   { const Ranks first(2); }
@@ -291,7 +293,7 @@ TEST_CASE("CommInitEngine without memory gives the engine back, and the other ra
 }
 #else
 TEST_CASE("CommInitAll without memory leaves the handles alone") {
-  if (!memory::hooked()) return;
+  if (!canRefuse()) return;
   // What is made once a process is there: the C library survives without memory for its note of what to destroy.
   { const Ranks first(1); }
   for (uint64_t skip = 0;; ++skip) {
@@ -337,7 +339,7 @@ using Regroup = std::function<sparsecollResult_t(int, sparsecollComm_t, bool pat
 
 // The new communicators' reducers sum what the old ones' did.
 void checkRegroup(const char* name, const Regroup& regroup) {
-  if (!memory::hooked()) return;
+  if (!canRefuse()) return;
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.opTimeoutMs = 60000;
   for (uint64_t skip = 0;; ++skip) {
@@ -443,7 +445,7 @@ MoveOutcome moveWith(const MoveCase& one, uint64_t skip) {
 }  // namespace
 
 TEST_CASE("a ReducerMove without memory moves all ranks when it is called again") {
-  if (!memory::hooked()) return;
+  if (!canRefuse()) return;
   for (const MoveCase& one : kMoves) {
     CAPTURE(one.name);
     const Results good = all(one.shape.ranks, sparsecollSuccess);
@@ -464,7 +466,7 @@ TEST_CASE("a ReducerMove without memory moves all ranks when it is called again"
 #endif
 
 TEST_CASE("the text of the last error belongs to the last error") {
-  if (!memory::hooked()) return;
+  if (!canRefuse()) return;
   sparsecollReducer_t reducer = nullptr;
   uint64_t stale = 0;
   uint64_t other = 0;
