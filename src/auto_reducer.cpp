@@ -101,14 +101,12 @@ Result<std::optional<AutoSpec>> readAutoSpec(uint64_t n, int32_t type, const spa
 Result<std::shared_ptr<AutoReducer>> AutoReducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                        AutoSpec spec) {
   std::shared_ptr<AutoReducer> reducer(new AutoReducer(comm, std::move(spec)));
-  SC_TRY(reducer->makeCandidates(call));
-  comm->tellPlan(reducer->info());
+  SC_TRY(const AgreedFields fields, reducer->prepare());
+  SC_TRY(reducer->makeCandidates(call, fields));
   return reducer;
 }
 
-// Once the ranks have agreed, a rank without memory must not leave the others waiting for the next candidate: they meet
-// it in another call then, and all of them learn of it.
-Status AutoReducer::makeCandidates(const char* call) {
+Result<AgreedFields> AutoReducer::prepare() {
   std::vector<Plan::Candidate> known;
   for (const AutoSpec::Part& part : spec_.parts) {
     const int32_t selector = part.spec.dense() ? sparsecollSelectDefault : part.spec.selector->id;
@@ -121,6 +119,12 @@ Status AutoReducer::makeCandidates(const char* call) {
   able_.assign(spec_.parts.size(), 1);
   AgreedFields fields = agreedOfReducer(spec_.asked);
   fields.push_back({"plan", hashOfPlan(spec_.plan), Shown::kHash});
+  return fields;
+}
+
+// Once the ranks have agreed, a rank without memory must not leave the others waiting for the next candidate: they meet
+// it in another call then, and all of them learn of it.
+Status AutoReducer::makeCandidates(const char* call, std::span<const AgreedField> fields) {
   SC_TRY(const Agreement agreement, agree(*comm_, call, fields, spec_.denseNs));
   created_ = agreement.sequence;
   plan_.knowDense(*std::ranges::max_element(agreement.numbers));
@@ -134,6 +138,7 @@ Status AutoReducer::makeCandidates(const char* call) {
   } catch (const std::bad_alloc&) {
     return agreeMade(*comm_, fail(sparsecollOutOfMemory, "out of memory"));
   }
+  comm_->tellPlan(info());
   return {};
 }
 
@@ -297,7 +302,14 @@ Result<AnyReducer::Moved> AutoReducer::moveTo(const std::shared_ptr<Communicator
     one->densitySchedule.clear();
     one->scheduleSteps = 0;
   }
-  SC_TRY(const std::shared_ptr<AutoReducer> made, make(comm, "ReducerMove", std::move(spec)));
+  std::shared_ptr<AutoReducer> made;
+  AgreedFields fields;
+  SC_TRY(makeTogether(*comm, [&]() -> Status {  // the ranks may have met by now
+    made.reset(new AutoReducer(comm, std::move(spec)));
+    SC_TRY(fields, made->prepare());
+    return {};
+  }));
+  SC_TRY(made->makeCandidates("ReducerMove", fields));
   SC_TRY(made->setScales(scales));
   now().copyResidual(made->now());
   Moved result;

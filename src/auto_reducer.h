@@ -61,7 +61,9 @@ class AutoReducer final : public AnyReducer {
 
  private:
   AutoReducer(std::shared_ptr<Communicator> comm, AutoSpec spec) : comm_(std::move(comm)), spec_(std::move(spec)) {}
-  Status makeCandidates(const char* call);
+  // The two halves of make: all that a rank needs memory for before the ranks agree, and what they make then.
+  Result<AgreedFields> prepare();
+  Status makeCandidates(const char* call, std::span<const AgreedField> fields);
   Reducer& now() const { return *candidates_[current_]; }
   bool dense(size_t candidate) const { return candidates_[candidate]->spec().dense(); }
   void turnTo(size_t candidate);

@@ -103,6 +103,7 @@ Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, std::span
   level->type_ = spec.type;
   level->sumType_ = spec.dense() ? spec.type : spec.accumulateType;
   level->nodes_ = map.nodes.size();
+  level->node_ = map.node;
   level->place_ = map.place;
   level->shards_ = map.smallest;
   level->members_ = map.nodes[map.node];

@@ -46,6 +46,7 @@ class NodeLevel {
   Range shard(size_t place) const;  // of the rank at this place of a node
   bool owns() const { return shard_.length() != 0; }
   int nodes() const { return static_cast<int>(nodes_); }
+  size_t node() const { return node_; }  // this rank's
   size_t place() const { return place_; }
   size_t shards() const { return shards_; }
   // The shard's part of a vector of all n elements.
@@ -100,7 +101,7 @@ class NodeLevel {
   std::vector<Range> parts_;
   Range shard_;
   uint64_t shardAt_ = 0;  // bytes
-  size_t nodes_ = 1, place_ = 0, shards_ = 1;
+  size_t nodes_ = 1, node_ = 0, place_ = 0, shards_ = 1;
   Buffer sum_;
   uint32_t roundsInside_ = 0, roundsBetween_ = 0;
   uint64_t sentBefore_ = 0, receivedBefore_ = 0;  // in the operation, before this rank met other nodes

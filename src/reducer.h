@@ -28,7 +28,16 @@ namespace sparsecoll {
 
 class Reducer final : public AnyReducer {
  public:
+  // All that a rank needs memory for before the ranks agree on the spec. Errors: Unsupported, OutOfMemory.
+  struct Making {
+    ReducerSpec spec;
+    AgreedFields fields;
+    uint64_t node = 0;  // this rank's
+  };
+  static Result<Making> prepare(Communicator& comm, ReducerSpec spec);
   // Collective: agrees on the spec with the other ranks first. call: of the C ABI; other calls' ranks do not match.
+  static Result<std::shared_ptr<Reducer>> make(const std::shared_ptr<Communicator>& comm, const char* call,
+                                               Making making);
   static Result<std::shared_ptr<Reducer>> make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec);
 
@@ -131,7 +140,8 @@ class Reducer final : public AnyReducer {
   Status checkCapture(bool captured) const;
   Status notCaptured(Stream stream) const;
   Status keepsSchedule() const;
-  ReducerSpec specFor(int exchanging, bool scheduleEnded) const;
+  Result<std::shared_ptr<Reducer>> makeMoved(const std::shared_ptr<Communicator>& comm, bool scheduleEnded) const;
+  ReducerSpec movedSpec(bool scheduleEnded) const;
   Result<Moved> moveOverNodes(const std::shared_ptr<Communicator>& comm);
   Status takeShardsOf(Reducer& from, bool stepBack);
   uint64_t lostOf(std::span<const Range> held, const Range& range) const;
@@ -144,7 +154,7 @@ class Reducer final : public AnyReducer {
   uint64_t plan_ = 0;                           // hash of what the ranks agreed on
   uint64_t turn_ = 0;
   const char* call_ = "ReducerRun";
-  const char* preset_ = "";           // whose method it has, whatever else is set
+  const char* preset_ = "";             // whose method it has, whatever else is set
   std::unique_ptr<NodeLevel> level_;    // nullptr: the method runs between all ranks
   std::unique_ptr<ReducerSpec> whole_;  // over nodes: what spec_ is a shard's of
   double askedDensity_ = 0;             // over nodes, where k is not the same in all shards

@@ -18,6 +18,7 @@ Status chooseTeams(ReducerSpec& spec, int ranks) {
     params.teams = 1;
     return {};
   }
+  if (spec.anyTeams && ranks % params.teams != 0) params.teams = 0;
   auto gather = static_cast<sparsecollTeamGather_t>(params.teamGather);
   if (gather == sparsecollTeamGatherDefault)
     gather = (params.teams & (params.teams - 1)) == 0 ? sparsecollTeamGatherRecursive : sparsecollTeamGatherBruck;
@@ -38,27 +39,39 @@ const char* presetNameOf(const ReducerSpec& spec) {
 Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
     : comm_(std::move(comm)), spec_(std::move(spec)), budget_(std::make_shared<MemoryBudget>(0, comm_->budget())) {}
 
+Result<Reducer::Making> Reducer::prepare(Communicator& comm, ReducerSpec spec) {
+  if (spec.overNodes && !comm.transport().sumsAmong())
+    return unsupported("collective hierarchical on devices over another engine than NCCL");
+  if (spec.overNodes && spec.params.clipNorm != 0 && !comm.onHost())
+    return unsupported("params.clipNorm with collective hierarchical on devices");
+  if (!spec.overNodes) SC_TRY(chooseTeams(spec, comm.ranks()));
+  Making making;
+  if (spec.overNodes) making.node = comm.node();
+  making.fields = agreedOfReducer(spec);
+  making.fields.reserve(making.fields.size() + 1);
+  making.spec = std::move(spec);
+  return making;
+}
+
 Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
                                                ReducerSpec spec) {
-  if (spec.overNodes && !comm->transport().sumsAmong())
-    return unsupported("collective hierarchical on devices over another engine than NCCL");
-  if (spec.overNodes && spec.params.clipNorm != 0 && !comm->onHost())
-    return unsupported("params.clipNorm with collective hierarchical on devices");
-  if (!spec.overNodes) SC_TRY(chooseTeams(spec, comm->ranks()));
-  const uint64_t node = spec.overNodes ? comm->node() : 0;
-  AgreedFields fields = agreedOfReducer(spec);
-  fields.reserve(fields.size() + 1);
-  SC_TRY(const Agreement agreement, agree(*comm, call, fields));
-  fields.push_back({"created", agreement.sequence});  // two alike reducers are still two
+  SC_TRY(Making making, prepare(*comm, std::move(spec)));
+  return make(comm, call, std::move(making));
+}
+
+Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicator>& comm, const char* call,
+                                               Making making) {
+  SC_TRY(const Agreement agreement, agree(*comm, call, making.fields));
+  making.fields.push_back({"created", agreement.sequence});  // two alike reducers are still two
   std::span<const uint64_t> nodes;
-  if (spec.overNodes) {
-    SC_TRY(const Agreement met, agree(*comm, "nodes", {}, node));
+  if (making.spec.overNodes) {
+    SC_TRY(const Agreement met, agree(*comm, "nodes", {}, making.node));
     nodes = met.numbers;
   }
   std::shared_ptr<Reducer> reducer;
   SC_TRY(makeTogether(*comm, [&]() -> Status {
-    reducer.reset(new Reducer(comm, std::move(spec)));
-    reducer->plan_ = hashOf("reducer", fields);
+    reducer.reset(new Reducer(comm, std::move(making.spec)));
+    reducer->plan_ = hashOf("reducer", making.fields);
     reducer->preset_ = presetNameOf(reducer->spec_);
     if (reducer->spec_.overNodes) SC_TRY(reducer->takeShard(nodes));
     return reducer->allocate();

@@ -24,7 +24,7 @@ Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& c
   if (!comm->descendsFrom(*comm_)) return invalid("the communicator is not made of the reducer's");
   if (level_ != nullptr) return moveOverNodes(comm);
   SC_TRY(const bool ended, scheduleEndedOnAll(*comm, schedule_.ended()));
-  SC_TRY(const std::shared_ptr<Reducer> made, make(comm, "ReducerMove", specFor(comm->ranks(), ended)));
+  SC_TRY(const std::shared_ptr<Reducer> made, makeMoved(comm, ended));
   Moved result;
   result.reducer = made;
   // Before a step of a transactional reducer begins, all ranks have committed the one before: so the buffer that the
@@ -40,16 +40,25 @@ Result<bool> Reducer::scheduleEndedOnAll(Communicator& comm, bool own) const {
   return std::ranges::find(told.numbers, 0U) == told.numbers.end();
 }
 
-// exchanging: the ranks that will run the method among themselves.
-ReducerSpec Reducer::specFor(int exchanging, bool scheduleEnded) const {
+// The ranks may have met by now.
+Result<std::shared_ptr<Reducer>> Reducer::makeMoved(const std::shared_ptr<Communicator>& comm,
+                                                    bool scheduleEnded) const {
+  Making making;
+  SC_TRY(makeTogether(*comm, [&]() -> Status {
+    SC_TRY(making, prepare(*comm, movedSpec(scheduleEnded)));
+    return {};
+  }));
+  return make(comm, "ReducerMove", std::move(making));
+}
+
+ReducerSpec Reducer::movedSpec(bool scheduleEnded) const {
   ReducerSpec spec = whole_ != nullptr ? *whole_ : spec_;
   spec.buffer = nullptr;
   spec.params.inputScale = scales_.now().in;
   spec.params.outputScale = scales_.now().out;
-  // What was chosen for another number of ranks may not fit this one.
   spec.params.teams = spec_.params.teams;
   spec.params.teamGather = spec_.params.teamGather;
-  if (spec.collective->blocks && exchanging % spec.params.teams != 0) spec.params.teams = 0;
+  spec.anyTeams = true;
   if (scheduleEnded) {
     spec.densitySchedule.clear();
     spec.scheduleSteps = 0;
@@ -64,7 +73,6 @@ Result<AnyReducer::Moved> Reducer::moveOverNodes(const std::shared_ptr<Communica
   held.reserve(static_cast<size_t>(comm->ranks()));
   bool scheduleEnded = true;
   bool anyFollows = false;  // a schedule; a rank without a shard does not
-  const uint64_t node = comm->node();
   SC_TRY(const Agreement left, agree(*comm, "ReducerMove", {}, Leaving{level_->place(), schedule_.ended()}.number()));
   for (const uint64_t number : left.numbers) {
     const Leaving one = Leaving::of(number);
@@ -74,15 +82,7 @@ Result<AnyReducer::Moved> Reducer::moveOverNodes(const std::shared_ptr<Communica
     scheduleEnded = scheduleEnded && one.scheduleEnded;
   }
   scheduleEnded = scheduleEnded && anyFollows;
-  SC_TRY(const Agreement met, agree(*comm, "nodes", {}, node));
-  NodeMap map;
-  ReducerSpec spec;
-  SC_TRY(makeTogether(*comm, [&]() -> Status {
-    map = nodesOf(*comm, met.numbers);
-    spec = specFor(static_cast<int>(map.nodes.size()), scheduleEnded);
-    return {};
-  }));
-  SC_TRY(const std::shared_ptr<Reducer> made, make(comm, "ReducerMove", std::move(spec)));
+  SC_TRY(const std::shared_ptr<Reducer> made, makeMoved(comm, scheduleEnded));
   Moved result;
   result.reducer = made;
   result.steppedBack =
@@ -90,7 +90,7 @@ Result<AnyReducer::Moved> Reducer::moveOverNodes(const std::shared_ptr<Communica
   SC_TRY(made->takeShardsOf(*this, result.steppedBack));
   // Sums were those of nodes: what became of the others' no rank has heard.
   SC_TRY(agree(*comm, "ReducerMove", {}));
-  if (map.node == 0 && spec_.keepsResidual()) made->stats_->countLost(lostOf(held, made->level_->shard()));
+  if (made->level_->node() == 0 && spec_.keepsResidual()) made->stats_->countLost(lostOf(held, made->level_->shard()));
   return result;
 }
 

@@ -31,6 +31,7 @@ struct ReducerSpec {
   bool takesTurns = false;
   bool makesResidual = true;  // else it gets it with its first turn
   bool overNodes = false;     // Hierarchical: collective is the one between nodes
+  bool anyTeams = false;      // teams were chosen for another number of ranks: they are kept where they fit
 
   bool dense() const { return collective->make == nullptr; }
   bool has(uint32_t flag) const { return (params.flags & flag) != 0; }

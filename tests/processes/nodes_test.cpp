@@ -26,6 +26,45 @@ Elements gradientOf(int rank, uint64_t step) {
   return gradient;
 }
 
+// A rank's communicator over nodes and a reducer on it, and what a fault made of its steps.
+class Member {
+ public:
+  Member(Processes& processes, int rank, const Way& way, const sparsecollParams_t& params, Finding& finding)
+      : rank_(rank), finding_(finding) {
+    const sparsecollConfig_t config = configOver(way);
+    comm_ = processes.join(rank, &config);
+    made_ =
+        sparsecollReducerCreate(&reducer_, kLength, sparsecollFloat32, &params, nullptr, comm_) == sparsecollSuccess;
+  }
+  ~Member() {
+    (void)sparsecollReducerDestroy(reducer_);
+    (void)sparsecollCommDestroy(comm_);
+  }
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  sparsecollComm_t comm() const { return comm_; }
+  sparsecollReducer_t reducer() const { return reducer_; }
+  // Steps until one fails; a stage each. The first gradient is gradientOf(rank, 0), the later ones are it or zeros.
+  bool stepUntilFailure(bool zerosLater) {
+    if (!made_) return false;
+    Elements gradient = gradientOf(rank_, 0);
+    Elements out(sparsecollFloat32, kLength);
+    for (finding_.result = sparsecollSuccess; finding_.result == sparsecollSuccess; ++finding_.stage) {
+      finding_.result = sparsecollReducerRun(reducer_, gradient.data(), out.data(), nullptr);
+      if (zerosLater) gradient.fill(0);
+    }
+    return true;
+  }
+
+ private:
+  const int rank_;
+  Finding& finding_;
+  sparsecollComm_t comm_ = nullptr;
+  sparsecollReducer_t reducer_ = nullptr;
+  bool made_ = false;
+};
+
 // Of what a rank got and kept, and whether every call succeeded.
 uint64_t hashOfSteps(const std::string& name, int rank, sparsecollComm_t comm) {
   const sparsecollParams_t params = overNodes(preset(name.c_str(), name == "dense" ? 0 : 0.01));
@@ -76,23 +115,8 @@ TEST_CASE("a process that is killed ends the steps of its node, of its shard, an
     CAPTURE(way.name());
     Processes processes(kShape.ranks, way);
     processes.start([&](int rank, Finding& finding) {
-      const sparsecollConfig_t config = configOver(way);
-      sparsecollComm_t comm = processes.join(rank, &config);
-      const sparsecollParams_t params = overNodes(preset("topka", 0.01));
-      sparsecollReducer_t reducer = nullptr;
-      if (sparsecollReducerCreate(&reducer, kLength, sparsecollFloat32, &params, nullptr, comm) != sparsecollSuccess)
-        return;
-      const Elements gradient = gradientOf(rank, 0);
-      Elements out(sparsecollFloat32, kLength);
-      sparsecollResult_t result = sparsecollSuccess;
-      while (result == sparsecollSuccess) {
-        result = sparsecollReducerRun(reducer, gradient.data(), out.data(), nullptr);
-        ++finding.stage;
-      }
-      finding.result = result;
-      finding.peer = failureOf(comm).peer;
-      (void)sparsecollReducerDestroy(reducer);
-      (void)sparsecollCommDestroy(comm);
+      Member member(processes, rank, way, overNodes(preset("topka", 0.01)), finding);
+      if (member.stepUntilFailure(false)) finding.peer = failureOf(member.comm()).peer;
     });
     REQUIRE(processes.awaitStage(3, 5));
     kill(processes.process(3), SIGKILL);
@@ -127,32 +151,19 @@ TEST_CASE("what the processes that are left have held goes to the owners of larg
     CAPTURE(way.name());
     Processes processes(kShape.ranks, way);
     processes.start([&](int rank, Finding& finding) {
-      const sparsecollConfig_t config = configOver(way);
-      sparsecollComm_t comm = processes.join(rank, &config);
       sparsecollParams_t params = overNodes(preset("topka", 0));
       params.flags = SPARSECOLL_SELECT_NOTHING;
-      sparsecollReducer_t reducer = nullptr;
-      if (sparsecollReducerCreate(&reducer, kLength, sparsecollFloat32, &params, nullptr, comm) != sparsecollSuccess)
-        return;
-      Elements gradient = gradientOf(rank, 0);
-      Elements out(sparsecollFloat32, kLength);
-      sparsecollResult_t result = sparsecollSuccess;
-      while (result == sparsecollSuccess) {
-        result = sparsecollReducerRun(reducer, gradient.data(), out.data(), nullptr);
-        gradient.fill(0);
-        ++finding.stage;
-      }
-      finding.result = result;
+      Member member(processes, rank, way, params, finding);
+      if (!member.stepUntilFailure(true)) return;
       sparsecollComm_t fewer = nullptr;
       sparsecollReducer_t moved = nullptr;
-      finding.made = sparsecollCommShrink(comm, nullptr, 0, &fewer, nullptr);
-      if (finding.made == sparsecollSuccess) finding.made = sparsecollReducerMove(reducer, fewer, &moved, nullptr);
+      finding.made = sparsecollCommShrink(member.comm(), nullptr, 0, &fewer, nullptr);
+      if (finding.made == sparsecollSuccess)
+        finding.made = sparsecollReducerMove(member.reducer(), fewer, &moved, nullptr);
       if (finding.made == sparsecollSuccess) finding.numbers[0] = wrongAfterMove(moved, fewer);
       if (finding.made == sparsecollSuccess) finding.numbers[1] = static_cast<int64_t>(statsOf(moved).entriesLost);
       (void)sparsecollReducerDestroy(moved);
-      (void)sparsecollReducerDestroy(reducer);
       (void)sparsecollCommDestroy(fewer);
-      (void)sparsecollCommDestroy(comm);
     });
     REQUIRE(processes.awaitStage(3, 5));
     kill(processes.process(3), SIGKILL);

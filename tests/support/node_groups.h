@@ -122,6 +122,23 @@ class NodeOracle {
   std::vector<std::unique_ptr<Group>> groups_;
 };
 
+// Ten times a step, and then one in which a rank is in another call; what is not as it should be is the text.
+inline std::string meetAnotherCall(Group& group, int odd, const sparsecollParams_t& other) {
+  const uint64_t n = group.gradients[0].size();
+  const sparsecollDataType_t type = group.gradients[0].type();
+  for (int trial = 0; trial < 10; ++trial) {
+    if (group.step() != all(group.count(), sparsecollSuccess)) return "a step failed";
+    const Results results = group.each([&](int rank, sparsecollReducer_t reducer) {
+      const auto r = static_cast<size_t>(rank);
+      const void* const in = group.gradients[r].data();
+      if (rank != odd) return sparsecollReducerRun(reducer, in, group.outs[r].data(), nullptr);
+      return sparsecollAllReduce(in, group.outs[r].data(), n, type, &other, group.ranks()[rank], nullptr);
+    });
+    if (results != all(group.count(), sparsecollMismatch)) return "not every rank met a mismatch";
+  }
+  return group.step() == all(group.count(), sparsecollSuccess) ? "" : "the last step failed";
+}
+
 // Ranks that step over nodes.
 struct Stepping {
   Stepping(const NodeShape& nodes, uint64_t n, sparsecollDataType_t type, const sparsecollParams_t& params,
