@@ -432,6 +432,8 @@ class TwoProcesses(unittest.TestCase):
             sct.attach(other, torch.optim.SGD(groups, lr=0.1))
         with self.assertRaisesRegex(sparsecoll.Unsupported, "RMSprop with momentum"):
             sct.attach(other, torch.optim.RMSprop(parts, lr=0.1, momentum=0.9))
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "wants the optimiser"):
+            sct.attach(other, [])
         with self.assertRaisesRegex(sparsecoll.Unsupported, "momentum of 1"):
             sct.attach(other, sgd(other, momentum=1.0))
         optimizer = sgd(other, momentum=0.9)

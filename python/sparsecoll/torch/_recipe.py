@@ -49,6 +49,8 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
     """
     models = list(ddp) if isinstance(ddp, (list, tuple)) else [ddp]
     optimizers = list(dict.fromkeys(optimizer)) if isinstance(optimizer, (list, tuple)) else [optimizer]
+    if not optimizers:
+        raise InvalidArgument("attach wants the optimiser of the model's parameters")
     process_groups = list(group) if isinstance(group, (list, tuple)) else [group] * len(models)
     if len(process_groups) != len(models) or (len(models) > 1 and group is not None and process_groups[0] is group):
         raise InvalidArgument(f"{len(models)} models want a list of as many groups, each used by nothing else")
