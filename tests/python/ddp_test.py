@@ -19,7 +19,8 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 import launch
 import sparsecoll
 import sparsecoll.torch as sct
-from ddp_models import (QUICK, Parts, assert_replicas_equal, backward, batch_of, ddp_of, model_of, sgd, train, vector_of)
+from ddp_models import (QUICK, Parts, assert_replicas_equal, backward, batch_of, ddp_of, model_of, sgd, train,
+                        vector_of)
 from sparsecoll.torch._buckets import Buckets, Method
 from sparsecoll.torch._state import chosen
 from sparsecoll.torch._worker import Worker
@@ -277,7 +278,11 @@ class TwoProcesses(unittest.TestCase):
             self.assertTrue(all(value.abs().max() > 0 for value in before.values()))
             stale = {name: each.grad.clone() for name, each in ddp.module.branches[1].named_parameters()}
             for zeros in (False, True):
+                begin = time.perf_counter()
                 self.parts([0], ddp, 3)
+                seconds = time.perf_counter() - begin
+                for bucket in state.stats():
+                    self.assertTrue(0 < bucket.milliseconds < 1000 * seconds)
                 state.give_back()
                 for name, each in ddp.module.branches[1].named_parameters():
                     self.assertTrue(torch.equal(each.grad, 0 * stale[name] if zeros else stale[name]), name)

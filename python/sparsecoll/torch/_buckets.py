@@ -112,7 +112,7 @@ class Bucket:
         self._velocity: Optional[torch.Tensor] = None
         self._before = None  # residual and velocity before the latest step, where it may be undone
         self._along: Optional[torch.Tensor] = None  # the residual that the latest step, a dense one, took along
-        self._unused: Optional[List[Tuple[int, int]]] = None  # ranges that no rank had a gradient for in the latest step
+        self._unused: Optional[List[Tuple[int, int]]] = None  # ranges without a gradient on any rank in that step
         self._inherits = self._inherit_choice()
         self.overflowed: Set[str] = set()  # parameters with NaN or Inf in the latest step
 
@@ -142,9 +142,9 @@ class Bucket:
         if used is not None and (self._unused is None or not method.static_graph):
             self._unused = self._find_unused(used, group)
         unused = self._unused or []
-        stale = [buffer[begin:end].clone() for begin, end in unused]
-        for begin, end in unused:
-            buffer[begin:end] = 0
+        stale = [buffer[first:last].clone() for first, last in unused]
+        for first, last in unused:
+            buffer[first:last] = 0
         if method.clip_norm:
             self._clip(buffer, method, communicator.size)
         if method.undo:
@@ -160,8 +160,8 @@ class Bucket:
             self._store.nothing_applied = method.undo
             raise
         finally:
-            for (begin, end), values in zip(unused, stale):
-                buffer[begin:end] = values
+            for (first, last), values in zip(unused, stale):
+                buffer[first:last] = values
         self.steps += 1
         self.overflowed = set()
         if method.undo and not torch.isfinite(buffer).all():
