@@ -91,10 +91,10 @@ class DDPState(HookState):
     may set every other field of sparsecollParams_t; its clipNorm counts for each bucket. config: of the communicator.
 
     Errors, all as exceptions of sparsecoll: InvalidArgument, Unsupported (parameters on a GPU, sparse gradients, FSDP),
-    InvalidUsage (ddp has a state already), Mismatch (ranks have different arguments or name different groups); those of
-    Communicator. An error in a step ends the backward pass with a RuntimeError that has its text; `error` is then the
-    exception itself, and ranks in it count as in `group`. Ctrl-C ends a backward pass that waits for other ranks, and
-    tells them; elsewhere close does, and the end of the process.
+    InvalidUsage (ddp has a state or hook already), Mismatch (ranks have different arguments or name different groups);
+    those of Communicator. An error in a step ends the backward pass with a RuntimeError that has its text; `error` is
+    then the exception itself, and ranks in it count as in `group`. Ctrl-C ends a backward pass that waits for other
+    ranks, and tells them; elsewhere close does, and the end of the process.
     Threads: a thread of the state's sends buckets in DDP's order while backward goes on. Call methods between steps.
     """
 
