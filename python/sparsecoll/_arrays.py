@@ -62,6 +62,8 @@ def _cuda_device(array):
 
 
 def _of_interface(array, interface, device):
+    if interface["typestr"].startswith(">"):
+        raise InvalidArgument("the array's elements have another byte order than this machine's")
     dtype = getattr(array, "dtype", None)
     code = type_code(dtype) if dtype is not None else _type_of_string(interface["typestr"])
     shape, strides = interface["shape"], interface.get("strides")

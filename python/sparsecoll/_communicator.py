@@ -28,7 +28,7 @@ def _milliseconds(seconds: Optional[float]) -> int:
         return _abi.SPARSECOLL_NO_TIMEOUT
     if not seconds > 0:
         raise InvalidArgument(f"a time of {seconds} seconds")
-    return max(1, round(seconds * 1000))
+    return min(max(1, round(seconds * 1000)), _abi.SPARSECOLL_NO_TIMEOUT)
 
 
 def _of(names, name, what):
@@ -42,7 +42,7 @@ def _of(names, name, what):
 class Config:
     """How ranks wait for and find each other. Times are seconds, inf for no limit. None: the library's default."""
 
-    op_timeout: Optional[float] = None  # longest wait for the other ranks in one call; 600
+    op_timeout: Optional[float] = 600.0  # longest wait for the other ranks in one call
     init_timeout: Optional[float] = None  # longest wait for them while a communicator is made; 120
     abort_timeout: Optional[float] = None  # longest wait for work on memory that is to go back; 10
     transport: str = "auto"  # "ucx", "tcp" or "nccl": that one, or an error
@@ -50,6 +50,10 @@ class Config:
     interface: Optional[str] = None  # the network interface that ranks meet on, or "auto"
     name: Optional[str] = None  # shown in logs and errors
     workspace_limit: int = 0  # bytes that a communicator and its reducers may hold on a rank; 0: no limit
+
+    def __post_init__(self):
+        if self.op_timeout is None:
+            self.op_timeout = Config.op_timeout
 
     def _struct(self):
         config = init(_abi.sparsecollConfig_t)
@@ -159,6 +163,8 @@ class Communicator(Handle):
         try:
             check(result)
         except Exception as error:
+            if raised and not isinstance(raised[0], Exception):
+                raise raised[0]  # Ctrl-C stays what it is
             raise error from (raised[0] if raised else None)
         return cls(handle.value)
 

@@ -7,18 +7,23 @@ import signal
 import sys
 import threading
 import time
-import unittest
+import types
+import unittest.mock
 import weakref
 
 import needs_gloo  # pylint: disable=unused-import  (it skips this)
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 import launch
 import sparsecoll
 import sparsecoll.torch as sct
-from ddp_models import (QUICK, assert_replicas_equal, backward, batch_of, ddp_of, model_of, sgd, train, vector_of)
+from ddp_models import (QUICK, Parts, assert_replicas_equal, backward, batch_of, ddp_of, model_of, sgd, train,
+                        vector_of)
 from sparsecoll.torch._buckets import Buckets, Method
+from sparsecoll.torch._state import chosen
+from sparsecoll.torch._worker import Worker
 
 STEPS = 20
 
@@ -250,6 +255,127 @@ class TwoProcesses(unittest.TestCase):
             dist.all_reduce(kept)
             torch.testing.assert_close(2 * total + kept, given, rtol=1e-3, atol=1e-5)
 
+    def parts(self, used, ddp, step, factor=1.0):
+        inputs, targets = batch_of(step)
+        (factor * torch.nn.functional.mse_loss(ddp(inputs, used), targets)).backward()
+
+    def test_what_no_rank_uses_stays_as_it_is(self):
+        """Its residual, its velocity, and a gradient that an earlier step has left."""
+        def kept():
+            saved = state.state_dict()
+            return {(kind, name): saved[kind][name] for kind in ("residuals", "velocities") for name in saved[kind]
+                    if name.startswith("branches.1.")}
+
+        for views in (False, True):
+            ddp = ddp_of(Parts(), find_unused_parameters=True, gradient_as_bucket_view=views)
+            optimizer = sgd(ddp, momentum=0.9)
+            state = sct.attach(ddp, optimizer, 0.05, "topka", warmup_steps=0, config=QUICK)
+            self.addCleanup(state.close)
+            for step in range(3):
+                optimizer.zero_grad()
+                self.parts([0, 1], ddp, step)
+            before = kept()
+            self.assertTrue(all(value.abs().max() > 0 for value in before.values()))
+            stale = {name: each.grad.clone() for name, each in ddp.module.branches[1].named_parameters()}
+            for zeros in (False, True):
+                begin = time.perf_counter()
+                self.parts([0], ddp, 3)
+                seconds = time.perf_counter() - begin
+                for bucket in state.stats():
+                    self.assertTrue(0 < bucket.milliseconds < 1000 * seconds)
+                state.give_back()
+                for name, each in ddp.module.branches[1].named_parameters():
+                    self.assertTrue(torch.equal(each.grad, 0 * stale[name] if zeros else stale[name]), name)
+                after = kept()
+                self.assertEqual(set(after), set(before))
+                for name, value in before.items():
+                    self.assertTrue(torch.equal(value, after[name]), name)
+                optimizer.zero_grad(set_to_none=False)
+
+    def test_a_gradient_of_zeros_is_one(self):
+        """What a rank keeps of it is sent."""
+        ddp = ddp_of(Parts(), find_unused_parameters=True)
+        state = self.state(ddp, density=0.05, warmup_steps=0)
+        self.parts([0, 1], ddp, 0)
+        ddp.zero_grad()
+        self.parts([0, 1], ddp, 1, 0.0)
+        for name in ("branches.0.weight", "branches.1.weight", "head.weight"):
+            self.assertGreater(ddp.module.get_parameter(name).grad.abs().max(), 0, name)
+        self.assertTrue(state.state_dict()["residuals"])
+
+    def test_parameters_that_only_a_pass_without_exchange_uses(self):
+        """As in plain DDP, up to rounding: whether gradients are zeros or None before, and in views of the buckets.
+        PyTorch 1 does not average them, nor does the hook then."""
+        averaged = not torch.__version__.startswith("1.")
+        for views in (False, True) if averaged else (False,):
+            results = []
+            for hook in (False, True):
+                ddp = ddp_of(Parts(), find_unused_parameters=True, gradient_as_bucket_view=views)
+                if hook:
+                    self.state(ddp, density=1, warmup_steps=0)
+                optimizer = sgd(ddp, weight_decay=0.1)
+                for step in range(6):
+                    optimizer.zero_grad(set_to_none=step % 3 == 0)
+                    with ddp.no_sync():
+                        self.parts([1] if dist.get_rank() == 0 else [0], ddp, 2 * step)
+                    self.parts([0], ddp, 2 * step + 1)
+                    if step != 4:  # gradients go on from there
+                        optimizer.step()
+                if averaged:
+                    assert_replicas_equal(ddp)
+                results.append(vector_of(ddp))
+            torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-6)
+
+    def test_a_static_graph_keeps_what_it_does_not_use(self):
+        ddp = ddp_of(Parts(), static_graph=True)
+        state = self.state(ddp, density=0.05)
+        kept = torch.ones_like(ddp.module.branches[1].weight)
+        state.load_state_dict({**state.state_dict(), "residuals": {"branches.1.weight": kept}})
+        for step in range(4):
+            ddp.zero_grad()
+            self.parts([0], ddp, step)
+        self.assertIn("topka", {bucket.plan for bucket in state.stats()})
+        self.assertTrue(torch.equal(state.state_dict()["residuals"]["branches.1.weight"], kept))
+
+    def test_half_precision_holds_the_average_and_not_the_sum(self):
+        """Where a bucket becomes dense and takes its residual along: 50000 and 40000 from rank 0, 16000 from rank 1."""
+        rank, buckets = dist.get_rank(), Buckets()
+        buckets.residuals["a"], buckets.choices["a"] = torch.full((2000,), 40000.0 if rank == 0 else 0.0), "dense"
+        gradient = torch.full((2000,), 50000.0 if rank == 0 else 16000.0, dtype=torch.float16)
+        bucket = buckets.get(0, ("a",), [2000], [False], torch.float16)
+        bucket.exchange(gradient, Method("auto", 0.01, 0), dist.group.WORLD, types.SimpleNamespace(size=2), True)
+        self.assertEqual(gradient.tolist(), [53000.0 // 32 * 32] * 2000)
+
+    def test_attach_is_all_or_nothing(self):
+        for momentum in (0.9, 0.0):
+            ddp, plain = ddp_of(), ddp_of()
+            optimizers = [sgd(each, momentum=momentum, weight_decay=1e-3) for each in (ddp, plain)]
+            for each, optimizer in zip((ddp, plain), optimizers):
+                each.register_comm_hook(None, allreduce_hook)
+                train(each, optimizer, range(3))
+            with self.assertRaisesRegex(sparsecoll.InvalidUsage, "has a hook already"):
+                sct.attach(ddp, optimizers[0], config=QUICK)
+            for each, optimizer in zip((ddp, plain), optimizers):
+                train(each, optimizer, range(3, 6))
+            self.assertTrue(torch.equal(vector_of(ddp), vector_of(plain)))
+        ddp = ddp_of()
+        if dist.get_rank() == 0:
+            ddp.register_comm_hook(None, allreduce_hook)
+        with self.assertRaisesRegex(sparsecoll.Mismatch, "different hook$"):
+            sct.attach(ddp, sgd(ddp), config=QUICK)
+
+    def test_attach_leaves_the_optimiser_alone_where_pytorch_refuses_the_hook(self):
+        ddp = ddp_of()
+        optimizer = sgd(ddp, momentum=0.9, weight_decay=1e-3)
+        train(ddp, optimizer, range(2))
+        before = pickle.dumps(optimizer.state_dict())
+        with unittest.mock.patch.object(ddp, "register_comm_hook", side_effect=RuntimeError("refused")):
+            with self.assertRaisesRegex(RuntimeError, "^refused$") as caught:
+                sct.attach(ddp, optimizer, config=QUICK)
+        self.assertEqual(pickle.dumps(optimizer.state_dict()), before)
+        self.addCleanup(sct.attach(ddp, optimizer, config=QUICK).close)
+        self.assertTrue(caught)
+
     def test_what_is_refused(self):
         ddp = ddp_of()
         for options, text in (({"preset": "topk9"}, "no preset 'topk9'"), ({"density": 0}, "density of 0"),
@@ -311,19 +437,33 @@ class TwoProcesses(unittest.TestCase):
             sct.attach(other, torch.optim.SGD(groups, lr=0.1))
         with self.assertRaisesRegex(sparsecoll.Unsupported, "RMSprop with momentum"):
             sct.attach(other, torch.optim.RMSprop(parts, lr=0.1, momentum=0.9))
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "wants the optimiser"):
+            sct.attach(other, [])
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "momentum of 1"):
+            sct.attach(other, sgd(other, momentum=1.0))
         optimizer = sgd(other, momentum=0.9)
+        before = optimizer.state_dict()
         attached = sct.attach(other, optimizer, config=QUICK)
         self.addCleanup(attached.close)
-        optimizer.param_groups[0]["momentum"] = 0.9
+        optimizer.load_state_dict(before)
         with self.assertRaisesRegex(RuntimeError, "momentum again"):
             backward(other, 0)
 
+    def test_a_state_without_a_deadline(self):
+        ddp = ddp_of()
+        self.addCleanup(sct.DDPState(ddp, config=sparsecoll.Config(op_timeout=float("inf"))).close)
+
     def test_the_others_learn_that_a_rank_cannot_go_on(self):
+        for wrong in (ValueError("not on this rank"), SystemExit("not on this rank")):
+            with self.subTest(wrong):
+                self.cannot_go_on(wrong)
+
+    def cannot_go_on(self, wrong):
         made = []
 
         def adjust(_):
             if made and dist.get_rank() == 1:
-                raise ValueError("not on this rank")
+                raise wrong
 
         ddp = ddp_of()
         state = self.state(ddp, adjust=adjust)
@@ -336,7 +476,7 @@ class TwoProcesses(unittest.TestCase):
             self.assertIsInstance(state.error, sparsecoll.PeerFailed)
             self.assertEqual(state.error.peer, 1)
         else:
-            self.assertIsInstance(state.error, ValueError)
+            self.assertIsInstance(state.error, ValueError if isinstance(wrong, Exception) else sparsecoll.Aborted)
         with self.assertRaises((RuntimeError, ValueError)):  # and it stays so
             backward(ddp, 0)
 
@@ -514,6 +654,22 @@ class Alone(unittest.TestCase):
                 self.assertEqual(set(kept), set(wanted))
                 for name, value in kept.items():
                     self.assertTrue(torch.equal(value, wanted[name]), name)
+
+    def test_the_thread_lives_on_whatever_a_job_raises(self):
+        def leaves():
+            raise SystemExit(3)
+
+        worker = Worker("worker")
+        with self.assertRaises(SystemExit):
+            worker.call(leaves, 60)
+        self.assertEqual(worker.call(lambda: 4, 60), 4)
+        worker.close()
+
+    def test_ranks_that_take_over_nothing_send_as_the_others_do(self):
+        saved = {"form": 2, "step": 3, "rank": 0, "ranks": 1, "density": 0.1, "choices": {},
+                 "residuals": {"a": torch.full((2, 3), 4.0)}, "velocities": {}}
+        taken = [chosen([saved], 2, rank, 2, 0.1, lambda state: None)[1] for rank in range(2)]
+        self.assertEqual([each["a"].tolist() for each in taken], [[8.0] * 6, [0.0] * 6])
 
     def test_a_velocity_keeps_no_nan(self):
         buckets, method = Buckets(), Method("topka", 0.01, 0, momentum=0.5)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The hook for FSDP2: two replicas of two shards each, in four processes over gloo."""
 import sys
-import unittest
+import unittest.mock
 
 try:
     import torch
@@ -108,6 +108,10 @@ class FourProcesses(unittest.TestCase):
                 parameter.to_local().copy_(value)
         with self.assertRaisesRegex(sparsecoll.InvalidArgument, "every rank loads its own"):
             resumed.load_state_dict({**saved, "rank": 1 - saved["rank"]})
+        others = [None] * 4
+        dist.all_gather_object(others, saved)
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "the state is of shards.*every rank loads its own"):
+            resumed.load_state_dict(others[dist.get_rank() ^ 1])
         with self.assertRaisesRegex(sparsecoll.InvalidArgument, "residuals of .'9'.*which the model has not"):
             resumed.load_state_dict({**saved, "residuals": {"9": torch.zeros(1)}})
         resumed.load_state_dict(saved)
@@ -122,10 +126,23 @@ class FourProcesses(unittest.TestCase):
         with self.assertRaisesRegex(sparsecoll.Mismatch, "different density$"):
             sct.fsdp_hook(sharded(self.mesh["shard"]), self.replicas, density=0.1 * (1 + dist.get_rank()))
         model, state = self.hooked(density=0.02)
+        with self.assertRaisesRegex(sparsecoll.InvalidUsage, "the model has a state already"):
+            sct.fsdp_hook(model, self.replicas)
         state.close()
         with self.assertRaisesRegex(RuntimeError, "closed"):
             train(model, [0])
 
+    def test_a_hook_that_pytorch_refuses_for_one_module_is_on_none(self):
+        model = sharded(self.mesh["shard"])
+        with unittest.mock.patch.object(model[3], "set_all_reduce_hook", side_effect=ValueError("refused")):
+            with self.assertRaisesRegex(ValueError, "^refused$"):
+                sct.fsdp_hook(model, self.replicas, config=QUICK)
+        train(model, [0])
+        first = model[0].weight.full_tensor().detach()
+        parts = [torch.empty_like(first) for _ in range(4)]
+        dist.all_gather(parts, first)
+        self.assertFalse(torch.equal(parts[0], parts[2]), "replicas are averaged")
+        sct.fsdp_hook(model, self.replicas, config=QUICK).close()
 
     def branches(self, *parts, density=0.1):
         """A model of which fully_shard is called on these parts, and its state."""
@@ -187,7 +204,7 @@ class Starts(unittest.TestCase):
 
         for status, output in launch.fork(main, 4, 250):
             self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"Ran 8 tests[^$]*\nOK")
+            self.assertRegex(output, r"Ran 9 tests[^$]*\nOK")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Starts ranks as processes of a script, as a launcher would, and collects how they ended."""
+import functools
 import multiprocessing
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -24,8 +26,11 @@ def start(script, arguments, ranks, port=None, **environment):
     port = port or free_port()
     place = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
              **environment}
+    # What a shell runs in the background ignores Ctrl-C, and so would all that it starts.
+    heeded = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     return [subprocess.Popen([sys.executable, script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             text=True, env={**os.environ, **place, "RANK": str(rank)}) for rank in range(ranks)]
+                             text=True, preexec_fn=heeded, env={**os.environ, **place, "RANK": str(rank)})
+            for rank in range(ranks)]
 
 
 def finish(processes, timeout=120):

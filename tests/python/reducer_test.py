@@ -376,6 +376,8 @@ class Arrays(unittest.TestCase):
                 reducer.run(OnlyDlpack(np.zeros((4, 3), np.float32).T))
             with self.assertRaisesRegex(sparsecoll.InvalidArgument, "another type"):
                 reducer.run(OnlyDlpack(np.zeros(12, np.int64)))
+            with self.assertRaisesRegex(sparsecoll.InvalidArgument, "another byte order"):
+                reducer.run(np.zeros(12, ">f4"))
             half = np.zeros((2, 12), np.float32)
             reducer.run(OnlyDlpack(before), out=half[1])
             np.testing.assert_array_equal(half, [np.zeros(12), before.ravel()])
@@ -436,6 +438,20 @@ class Processes(unittest.TestCase):
         with self.assertRaises(sparsecoll.RemoteError) as caught:
             Communicator.from_all_gather(0, 2, gather, config=QUICK)
         self.assertIsInstance(caught.exception.__cause__, KeyError)
+
+    def test_ctrl_c_in_an_all_gather_stays_what_it_is(self):
+        def gather(_):
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            Communicator.from_all_gather(0, 2, gather, config=QUICK)
+
+    def test_times_that_no_clock_can_hold_are_no_limit(self):
+        for seconds in (1e30, float("inf")):
+            with Communicator.threads(1, config=sparsecoll.Config(op_timeout=seconds))[0] as alone:
+                sparsecoll.all_reduce(alone, np.ones(100, np.float32))
+            self.assertEqual(sparsecoll.Config(op_timeout=seconds)._struct().opTimeoutMs, 2 ** 64 - 1)
+        self.assertEqual(sparsecoll.Config(op_timeout=None), sparsecoll.Config())
 
 
 def steps_of_a_process():

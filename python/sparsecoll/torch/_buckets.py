@@ -2,6 +2,7 @@
 """The buckets that DDP hands out, each with its reducer, residual and velocity; and what waits for the next layout."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -47,7 +48,7 @@ class Method:
     clip_norm: float = 0.0
     undo: bool = False  # steps with NaN or Inf
     warms_up: bool = False  # the density is not yet the one that stays
-    drops_unused: bool = False  # DDP hands out no average of parameters that no rank has used
+    static_graph: bool = False  # every step uses the same parameters
 
     def read_adjust(self):
         """Takes over what the hook does itself, where buckets are dense, too."""
@@ -111,6 +112,7 @@ class Bucket:
         self._velocity: Optional[torch.Tensor] = None
         self._before = None  # residual and velocity before the latest step, where it may be undone
         self._along: Optional[torch.Tensor] = None  # the residual that the latest step, a dense one, took along
+        self._unused: Optional[List[Tuple[int, int]]] = None  # ranges without a gradient on any rank in that step
         self._inherits = self._inherit_choice()
         self.overflowed: Set[str] = set()  # parameters with NaN or Inf in the latest step
 
@@ -121,8 +123,12 @@ class Bucket:
             yield name, at, at + length, kept
             at += length
 
-    def exchange(self, buffer, method: Method, group, communicator, ready):
-        """Replaces buffer by the ranks' average, of which the optimiser's momentum is a part where method has it."""
+    def exchange(self, buffer, method: Method, group, communicator, ready, used: Optional[List[bool]] = None):
+        """Replaces buffer by the ranks' average, of which the optimiser's momentum is a part where method has it.
+
+        used: for which parameters this rank has a gradient; None where DDP hands out the averages of all. Otherwise it
+        drops those that no rank has used, and leaves alone what gradients of earlier steps are there: so does this,
+        and their residuals and velocities stay what they are."""
         begin = time.perf_counter()
         self.buffer, self._along = buffer, None
         if self._chose_dense():
@@ -133,7 +139,12 @@ class Bucket:
             self._make_reducer(method, communicator)
         if self.choice == "dense" and self.residual is None and not self._store.residuals.keys().isdisjoint(self.names):
             self.residual = self._take(self._store.residuals)
-        unused = self._unused(buffer, group) if method.drops_unused else []
+        if used is not None and (self._unused is None or not method.static_graph):
+            self._unused = self._find_unused(used, group)
+        unused = self._unused or []
+        stale = [buffer[first:last].clone() for first, last in unused]
+        for first, last in unused:
+            buffer[first:last] = 0
         if method.clip_norm:
             self._clip(buffer, method, communicator.size)
         if method.undo:
@@ -148,6 +159,9 @@ class Bucket:
         except NonFinite:
             self._store.nothing_applied = method.undo
             raise
+        finally:
+            for (first, last), values in zip(unused, stale):
+                buffer[first:last] = values
         self.steps += 1
         self.overflowed = set()
         if method.undo and not torch.isfinite(buffer).all():
@@ -155,13 +169,23 @@ class Bucket:
                                if not torch.isfinite(buffer[first:last]).all()}
         self.seconds = time.perf_counter() - begin
 
-    def _unused(self, gradient, group):
-        """Where the gradient is zero on all ranks. What these parameters have stays with them, since their average may
-        be dropped. (DDP itself knows which it drops, and tells too late.)"""
-        used = torch.tensor([bool((gradient[begin:end] != 0).any()) for _, begin, end, _ in self.ranges()],
-                            dtype=torch.uint8)
-        dist.all_reduce(used, dist.ReduceOp.MAX, group=group)
-        return [(begin, end) for (_, begin, end, _), any_rank in zip(self.ranges(), used.tolist()) if not any_rank]
+    def _find_unused(self, used, group):
+        """As DDP does itself, which tells once all buckets have gone out."""
+        anywhere = torch.tensor(used, dtype=torch.uint8)
+        dist.all_reduce(anywhere, dist.ReduceOp.MAX, group=group)
+        return [(begin, end) for (_, begin, end, _), rank in zip(self.ranges(), anywhere.tolist()) if not rank]
+
+    @contextlib.contextmanager
+    def _without_unused(self):
+        """The residual of unused parameters is 0 meanwhile, and then as before."""
+        before = [self.residual[begin:end].clone() for begin, end in self._unused or ()]
+        for begin, end in self._unused or ():
+            self.residual[begin:end] = 0
+        try:
+            yield
+        finally:
+            for (begin, end), values in zip(self._unused or (), before):
+                self.residual[begin:end] = values
 
     def _chose_dense(self):
         """Auto decides as a step begins, which the library then sums itself."""
@@ -278,6 +302,7 @@ class Bucket:
     def _run_dense(self, buffer, method, group, ranks, unused):
         if method.momentum:
             torch.mul(self._moved(buffer, method, unused), method.output_scale, out=buffer)
+        total = buffer
         if self.residual is not None:  # nothing stays behind where there is no selection any more
             self.residual, self._along = None, self.residual
             if unused:
@@ -285,12 +310,13 @@ class Bucket:
             for begin, end in unused:
                 self.residual[begin:end] = self._along[begin:end]
                 self._along[begin:end] = 0
-            buffer.add_(self._along, alpha=method.output_scale)
+            # Half precision may hold the average, and not what goes into it.
+            total = buffer.to(self._along.dtype).add_(self._along, alpha=method.output_scale)
 
         def average():
             # As DDP does: what half precision can hold of each rank's may be too much for their sum.
-            buffer.div_(ranks)
-            dist.all_reduce(buffer, group=group)
+            total.div_(ranks)
+            dist.all_reduce(total, group=group)
 
         if method.preset == "auto" and self.choice is None and not all(self.kept) and 0 < self.dense_steps <= _TIMED:
             dist.barrier(group=group)  # a late rank plays no part in the time
@@ -298,6 +324,8 @@ class Bucket:
             self.dense_ns = took if self.dense_ns is None else min(self.dense_ns, took)
         else:
             average()
+        if total is not buffer:
+            buffer.copy_(total)
         self.dense_steps += 1
 
     def _moved(self, gradient, method, unused):
@@ -321,16 +349,14 @@ class Bucket:
         return moved if wrong is None else moved.masked_fill(wrong, float("nan"))
 
     def _run_sparse(self, buffer, method, unused):
-        if method.momentum:
-            moved = self._moved(buffer, method, unused)
-            self.reducer.set_scales(1.0, method.output_scale)
-            self.reducer.run(moved, out=buffer)
-        else:
-            self.reducer.set_scales(method.input_scale, method.output_scale)
-            self.reducer.run(buffer)
-        for begin, end in unused:  # each rank takes back its share of what was selected there
-            self.residual[begin:end].add_(buffer[begin:end], alpha=1 / method.output_scale)
-            buffer[begin:end] = 0
+        with self._without_unused():
+            if method.momentum:
+                moved = self._moved(buffer, method, unused)
+                self.reducer.set_scales(1.0, method.output_scale)
+                self.reducer.run(moved, out=buffer)
+            else:
+                self.reducer.set_scales(method.input_scale, method.output_scale)
+                self.reducer.run(buffer)
         if method.momentum:
             self._mask_velocity(unused)
 
@@ -347,7 +373,8 @@ class Bucket:
             self.residual = self._along if self.residual is None else self.residual + self._along
             self._along = None
         elif self.reducer is not None and self.buffer is not None:
-            self.reducer.give_back(self.buffer, factor)
+            with self._without_unused():  # what is in the buffer there was not exchanged
+                self.reducer.give_back(self.buffer, factor)
 
     def stats(self, method, ranks) -> BucketStats:
         ring = round(2 * (ranks - 1) / ranks * self.n * torch.empty(0, dtype=self.dtype).element_size())

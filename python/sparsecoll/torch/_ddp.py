@@ -6,7 +6,7 @@ import functools
 import threading
 import traceback
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Union
 
 import torch
 import torch.distributed as dist
@@ -21,7 +21,8 @@ from ._state import chosen
 from ._worker import Worker
 
 _FORM = 2  # of state_dict
-_OP_TIMEOUT = 600.0  # seconds, as the library's own
+_LONGEST = 1e9  # seconds, about what PyTorch's clocks can hold
+_NO_SYNC_USES = not torch.__version__.startswith("1.")  # DDP counts what a backward pass within no_sync has used
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}
 _states: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # by model
 _settling = threading.Lock()  # held where states are listed
@@ -90,10 +91,10 @@ class DDPState(HookState):
     may set every other field of sparsecollParams_t; its clipNorm counts for each bucket. config: of the communicator.
 
     Errors, all as exceptions of sparsecoll: InvalidArgument, Unsupported (parameters on a GPU, sparse gradients, FSDP),
-    InvalidUsage (ddp has a state already), Mismatch (ranks have different arguments or name different groups); those of
-    Communicator. An error in a step ends the backward pass with a RuntimeError that has its text; `error` is then the
-    exception itself, and ranks in it count as in `group`. Ctrl-C ends a backward pass that waits for other ranks, and
-    tells them; elsewhere close does, and the end of the process.
+    InvalidUsage (ddp has a state or hook already), Mismatch (ranks have different arguments or name different groups);
+    those of Communicator. An error in a step ends the backward pass with a RuntimeError that has its text; `error` is
+    then the exception itself, and ranks in it count as in `group`. Ctrl-C ends a backward pass that waits for other
+    ranks, and tells them; elsewhere close does, and the end of the process.
     Threads: a thread of the state's sends buckets in DDP's order while backward goes on. Call methods between steps.
     """
 
@@ -104,8 +105,10 @@ class DDPState(HookState):
                  adjust: Optional[Callable[[Any], None]] = None, config: Optional[Config] = None):
         self._worker = self._communicator = None
         _check_model(ddp)
-        if ddp in _states and _states[ddp]() is not None:
+        before = _states[ddp]() if ddp in _states else None
+        if before is not None and before._worker is not None:
             raise InvalidUsage("this DistributedDataParallel has a state already; PyTorch takes one hook")
+        has_hook = bool(ddp._get_ddp_logging_data().get("comm_hook"))
         self._names: Dict[torch.Tensor, str] = {}
         for name, parameter in ddp.module.named_parameters():
             if parameter.requires_grad:
@@ -114,7 +117,9 @@ class DDPState(HookState):
         self._shapes = {name: parameter.shape for parameter, name in self._names.items()}
         self._views = bool(getattr(ddp, "gradient_as_bucket_view", False))
         self._method = Method(preset, density, warmup_steps, adjust)
-        self._method.drops_unused = bool(getattr(ddp, "find_unused_parameters", False))
+        self._method.static_graph = bool(getattr(ddp, "static_graph", False))
+        self._drops_unused = self._method.static_graph or bool(getattr(ddp, "find_unused_parameters", False))
+        self._used: Set[str] = set()  # parameters that got a gradient since they were exchanged
         self._density = density
         self._schedule, self._schedule_steps = tuple(density_schedule), schedule_steps
         if preset not in ("auto", *presets()):
@@ -130,7 +135,7 @@ class DDPState(HookState):
             if dist.get_world_size(ddp.process_group) != dist.get_world_size():
                 raise Unsupported("ddp has a group of some ranks only: give `group`, a process group of these ranks "
                                   "that nothing else uses")
-            longest = config.op_timeout if config is not None and config.op_timeout is not None else _OP_TIMEOUT
+            longest = min((config or Config()).op_timeout, _LONGEST)
             group = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=longest))
         elif dist.get_world_size(group) != dist.get_world_size(ddp.process_group):
             raise InvalidArgument(f"group has {dist.get_world_size(group)} ranks, and that of ddp "
@@ -153,17 +158,22 @@ class DDPState(HookState):
             # Ranks that differ here would wait for each other in different exchanges.
             try:
                 agree(self._gather, preset=preset, density=density, warmup_steps=warmup_steps, keep_dense=self._kept,
-                      density_schedule=self._schedule, schedule_steps=schedule_steps,
+                      density_schedule=self._schedule, schedule_steps=schedule_steps, hook=has_hook,
                       adjust=(failed is None, self._method.clip_norm))
             except Mismatch as error:
                 raise failed or error
             if failed is not None:
                 raise failed
+            if has_hook:
+                raise InvalidUsage("this DistributedDataParallel has a hook already, and PyTorch takes one")
             self._communicator = Communicator.from_all_gather(rank, ranks, self._gather, config=config)
         except BaseException:
             self._leave_group()
             raise
         self._worker = Worker("sparsecoll")
+        marks = [parameter.register_hook(functools.partial(_mark, weakref.ref(ddp), self._used, name))
+                 for parameter, name in self._names.items()] if self._drops_unused else []
+        self._unmark = weakref.finalize(self, _remove, marks)
         with _settling:
             _states[ddp] = weakref.ref(self)
 
@@ -196,6 +206,8 @@ class DDPState(HookState):
         buffer, outcome = bucket.buffer(), []
         lengths = [parameter.numel() for parameter in parameters]
         kept = [self._kept[name] for name in names]
+        used = [name in self._used for name in names] if self._drops_unused else None
+        self._used.difference_update(names)
         index, done = bucket.index(), threading.Event()
 
         def average(_):
@@ -212,13 +224,17 @@ class DDPState(HookState):
                     raise self.error
                 with torch.no_grad():
                     self._buckets.get(index, names, lengths, kept, buffer.dtype).exchange(
-                        buffer, self._method, self._group, self._communicator, self._resumed)
-            except Exception as error:  # pylint: disable=broad-except  (backward raises it)
+                        buffer, self._method, self._group, self._communicator, self._resumed, used)
+            except BaseException as error:  # pylint: disable=broad-except  (backward raises it)
                 traceback.clear_frames(error.__traceback__)  # which name the group, whose threads are to end with close
+                if not isinstance(error, Exception):
+                    error = Aborted(f"{type(error).__name__} in a step: {error}")
                 outcome.append(error)
                 self._failed(error)
-            arrived.set_result(None)
-            done.set()
+            try:
+                arrived.set_result(None)
+            finally:
+                done.set()
 
         self._worker.post(exchange)
         if bucket.is_last():
@@ -354,6 +370,7 @@ class DDPState(HookState):
             raise InvalidArgument("the state has velocities; this one has no momentum: see sparsecoll.torch.attach")
 
     def _drop_reducers(self):
+        self._unmark()
         for bucket in self._buckets.all():
             bucket.close_reducer()
 
@@ -369,6 +386,17 @@ class DDPState(HookState):
 
     def __reduce__(self):
         raise TypeError("a DDPState has connections to other ranks, which cannot be saved: save its state_dict()")
+
+
+def _mark(ddp, used, name, gradient):
+    """DDP counts parameters as used likewise: backward arrives there with a gradient."""
+    if gradient is not None and (_NO_SYNC_USES or getattr(ddp(), "require_backward_grad_sync", True)):
+        used.add(name)
+
+
+def _remove(marks):
+    for mark in marks:
+        mark.remove()
 
 
 def _leave(group):

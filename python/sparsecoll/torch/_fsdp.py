@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
@@ -18,7 +19,8 @@ from ._gather import agree, gatherer
 from ._hook_state import HookState
 from ._worker import Worker
 
-_FORM = "fsdp 1"
+_FORM = "fsdp 2"
+_states: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # by module that fully_shard was called on
 
 
 def _sharded_modules(module):
@@ -65,6 +67,10 @@ class FSDPState(HookState):
                  adjust: Optional[Callable[[Any], None]], config: Optional[Config]):
         self._worker = self._communicator = None
         modules = _sharded_modules(module)
+        for name, each in modules.items():
+            before = _states[each]() if each in _states else None
+            if before is not None and before._worker is not None:
+                raise InvalidUsage(f"{name or 'the model'} has a state already; FSDP takes one hook")
         rank, ranks = dist.get_rank(replicate_group), dist.get_world_size(replicate_group)
         gather = gatherer(replicate_group, ranks)
         agree(gather, modules=sorted(modules), density=density, preset=preset, error_feedback=error_feedback)
@@ -73,12 +79,24 @@ class FSDPState(HookState):
         self._reducers: Dict[str, Reducer] = {}
         self._residuals: Dict[str, torch.Tensor] = {}
         self._shards = _shards(modules)
+        self._places = {name: (mesh.get_local_rank(), mesh.size()) for name, shard in self._shards.items()
+                        for mesh in [parameter.device_mesh for parameter, _ in shard[:1]]}
         self._trained: Dict[str, Tuple[bool, ...]] = {}  # which parameters of a module its residual is of
         self.error: Optional[BaseException] = None  # what ended the exchange
         self._communicator = Communicator.from_all_gather(rank, ranks, gather, config=config)
         self._worker = Worker("sparsecoll")
-        for name, each in modules.items():
-            each.set_all_reduce_hook(functools.partial(self._average, name))
+        hooked = []
+        try:
+            for name, each in modules.items():
+                each.set_all_reduce_hook(functools.partial(self._average, name))
+                hooked.append(each)
+        except BaseException:
+            for each in hooked:
+                each.set_all_reduce_hook(None)
+            self.close()
+            raise
+        for each in hooked:
+            _states[each] = weakref.ref(self)
 
     @property
     def communicator(self) -> Communicator:
@@ -134,7 +152,7 @@ class FSDPState(HookState):
             raise InvalidUsage("the state is closed")
         residuals = {name: value.clone() for name, value in self._residuals.items()}
         return {"form": _FORM, "rank": self._communicator.rank, "ranks": self._communicator.size,
-                "residuals": residuals}
+                "shards": self._places, "residuals": residuals}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes on from state_dict of the same rank. On every rank before the same step.
@@ -142,6 +160,9 @@ class FSDPState(HookState):
         here = (_FORM, self._communicator.rank, self._communicator.size)
         if (state.get("form"), state.get("rank"), state.get("ranks")) != here:
             raise InvalidArgument(f"this is no state of rank {here[1]} of {here[2]} replicas: every rank loads its own")
+        if state["shards"] != self._places:
+            raise InvalidArgument(f"the state is of shards {state['shards']} (rank and ranks by module), and this rank "
+                                  f"has {self._places}: every rank loads its own")
         unknown = set(state["residuals"]) - set(self._tags)
         if unknown:
             raise InvalidArgument(f"the state has residuals of {sorted(unknown)}, which the model has not")

@@ -43,12 +43,14 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
     optimizer: a list of all that step ddp's parameters, if there are several. ddp: a list, if an optimiser has
     parameters of several models; then the result is the list of their states, and `group` a list of groups.
 
-    Errors: as DDPState; Unsupported (SGD with dampening, maximize, groups of different momentum or nesterov, or
-    gradients in half precision; another optimiser with momentum), InvalidArgument (an optimiser has momentum for
-    parameters that ddp has not).
+    Errors, which leave the optimisers as they were: as DDPState; Unsupported (SGD with dampening, maximize, momentum of
+    1 or more, groups of different momentum or nesterov, or gradients in half precision; another optimiser with
+    momentum), InvalidArgument (an optimiser has momentum for parameters that ddp has not).
     """
     models = list(ddp) if isinstance(ddp, (list, tuple)) else [ddp]
     optimizers = list(dict.fromkeys(optimizer)) if isinstance(optimizer, (list, tuple)) else [optimizer]
+    if not optimizers:
+        raise InvalidArgument("attach wants the optimiser of the model's parameters")
     process_groups = list(group) if isinstance(group, (list, tuple)) else [group] * len(models)
     if len(process_groups) != len(models) or (len(models) > 1 and group is not None and process_groups[0] is group):
         raise InvalidArgument(f"{len(models)} models want a list of as many groups, each used by nothing else")
@@ -61,15 +63,18 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
             raise Unsupported(f"{type(each).__name__} with momentum: only SGD's can move in front of the exchange")
     momentum, nesterov = _same(optimizers, "momentum"), _same(optimizers, "nesterov")
     if momentum:
-        _check_sgd(models, optimizers)
+        _check_sgd(models, optimizers, momentum)
     states: List[DDPState] = []
     try:
         for model, own in zip(models, process_groups):
             states.append(DDPState(model, density, preset, group=own, optimizers=optimizers, **options))
         if momentum:
-            _move_momentum(states, optimizers, momentum, nesterov)
+            for state in states:
+                _take_velocities(state, optimizers, momentum, nesterov)
         for model, state in zip(models, states):
             model.register_comm_hook(state, hook)
+        if momentum:
+            _drop_momentum(states, optimizers, momentum, nesterov)
     except BaseException:
         for state in states:
             state.close()
@@ -77,7 +82,9 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
     return states if isinstance(ddp, (list, tuple)) else states[0]
 
 
-def _check_sgd(models, optimizers):
+def _check_sgd(models, optimizers, momentum):
+    if momentum >= 1:
+        raise Unsupported(f"SGD with a momentum of {momentum}: weight decay is divided by 1 - momentum")
     known = {parameter for model in models for parameter in model.module.parameters() if parameter.requires_grad}
     for group in [group for optimizer in optimizers for group in optimizer.param_groups]:
         for key in ("dampening", "maximize"):
@@ -91,29 +98,42 @@ def _check_sgd(models, optimizers):
                 raise Unsupported("momentum of gradients in half precision cannot move in front of the exchange")
 
 
-def _move_momentum(states, optimizers, momentum, nesterov):
-    groups = [(optimizer, group) for optimizer in optimizers for group in optimizer.param_groups]
-    for state in states:
-        velocities = {}
-        for optimizer, group in groups:
-            for parameter in group["params"]:
-                velocity = optimizer.state.get(parameter, {}).get("momentum_buffer")
-                if velocity is not None and parameter in state._names:
-                    kind = accumulate_type(parameter.dtype)
-                    velocities[state._names[parameter]] = velocity.detach().reshape(-1).to(kind, copy=True)
-        agree(state._gather, momentum=momentum, nesterov=bool(nesterov), velocities=sorted(velocities))
-        state._buckets.velocities.update(velocities)
+def _take_velocities(state, optimizers, momentum, nesterov):
+    """Copies what the optimisers have of the model's momentum. Collective."""
+    velocities = {}
+    for optimizer in optimizers:
+        for parameter in [each for group in optimizer.param_groups for each in group["params"]]:
+            velocity = optimizer.state.get(parameter, {}).get("momentum_buffer")
+            if velocity is not None and parameter in state._names:
+                kind = accumulate_type(parameter.dtype)
+                velocities[state._names[parameter]] = velocity.detach().reshape(-1).to(kind, copy=True)
+    agree(state._gather, momentum=momentum, nesterov=bool(nesterov), velocities=sorted(velocities))
+    state._buckets.velocities.update(velocities)
 
-    def check():
-        if any(group["momentum"] for _, group in groups):
+
+def _drop_momentum(states, optimizers, momentum, nesterov):
+    """The optimisers' own momentum ends, or stays whole where this is interrupted."""
+    def groups():
+        return [group for optimizer in optimizers for group in optimizer.param_groups]
+
+    def check():  # load_state_dict replaces the groups
+        if any(group["momentum"] for group in groups()):
             raise InvalidUsage("the optimiser has momentum again, which is in front of the exchange: load a state that "
                                "was saved before attach before attach")
 
-    for optimizer, group in groups:
-        for parameter in group["params"]:
-            optimizer.state.get(parameter, {}).pop("momentum_buffer", None)
-        group["momentum"], group["nesterov"] = 0, False
-        group["weight_decay"] /= 1 - momentum
-    for state in states:
-        state._method.momentum, state._method.nesterov = momentum, bool(nesterov)
-        state._before_step = check
+    before = [(group, dict(group)) for group in groups()]
+    held = [(optimizer.state[parameter], dict(optimizer.state[parameter])) for optimizer in optimizers
+            for group in optimizer.param_groups for parameter in group["params"] if parameter in optimizer.state]
+    try:
+        for group in groups():
+            group["momentum"], group["nesterov"] = 0, False
+            group["weight_decay"] /= 1 - momentum
+        for kept, _ in held:
+            kept.pop("momentum_buffer", None)
+        for state in states:
+            state._method.momentum, state._method.nesterov = momentum, bool(nesterov)
+            state._before_step = check
+    except BaseException:
+        for now, then in before + held:
+            now.update(then)
+        raise

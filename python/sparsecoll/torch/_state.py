@@ -2,6 +2,8 @@
 """Which part of saved states a rank goes on from."""
 from __future__ import annotations
 
+import torch
+
 from .._errors import InvalidArgument
 
 
@@ -46,7 +48,8 @@ def chosen(saved, form, rank, ranks, density, check):
         mine, factor = [state for state in states if state["rank"] % ranks == rank], ranks / before
     sums = []
     for kind in ("residuals", "velocities"):
-        total = {}
+        # Ranks that take over nothing have zeros, since all send alike.
+        total = {} if mine else {name: torch.zeros_like(value).reshape(-1) for name, value in states[0][kind].items()}
         for state in mine:
             for name, value in state[kind].items():
                 value = value.detach().reshape(-1)

@@ -36,7 +36,7 @@ class Worker:
         def run():
             try:
                 outcome.extend((job(), None))
-            except Exception as error:  # pylint: disable=broad-except  (it is raised again on the caller's thread)
+            except BaseException as error:  # pylint: disable=broad-except  (it is raised again on the caller's thread)
                 outcome.extend((None, error))
             done.set()
 
