@@ -1,5 +1,6 @@
 # What Python's wheel holds beside the package (pyproject.toml): the library under its soname, because a wheel has no
-# links, with libsodium and the C++ runtime inside, so that it needs nothing that a machine may lack.
+# links, with libsodium and the C++ runtime inside, so that it needs nothing that a machine may lack. auditwheel would add
+# a second libstdc++ beside PyTorch's. The package uses ctypes: an extension module would need a wheel for each Python.
 if(NOT SPARSECOLL_SODIUM_FOUND)
   message(FATAL_ERROR "the wheel needs libsodium.a and its headers (libsodium-dev): without it processes cannot meet")
 endif()

@@ -1,7 +1,7 @@
 // List rules: how a method writes a list, or reads one, where no kernel does it for all methods, in code that host and
 // devices share. A rule is a function marked SC_BOTH that every thread runs for its share of the items; no thread sees
 // what the others write. What a rule finds wrong it reports as a finding: the host's kernels return it at once, a
-// device's keep it like their own (docs/decisions/0042-list-rules-report-findings.md).
+// device's keep it like their own.
 #pragma once
 
 #include "core/finding.h"

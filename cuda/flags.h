@@ -1,4 +1,11 @@
-// Words in device memory that streams wait for: the driver's stream memory operations, which captured graphs keep.
+// Words in device memory that streams wait for: the driver's stream memory operations, which captured graphs keep. They
+// order captured steps, since a replay repeats no event and no meeting of threads. A graph waits for constant values,
+// which rules out epoch numbers: a flag has one bit, and the rank that waited lowers it. Two of them tell that a frame
+// is whole, and that the operation before was read.
+//
+// An abort is stored before it ends the waits. Kernels that see it add gradients to the residual and clear nothing, and
+// the kernel that raises flags looks for it again after its writes: so one of the two sees the other, and no later step
+// takes half-written frames for a sum.
 #pragma once
 
 #include "cuda/device_context.h"

@@ -1,7 +1,8 @@
 // The engines that ranks of several processes meet over, and how they agree on one.
 //
 // Each rank says in one all-gather what it was told to use and what it can use. All see the same, so all choose the
-// same: the engine that some rank names, else the first in this order that every rank can use.
+// same: the engine that some rank names, else the first in this order that every rank can use. A rank without the
+// chosen engine would else keep all waiting to their deadlines.
 #pragma once
 
 #include <array>

@@ -27,8 +27,9 @@ Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& c
   SC_TRY(const std::shared_ptr<Reducer> made, makeMoved(comm, ended));
   Moved result;
   result.reducer = made;
-  // Before a step of a transactional reducer begins, all ranks have committed the one before: so the buffer that the
-  // latest commit left behind is still what it was then.
+  // When a rank dies during a step, some survivors may commit it and others not, and with two buffers a rank can go
+  // back one step only. Before a step of a transactional reducer begins, all ranks have committed the one before: so
+  // the buffer that the latest commit left behind is still what it was then.
   result.steppedBack = residual_.isAhead(comm->parentCompleted());
   residual_.copyTo(made->residual_, result.steppedBack, comm->kernels());
   return result;

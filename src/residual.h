@@ -1,7 +1,7 @@
 // The residual: what a rank has not sent yet, kept from one step to the next, and velocity beside it where there is
 // momentum. A step goes
 //   beginStep -> prepare (acc gets its place) -> commit (what was sent leaves) -> endStep
-// and one that does not get as far as its commit loses nothing (docs/decisions/0006).
+// and one that does not get as far as its commit loses nothing: acc stays whole, what is sent included, until then.
 #pragma once
 
 #include <array>

@@ -1,6 +1,8 @@
 // The ranks of a communicator watch each other over one small connection a pair: a closed socket tells of a death at
 // once, heartbeats that stop tell of a host or a link. One thread of the library's waits for all of them; it takes no
-// lock of a communicator's and never waits for a rank.
+// lock of a communicator's and never waits for a rank. UCX 1.13 cannot do this: it reports a dead peer only in an error
+// mode that rules out shared memory, even then a receive from it never ends, and it notices no stopped process or cut
+// link. The price is P - 1 sockets a rank, hence at most 256 ranks.
 #pragma once
 
 #include <unistd.h>

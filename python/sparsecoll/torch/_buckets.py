@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The buckets that DDP hands out, each with its reducer, residual and velocity; and what waits for the next layout."""
+"""The buckets that DDP hands out, each with its reducer, residual and velocity; and what waits for the next layout.
+
+Residual and velocity belong to parameters, by name, because DDP cuts other buckets after the first step and after a
+resume, and an exported state fits a reducer of the same length only. One reducer for all parameters could send nothing
+during backward."""
 from __future__ import annotations
 
 import contextlib
