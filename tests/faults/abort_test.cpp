@@ -161,8 +161,11 @@ void abortWhile(const char* what, const std::function<sparsecollResult_t(int, sp
     for (int rank = 0; rank < kRanks; ++rank) {
       CAPTURE(rank, aborted);
       CHECK(results[static_cast<size_t>(rank)] == (rank == aborted ? sparsecollAborted : sparsecollPeerFailed));
-      const sparsecollFailure_t failure = failureOf(ranks[rank]);  // none yet, if it only met others
-      CHECK((failure.result == sparsecollSuccess || failure.peer == (rank == aborted ? -1 : aborted)));
+#ifndef SPARSECOLL_TEST_PAIRS  // engines of callers may know no more than who was the first to be silent
+      const sparsecollFailure_t failure = failureOf(ranks[rank]);
+      const bool onlyMet = failure.result == sparsecollSuccess;  // in CommSplit: the communicator has not noticed yet
+      CHECK((onlyMet || failure.peer == (rank == aborted ? -1 : aborted)));
+#endif
     }
   }
   std::cout << what << ": " << kTrials / 2 << " aborts, " << done << " calls done before them\n";
