@@ -73,7 +73,7 @@ Result<std::shared_ptr<Communicator>> shrinkOverMesh(Communicator& comm, uint64_
   for (;;) {
     SC_TRY(const bootstrap::Survivors left,
            bootstrap::agreeOnSurvivors(*comm.control(), excluded, call, comm.completed(), deadline));
-    bootstrap::MembersExchange exchange(comm.control(), left.members, left.tag);
+    bootstrap::MembersExchange exchange(comm.control(), left.members, left.tag, bootstrap::Aborts::kMeanNothing);
     auto made = meetAgain(comm, config, exchange, left.tag, left.members, deadline);
     lowest = left.lowest;
     if (made.ok() || deadline.expired() || !lostOne(exchange, *comm.control())) return made;
@@ -109,7 +109,7 @@ Result<std::shared_ptr<Communicator>> splitRanks(const std::shared_ptr<Communica
   const uint64_t tag = agreement.sequence << 16;
   std::shared_ptr<Communicator> made;
   if (comm->control() != nullptr) {
-    bootstrap::MembersExchange exchange(comm->control(), members, tag);
+    bootstrap::MembersExchange exchange(comm->control(), members, tag, bootstrap::Aborts::kEnd);
     SC_TRY(made, meetAgain(*comm, config, exchange, tag, members, deadline));
   } else {
     Regrouping call{tag, std::vector<bool>(numbers.size(), false), members, false, 0};

@@ -59,10 +59,13 @@ Result<Gathering> Group::gather(int rank, const Gathering& call, uint64_t own, c
       if (mine->wanted[r] && !mine->here[r] && members_[r].closed && !mine->dropsGone) return static_cast<int>(r);
     return -1;
   };
+  // Ranks that split come from an operation in which others may have heard of an abort, and do not come. Whoever only
+  // left the group has been through that operation.
+  const auto failed = [&] { return !mine->dropsGone && (members_[self].down || abortedPeer(rank) >= 0); };
   bool met = false;
   try {
     met = waitForPeers(lock, rank, deadline,
-                       [&] { return settleGathering(*mine) || lost() >= 0 || !mine->wanted[self]; });
+                       [&] { return settleGathering(*mine) || lost() >= 0 || !mine->wanted[self] || failed(); });
   } catch (...) {  // without memory it is not here any more
     mine->here[self] = false;
     throw;
@@ -78,6 +81,7 @@ Result<Gathering> Group::gather(int rank, const Gathering& call, uint64_t own, c
   if (!mine->wanted[self]) return leftOut(rank);
   if (const int peer = lost(); met && peer >= 0)
     return failBy(peer, sparsecollPeerFailed, "rank {} destroyed its communicator", peer);
+  if (met && failed()) return failureFor(rank);
   Text<128> missing;
   int first = -1;
   for (size_t r = 0; r < members_.size(); ++r) {

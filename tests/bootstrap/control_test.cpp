@@ -8,7 +8,7 @@
 
 #include "tests/bootstrap/parties.h"
 #include "tests/support/catch.h"
-#include "transports/bootstrap/control.h"
+#include "transports/bootstrap/survivors.h"
 
 namespace sparsecoll {
 namespace {
@@ -214,6 +214,31 @@ TEST_CASE("signals of the process are never taken by the thread that watches") {
   Controls controls = makeControls(2);
   CHECK(eventually([&] { return takers() <= before; }));
   CHECK(threadsNow() > before);
+}
+
+TEST_CASE("ranks that split a communicator wait for nobody once one of them has aborted it; survivors do") {
+  for (const Aborts aborts : {Aborts::kEnd, Aborts::kMeanNothing}) {
+    const bool ends = aborts == Aborts::kEnd;
+    Controls controls = makeControls(3);
+    const auto gather = [&](size_t rank, uint64_t waitMs) {
+      MembersExchange exchange(controls[rank], {0, 1, 2}, 1, aborts);
+      return exchange.allgather(bytesOf("part"), Deadline::in(waitMs)).takeStatusOrOk();
+    };
+    controls[2]->announce(true);
+    REQUIRE(eventually([&] { return controls[0]->stateOf(2) == PeerState::kAborted; }));
+    const Status other = gather(0, ends ? kLong : 50);
+    CHECK(other.result() == (ends ? sparsecollPeerFailed : sparsecollTimeout));
+    CHECK(other.failure().peer == (ends ? 2 : 1));
+    CHECK(gather(2, ends ? kLong : 50).result() == (ends ? sparsecollAborted : sparsecollTimeout));
+    std::thread aborter([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      controls[1]->announce(true);
+    });
+    MembersExchange alone(controls[1], {0, 1}, 2, aborts);
+    CHECK(alone.allgather({}, Deadline::in(ends ? kLong : 100)).takeStatusOrOk().result() ==
+          (ends ? sparsecollAborted : sparsecollTimeout));
+    aborter.join();
+  }
 }
 
 TEST_CASE("letters arrive in order, and a writer to who is gone does no harm") {

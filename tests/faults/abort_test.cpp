@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <iostream>
 
 #include "tests/support/group.h"
@@ -127,6 +128,74 @@ TEST_CASE("abort at random moments while sparse steps run") {
 TEST_CASE("abort from several threads at once") {
   for (const Shape& shape : kShapes) runTrials(shape, kTrials / 10, 4);
 }
+
+namespace {
+
+// Ranks do the same again and again until it fails on one, which an abort at a random moment sees to (T44).
+void abortWhile(const char* what, const std::function<sparsecollResult_t(int, sparsecollComm_t)>& once) {
+  CAPTURE(what);
+  sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.initTimeoutMs = config.opTimeoutMs = SPARSECOLL_NO_TIMEOUT;
+  constexpr int kRanks = 3;
+  uint64_t done = 0;
+  for (int trial = 0; trial < kTrials / 2; ++trial) {
+    CAPTURE(trial);
+    const Ranks ranks(kRanks, &config);
+    const int aborted = trial % kRanks;
+    std::atomic<int> running{0};
+    std::atomic<uint64_t> rounds{0};
+    std::thread aborter([&] {
+      Random random(static_cast<uint64_t>(trial) * 7919);
+      while (running < kRanks) std::this_thread::yield();
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(random.below(2000));
+      while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+      (void)sparsecollCommAbort(ranks[aborted]);
+    });
+    const Results results = onEach(ranks, [&](int rank, sparsecollComm_t comm) {
+      ++running;
+      for (;; ++rounds)
+        if (const sparsecollResult_t result = once(rank, comm); result != sparsecollSuccess) return result;
+    });
+    aborter.join();
+    done += rounds;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      CAPTURE(rank, aborted);
+      CHECK(results[static_cast<size_t>(rank)] == (rank == aborted ? sparsecollAborted : sparsecollPeerFailed));
+#ifndef SPARSECOLL_TEST_PAIRS  // engines of callers may know no more than who was the first to be silent
+      const sparsecollFailure_t failure = failureOf(ranks[rank]);
+      const bool onlyMet = failure.result == sparsecollSuccess;  // in CommSplit: the communicator has not noticed yet
+      CHECK((onlyMet || failure.peer == (rank == aborted ? -1 : aborted)));
+#endif
+    }
+  }
+  std::cout << what << ": " << kTrials / 2 << " aborts, " << done << " calls done before them\n";
+}
+
+}  // namespace
+
+TEST_CASE("abort at random moments while ranks make reducers") {
+  for (const char* const name : {"dense", "topka", "micro"}) {
+    const sparsecollParams_t params = preset(name, name == std::string("dense") ? 0 : 0.1);
+    abortWhile(name, [&](int, sparsecollComm_t comm) {
+      sparsecollReducer_t reducer = nullptr;
+      const sparsecollResult_t result =
+          sparsecollReducerCreate(&reducer, 1000, sparsecollFloat32, &params, nullptr, comm);
+      if (result != sparsecollSuccess) return reducer == nullptr ? result : sparsecollInternalError;
+      return sparsecollReducerDestroy(reducer);
+    });
+  }
+}
+
+#ifndef SPARSECOLL_TEST_PAIRS  // ranks over an engine of the caller's have no CommSplit
+TEST_CASE("abort at random moments while ranks meet anew") {
+  abortWhile("CommSplit", [](int rank, sparsecollComm_t comm) {
+    sparsecollComm_t made = nullptr;
+    const sparsecollResult_t result = sparsecollCommSplit(comm, rank % 2, 0, &made, nullptr);
+    if (result != sparsecollSuccess) return made == nullptr ? result : sparsecollInternalError;
+    return sparsecollCommDestroy(made);
+  });
+}
+#endif
 
 TEST_CASE("abort ends a wait that has no deadline") {
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);

@@ -259,7 +259,7 @@ Code add(const char* name, const Call& call, Comm comm, StreamHandle stream) {
 }
 
 Comm makeComm(std::shared_ptr<World> world, int rank, bool blocking) {
-  state().all.push_back(std::make_unique<ncclComm>(std::move(world), rank, simt::currentDevice(), blocking));
+  state().all.emplace_back(new ncclComm{std::move(world), rank, simt::currentDevice(), blocking});
   const Comm comm = state().all.back().get();
   comm->world->joined.insert(rank);
   state().alive.insert(comm);

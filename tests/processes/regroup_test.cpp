@@ -2,6 +2,7 @@
 // the sums of the smaller communicator are right. Communicators of parts of another one's ranks, and those made without
 // an id.
 #include <ctime>
+#include <thread>
 
 #include "tests/processes/processes.h"
 #include "tests/support/catch.h"
@@ -247,6 +248,46 @@ TEST_CASE("communicators of parts of the ranks sum over their own") {
     CHECK(processes[rank].numbers[6] == 1);
     CHECK(processes[rank].numbers[7] == (rank % 2 == 0 ? 5 : 10));
     CHECK(processes[rank].numbers[8] == 15);
+  }
+}
+
+TEST_CASE("an abort at a random moment while ranks split ends that on all of them") {
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  constexpr int kRanks = 3, kTrials = 12;
+  Processes processes(kRanks, way);
+  processes.start([&](int rank, Finding& finding) {
+    Random random(7);
+    for (int trial = 0; trial < kTrials; ++trial) {
+      const auto afterUs = static_cast<useconds_t>(random.below(30000));
+      sparsecollComm_t comm = processes.join(rank);
+      if (finding.made != sparsecollSuccess) return;
+      const bool aborts = rank == trial % kRanks;
+      std::thread other([&] {
+        if (!aborts) return;
+        usleep(afterUs);
+        (void)sparsecollCommAbort(comm);
+      });
+      sparsecollConfig_t patient = SPARSECOLL_INIT(sparsecollConfig_t);
+      patient.initTimeoutMs = SPARSECOLL_NO_TIMEOUT;
+      sparsecollResult_t result = sparsecollSuccess;
+      for (; result == sparsecollSuccess; ++finding.numbers[1]) {
+        sparsecollComm_t part = nullptr;
+        result = sparsecollCommSplit(comm, rank % 2, 0, &part, &patient);
+        (void)sparsecollCommDestroy(part);
+      }
+      other.join();
+      (void)sparsecollCommDestroy(comm);
+      finding.numbers[0] += result == (aborts ? sparsecollAborted : sparsecollPeerFailed) ? 1 : 0;
+      finding.stage = trial + 1;
+    }
+  });
+  REQUIRE(processes.awaitEnd(120000));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    CHECK(processes[rank].stage == kTrials);
+    CHECK(processes[rank].numbers[0] == kTrials);
+    std::printf("rank %d: %lld calls of CommSplit\n", rank, static_cast<long long>(processes[rank].numbers[1]));
   }
 }
 

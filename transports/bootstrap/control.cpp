@@ -90,7 +90,10 @@ void Control::announce(bool aborted) {
   if (forked()) return;
   const std::lock_guard lock(mutex_);
   if (toldLeave_ || (aborted && toldAbort_)) return;
-  (aborted ? toldAbort_ : toldLeave_) = true;
+  if (aborted)
+    toldAbort_.store(true, std::memory_order_release);
+  else
+    toldLeave_ = true;
   int blamed = blamed_;
   for (size_t peer = 0; aborted && blamed < 0 && peer < peers_.size(); ++peer)
     if (stateOf(static_cast<int>(peer)) == PeerState::kLost) blamed = static_cast<int>(peer);

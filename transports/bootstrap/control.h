@@ -63,6 +63,7 @@ class Control {
   // Blames its end, if that is an abort, on whom blame() named last, else on who ended first; if nobody did, on itself.
   // Who has aborted may still leave. Does not wait. Any thread.
   void announce(bool aborted);
+  bool hasAborted() const { return toldAbort_.load(std::memory_order_acquire); }
   void blame(int peer);
   // Whether this process was forked from the one that made it: then nothing here works.
   bool forked() const { return getpid() != process_; }
@@ -111,7 +112,8 @@ class Control {
   Mesh mesh_;
   std::vector<Peer> peers_;
   int blamed_ = -1;
-  bool toldAbort_ = false, toldLeave_ = false;
+  std::atomic<bool> toldAbort_{false};  // read without the mutex
+  bool toldLeave_ = false;
   bool stops_ = false;
   Deadline beat_ = Deadline::in(0);
   std::thread thread_;

@@ -25,6 +25,8 @@ class Exchange {
   virtual Result<Parts> allgather(Bytes own, const Deadline& deadline) = 0;
   // Whether a rank is known to have ended.
   virtual bool isGone(int) const { return false; }
+  // Whether this rank has aborted what the exchange is part of.
+  virtual bool isAborted() const { return false; }
   // This rank takes no part any more. Exchanges that cannot tell the others leave them to their deadlines.
   virtual void giveUp(const Failure&) {}
 };

@@ -35,6 +35,7 @@ class Connecting {
       if (missing.empty()) return std::move(links_);
       for (const int rank : missing)
         if (exchange_.isGone(rank)) return wentAway(rank);
+      if (exchange_.isAborted()) return fail(sparsecollAborted, "the communicator was aborted");
       if (deadline.expired())
         return failBy(missing[0], sparsecollTimeout, "rank(s) {} were not reached", listOf(missing));
       SC_TRY(sleep(deadline));

@@ -34,14 +34,16 @@ bool isLost(const Control& control, int peer) {
 
 }  // namespace
 
-MembersExchange::MembersExchange(std::shared_ptr<Control> control, std::vector<int> members, uint64_t tag)
-    : control_(std::move(control)), members_(std::move(members)), tag_(tag) {
+MembersExchange::MembersExchange(std::shared_ptr<Control> control, std::vector<int> members, uint64_t tag,
+                                 Aborts aborts)
+    : control_(std::move(control)), members_(std::move(members)), tag_(tag), aborts_(aborts) {
   rank_ = static_cast<int>(std::ranges::find(members_, control_->rank()) - members_.begin());
 }
 
 bool MembersExchange::isGone(int rank) const {
   const int peer = members_[static_cast<size_t>(rank)];
-  return peer != control_->rank() && isLost(*control_, peer);
+  if (peer == control_->rank()) return false;
+  return isLost(*control_, peer) || (aborts_ == Aborts::kEnd && control_->stateOf(peer) == PeerState::kAborted);
 }
 
 // Takes what has come; letters of exchanges that are over are dropped on the way. Whether all is there.
@@ -82,12 +84,15 @@ Result<Parts> MembersExchange::allgather(Bytes own, const Deadline& deadline) {
   parts[static_cast<size_t>(rank_)].assign(own.begin(), own.end());
   here[static_cast<size_t>(rank_)] = true;
   int gone = -1;
+  bool aborted = false;
   const bool met = control_->await(deadline, [&] {
     if (collect(parts, here)) return true;
     for (size_t m = 0; m < members_.size(); ++m)
-      if (!here[m] && (control_->gone(members_[m]) || isLost(*control_, members_[m]))) gone = members_[m];
-    return gone >= 0;
+      if (!here[m] && (control_->gone(members_[m]) || isGone(static_cast<int>(m)))) gone = members_[m];
+    aborted = isAborted();
+    return aborted || gone >= 0;
   });
+  if (aborted) return fail(sparsecollAborted, "the communicator was aborted");
   if (gone >= 0) return failBy(gone, sparsecollPeerFailed, "rank {} went away while ranks were connected", gone);
   if (met) return parts;
   std::vector<int> missing;

@@ -11,16 +11,20 @@
 
 namespace sparsecoll::bootstrap {
 
+// What an abort of the mesh's communicator means to ranks that meet anew: survivors have it behind them.
+enum class Aborts { kEnd, kMeanNothing };
+
 // An exchange of some of the ranks. tag: which one; the same on all members, greater than that of any before.
 class MembersExchange final : public Exchange {
  public:
   // members: ranks of the mesh, by new rank; this one is among them.
-  MembersExchange(std::shared_ptr<Control> control, std::vector<int> members, uint64_t tag);
+  MembersExchange(std::shared_ptr<Control> control, std::vector<int> members, uint64_t tag, Aborts aborts);
 
   int rank() const override { return rank_; }
   int ranks() const override { return static_cast<int>(members_.size()); }
   std::optional<Address> reachedAt() const override { return control_->at(); }
   bool isGone(int rank) const override;
+  bool isAborted() const override { return aborts_ == Aborts::kEnd && control_->hasAborted(); }
   Result<Parts> allgather(Bytes own, const Deadline& deadline) override;
 
  private:
@@ -29,6 +33,7 @@ class MembersExchange final : public Exchange {
   const std::shared_ptr<Control> control_;
   const std::vector<int> members_;
   const uint64_t tag_;
+  const Aborts aborts_;
   int rank_ = 0;
   uint32_t turn_ = 0;
 };

@@ -31,7 +31,24 @@ enum class Meet : uint8_t {
   reduceXor,
   matchAny
 };
+#ifdef __cpp_lib_source_location
 using Place = std::source_location;
+#else  // Clang before 16
+class Place {
+ public:
+  static constexpr Place current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+  constexpr Place() = default;
+  constexpr const char* file_name() const { return file_; }
+  constexpr unsigned line() const { return line_; }
+
+ private:
+  constexpr Place(const char* file, unsigned line) : file_(file), line_(line) {}
+  const char* file_ = "";
+  unsigned line_ = 0;
+};
+#endif
 
 int meetBlock(Meet meet, int value, Place place);
 uint64_t meetWarp(Meet meet, uint32_t mask, uint64_t value, uint32_t operand, Place place);
