@@ -51,9 +51,9 @@ __global__ void __launch_bounds__(kThreads, kSumBlocks)
     Four<Stored> stored;
     for (uint32_t q = 0; q < kLanesWide; ++q) {
       sum.at[q] = finishOne(factors, sum.at[q]);
-      nonFinite |= !isFinite(sum.at[q]);  // zeros behind the end stay finite, unless the scales let nothing do so
       stored.at[q] = Element<Stored>::store(sum.at[q]);
-      sum.at[q] = Element<Stored>::load(stored.at[q]);  // as it comes from engines that do not add it to out
+      sum.at[q] = Element<Stored>::load(stored.at[q]);  // what a message would have of it
+      nonFinite |= !isFinite(sum.at[q]);  // zeros behind the end stay finite, unless the scales let nothing do so
     }
     for (uint32_t r = 0; r < out.count; ++r) {
       auto* const to = static_cast<Stored*>(out.items[r]);

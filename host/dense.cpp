@@ -28,12 +28,12 @@ bool sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa&
       for (uint64_t i = 0; i < length; ++i) sum[i] += next[i];
   }
   finishTile(isa, factorsOf<A>(args.finish).now(), sum, next, length);
-  const bool nonFinite = std::any_of(next, next + length, [](A x) { return !isFinite(x); });
-  if (args.accumulate) {  // what is added is rounded, as it comes from engines that do not add it to out
+  if (!args.wide) {  // a sum is what a message would have of it, before it is looked at or added to out
     alignas(64) T rounded[kChunk];
     storeElements(next, rounded, length, isa);
     loadElements(rounded, next, length, isa);
   }
+  const bool nonFinite = std::any_of(next, next + length, [](A x) { return !isFinite(x); });
   for (void* const out : args.out) {
     if (args.wide) {
       std::copy_n(next, length, static_cast<A*>(out) + at);

@@ -13,6 +13,7 @@
 #include "src/nodes.h"
 #include "src/params.h"
 #include "src/rate.h"
+#include "src/share_memory.h"
 #include "src/structs.h"
 #include "transports/bootstrap/address.h"
 #include "transports/bootstrap/control.h"
@@ -167,6 +168,7 @@ Result<std::shared_ptr<Communicator>> Communicator::meet(const CommunicatorConfi
   const AgreedFields fields = agreedOfCommunicator(config, !made->onHost(), made->transport().sumsItself());
   SC_TRY(const Agreement agreement, agree(*made, "CommInit", fields, drawId(made.get())));
   made->id_ = agreement.numbers[0];
+  if (made->transport().sharedBytes() != 0) SC_TRY(shareMemory(*made));
   made->timeoutMs_ = config.opTimeoutMs;
   return made;
 }

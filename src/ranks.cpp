@@ -8,7 +8,6 @@
 #include "cuda/cuda_kernels.h"
 #include "host/host_kernels.h"
 #include "src/rate.h"
-#include "src/share_memory.h"
 #include "transports/bootstrap/control.h"
 #include "transports/bootstrap/star.h"
 #include "transports/staged.h"
@@ -58,7 +57,6 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
     kernels = setup.kernels;
   }
   SC_TRY(auto made, Communicator::meet(config, std::move(kernels), setup.budget, std::move(transport), device));
-  SC_TRY(shareMemory(*made));
   engine::takeOver(engine);
   return made;
 }

@@ -1,7 +1,9 @@
 #include "src/share_memory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
+#include <span>
 #include <vector>
 
 #include "core/environment.h"
@@ -13,56 +15,76 @@ namespace sparsecoll {
 
 namespace {
 
-// What this rank has to share. Errors: Unsupported (why it shares nothing), SystemError, OutOfMemory.
-Result<std::shared_ptr<SharedMemory>> memoryToShare(Communicator& comm) try {
-  const uint64_t bytes = comm.transport().sharedBytes();
+// Why this rank shares nothing, wherever the others are. Errors: Unsupported.
+Status mayShare(const Communicator& comm) {
   if (!comm.config().sharesMemory) return unsupported("{} is 0", variable::kSharedMemory);
   if (comm.config().bitsPerSecond != 0) return unsupported("{} is for what ranks send", variable::kRate);
   if (comm.onHost() && comm.config().allocator) return unsupported("config.allocator gives the memory");
-  if (bytes == 0) return unsupported("this engine has nothing to share");
-  return SharedMemory::make(comm.id(), comm.rank(), comm.ranks(), bytes);
-} catch (const std::bad_alloc&) {
-  return fail(sparsecollOutOfMemory, "out of memory");
+  if (SharedMemory::spaceOfProcess() == 0) return unsupported("there is no /proc");
+  return {};
 }
 
 // Ranks that give the same number may be able to map each other's memory. Never 0.
 uint64_t neighbourhood() {
-  const uint64_t words[] = {bootstrap::hostId(), SharedMemory::spaceOfProcess()};
-  const AgreedField fields[] = {{"host", words[0]}, {"space", words[1]}};
+  const AgreedField fields[] = {{"host", bootstrap::hostId()}, {"space", SharedMemory::spaceOfProcess()}};
   return hashOf("neighbourhood", fields) | 1;
+}
+
+// Errors: SystemError, OutOfMemory.
+Result<std::shared_ptr<SharedMemory>> memoryOf(Communicator& comm) try {
+  return SharedMemory::make(comm.id(), comm.rank(), comm.ranks(), comm.transport().sharedBytes());
+} catch (const std::bad_alloc&) {
+  return fail(sparsecollOutOfMemory, "out of memory");
+}
+
+// The other ranks that gave this rank's number, and whether any two ranks gave the same.
+struct Neighbours {
+  std::vector<int> near;
+  bool anywhere = false;
+};
+Neighbours neighboursOf(int rank, uint64_t own, std::span<const uint64_t> numbers, std::vector<uint64_t>& sorted) {
+  Neighbours found;
+  for (size_t peer = 0; peer < numbers.size(); ++peer)
+    if (own != 0 && peer != static_cast<size_t>(rank) && numbers[peer] == own)
+      found.near.push_back(static_cast<int>(peer));
+  std::ranges::copy_if(numbers, std::back_inserter(sorted), [](uint64_t number) { return number != 0; });
+  std::ranges::sort(sorted);
+  found.anywhere = std::ranges::adjacent_find(sorted) != sorted.end();
+  return found;
 }
 
 }  // namespace
 
 Status shareMemory(Communicator& comm) {
-  if (comm.ranks() == 1) return {};
   const auto agreed = [&](uint64_t own) { return agree(comm, "shared memory", {}, own); };
-  auto made = memoryToShare(comm);
-  Status failed = made.ok() ? Status() : made.takeStatus();
-  const std::shared_ptr<SharedMemory> memory = failed.ok() ? *made : nullptr;
-  std::vector<uint64_t> neighbourhoods(static_cast<size_t>(comm.ranks()));
-  const uint64_t own = memory != nullptr ? neighbourhood() : 0;
-  SC_TRY(const Agreement hosts, agreed(own));
-  std::ranges::copy(hosts.numbers, neighbourhoods.begin());
-  const auto isNear = [&](size_t rank) {
-    return own != 0 && rank != static_cast<size_t>(comm.rank()) && neighbourhoods[rank] == own;
+  const auto shareNothing = [&](const Failure& why) {
+    comm.log().write(sparsecollLogInfo, "comm", "shares no memory with ranks of its host: {}", why.text);
+    return Status();
   };
+  std::vector<uint64_t> sorted;
+  sorted.reserve(static_cast<size_t>(comm.ranks()));
+  Status failed = mayShare(comm);
+  const uint64_t own = failed.ok() ? neighbourhood() : 0;
+  SC_TRY(const Agreement hosts, agreed(own));
+  const Neighbours neighbours = neighboursOf(comm.rank(), own, hosts.numbers, sorted);
+  if (!neighbours.anywhere) return failed.ok() ? Status() : shareNothing(failed.failure());
+  std::shared_ptr<SharedMemory> memory;
+  if (!neighbours.near.empty()) {
+    auto made = memoryOf(comm);
+    if (made.ok())
+      memory = *made;
+    else
+      failed = made.takeStatus();
+  }
   SC_TRY(const Agreement places, agreed(memory != nullptr ? memory->place() : 0));
-  bool any = false;
-  for (size_t rank = 0; rank < neighbourhoods.size() && failed.ok(); ++rank)
-    if (isNear(rank)) {
-      any = true;
-      failed = memory->map(static_cast<int>(rank), places.numbers[rank]);
-    }
+  for (const int peer : neighbours.near)
+    if (failed.ok()) failed = memory->map(peer, places.numbers[static_cast<size_t>(peer)]);
   SC_TRY(const Agreement mapped, agreed(failed.ok() ? 1 : 0));
   if (memory != nullptr) memory->conceal();
-  for (size_t rank = 0; rank < neighbourhoods.size() && failed.ok(); ++rank)
-    if (isNear(rank) && mapped.numbers[rank] == 0) failed = unsupported("rank {} cannot", rank);
-  if (!failed.ok()) {
-    comm.log().write(sparsecollLogInfo, "comm", "shares no memory with ranks of its host: {}", failed.failure().text);
-    return {};
-  }
-  if (!any) return {};
+  for (const int peer : neighbours.near)
+    if (failed.ok() && mapped.numbers[static_cast<size_t>(peer)] == 0) failed = unsupported("rank {} cannot", peer);
+  if (!failed.ok()) return shareNothing(failed.failure());
+  if (memory == nullptr) return {};
   SC_TRY(comm.transport().share(memory));
   comm.log().write(sparsecollLogInfo, "comm", "sums dense vectors in memory that it shares with ranks of its host");
   return {};

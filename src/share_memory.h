@@ -5,8 +5,8 @@
 
 namespace sparsecoll {
 
-// Collective, once ranks have met over an engine of messages. Those of a host share memory, or none of its ranks does:
-// that is no error, and the log tells why. Errors: what an operation's are, OutOfMemory.
+// Collective, once ranks have met over an engine that can. Those of a host that may share memory do, unless one of them
+// cannot map another one's: that is no error, and the log tells why. Errors: what an operation's are, OutOfMemory.
 Status shareMemory(Communicator& comm);
 
 }  // namespace sparsecoll

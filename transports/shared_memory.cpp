@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,8 +47,7 @@ SharedMemory::SharedMemory(uint64_t id, int rank, int ranks, uint64_t bytes)
       id_(id),
       rank_(rank),
       bytes_(bytes),
-      dataAt_(alignUp(sizeof(Head) + static_cast<uint64_t>(ranks) * sizeof(Words), kPage)),
-      turns_(static_cast<size_t>(ranks)),
+      dataAt_(alignUp(sizeof(Head) + static_cast<uint64_t>(ranks) * sizeof(Progress), kPage)),
       peers_(static_cast<size_t>(ranks)) {}
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::make(uint64_t id, int rank, int ranks, uint64_t bytes) {
@@ -55,6 +55,9 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(uint64_t id, int rank, 
   const auto size = static_cast<off_t>(made->dataAt_ + bytes);
   made->descriptor_ = memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (made->descriptor_ < 0) return failed("memfd_create", errno);
+  rlimit most{};  // beyond it a signal would end the process
+  if (getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur < static_cast<uint64_t>(size))
+    return fail(sparsecollSystemError, "files may have {} bytes, {} are wanted", most.rlim_cur, size);
   if (ftruncate(made->descriptor_, size) != 0) return failed("ftruncate", errno);
   // Whoever reads what is not there dies: so it is there before anybody may read it, and never gets shorter.
   if (const int error = posix_fallocate(made->descriptor_, 0, size); error != 0)
@@ -64,7 +67,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(uint64_t id, int rank, 
   if (fcntl(made->descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
     return failed("fcntl", errno);
   new (made->mapped_) Head{id, static_cast<uint64_t>(rank), bytes};
-  for (int peer = 0; peer < ranks; ++peer) new (&wordsIn(made->mapped_, peer)) Words;
+  for (int peer = 0; peer < ranks; ++peer) new (&made->own(peer)) Progress;
   return made;
 }
 
@@ -97,11 +100,12 @@ Status SharedMemory::map(int peer, uint64_t place) {
   if (readlink(path.c_str(), target, sizeof target - 1) < 0) return failed("readlink", errno);
   if (!std::string_view(target).starts_with(Text<64>::format("/memfd:{}", kName).view()))
     return fail(sparsecollSystemError, "{} is {}", path, target);
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) return failed("open", errno);
   struct stat found {};
+  const int seals = fcntl(descriptor, F_GET_SEALS);
   const bool whole = fstat(descriptor, &found) == 0 && found.st_size == static_cast<off_t>(dataAt_ + bytes_) &&
-                     (fcntl(descriptor, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
+                     seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
   std::byte* const memory = whole ? mapAll(descriptor, dataAt_ + bytes_, PROT_READ) : nullptr;
   const int error = errno;
   (void)close(descriptor);
@@ -120,25 +124,8 @@ void SharedMemory::conceal() {
   if (descriptor_ >= 0) (void)close(std::exchange(descriptor_, -1));
 }
 
-SharedMemory::Words& SharedMemory::wordsIn(std::byte* memory, int peer) {
-  return reinterpret_cast<Words*>(memory + sizeof(Head))[peer];
-}
-
-// The two take turns, whatever comes of the operations, so that ranks never disagree on whose turn it is.
-void SharedMemory::announce(int peer, const FrameHeader& header, uint32_t round) {
-  Announcement& next = wordsIn(mapped_, peer).announcements[turns_[static_cast<size_t>(peer)]++ % 2];
-  next.sequence.store(UINT64_MAX, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  next.header = header;
-  next.round = round;
-  next.sequence.store(header.sequence, std::memory_order_release);
-}
-
-const std::byte* SharedMemory::announcedBy(int peer, uint64_t sequence, uint32_t round) const {
-  for (const Announcement& one : wordsIn(peers_[static_cast<size_t>(peer)], rank_).announcements)
-    if (one.sequence.load(std::memory_order_acquire) == sequence && one.round == round)
-      return reinterpret_cast<const std::byte*>(&one.header);
-  return nullptr;
+SharedMemory::Progress& SharedMemory::progressIn(std::byte* memory, int peer) {
+  return reinterpret_cast<Progress*>(memory + sizeof(Head))[peer];
 }
 
 Result<void*> SharedMemory::allocate(uint64_t bytes) {

@@ -10,7 +10,6 @@
 #include <memory>
 #include <vector>
 
-#include "core/frame.h"
 #include "core/memory.h"
 
 namespace sparsecoll {
@@ -25,6 +24,7 @@ class SharedMemory final : public MemorySource {
     std::atomic<uint64_t> summed{0};       // of this rank's part, ready to be read
     std::atomic<uint64_t> taken{0};        // of the sums of the peer's part
   };
+  static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
   // bytes: for the rank itself, the same on all ranks. id: the same on all ranks, and on no other ones.
   // Errors: SystemError.
@@ -33,7 +33,7 @@ class SharedMemory final : public MemorySource {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  // Ranks whose numbers differ cannot map each other's memory. 0: not known.
+  // Ranks whose numbers differ cannot map each other's memory. 0: nobody can map this one's.
   static uint64_t spaceOfProcess();
   // Where other processes find it until conceal, in one number.
   uint64_t place() const;
@@ -46,32 +46,16 @@ class SharedMemory final : public MemorySource {
   // Data, of a rank that this one reaches.
   const std::byte* of(int peer) const { return peers_[static_cast<size_t>(peer)] + dataAt_; }
   // What this rank has done for the peer, and the peer for it.
-  Progress& own(int peer) const { return wordsIn(mapped_, peer).progress; }
-  const Progress& theirs(int peer) const { return wordsIn(peers_[static_cast<size_t>(peer)], rank_).progress; }
-  // A header-only frame for the peer, of an operation and its round. It stays until the one after the next, which is
-  // not to come before the peer has announced the next.
-  void announce(int peer, const FrameHeader& header, uint32_t round);
-  // nullptr: the peer has not announced it yet.
-  const std::byte* announcedBy(int peer, uint64_t sequence, uint32_t round) const;
+  Progress& own(int peer) const { return progressIn(mapped_, peer); }
+  const Progress& theirs(int peer) const { return progressIn(peers_[static_cast<size_t>(peer)], rank_); }
 
   // This rank's data, once.
   Result<void*> allocate(uint64_t bytes) override;
   void release(void*, uint64_t) noexcept override {}
 
  private:
-  struct Announcement {
-    std::atomic<uint64_t> sequence{UINT64_MAX};  // written last
-    FrameHeader header{};
-    uint32_t round = 0;
-  };
-  // For one peer.
-  struct Words {
-    Progress progress;
-    Announcement announcements[2];
-  };
-
   SharedMemory(uint64_t id, int rank, int ranks, uint64_t bytes);
-  static Words& wordsIn(std::byte* memory, int peer);
+  static Progress& progressIn(std::byte* memory, int peer);
   void unmap(std::byte* memory) const;
 
   const pid_t process_;
@@ -81,7 +65,6 @@ class SharedMemory final : public MemorySource {
   const uint64_t dataAt_;  // in each rank's memory
   int descriptor_ = -1;
   std::byte* mapped_ = nullptr;    // this rank's own memory
-  std::vector<uint8_t> turns_;     // by peer, of announcements
   std::vector<std::byte*> peers_;  // by rank, to be read only; nullptr: not reached
 };
 

@@ -218,6 +218,20 @@ TEST_CASE("dense reports NaN and Inf like every other method") {
       }
 }
 
+TEST_CASE("a dense sum that is Inf only once it is rounded is met by every rank") {
+  for (const uint32_t flags : {0u, SPARSECOLL_ACCUMULATE}) {
+    CAPTURE(flags);
+    sparsecollParams_t params = preset("dense", 0);
+    params.op = sparsecollSum;
+    params.flags = flags;
+    Group group(kRanks, kLength, sparsecollFloat16, params);
+    for (Elements& gradient : group.gradients) gradient.set(kLength / 2, 40000);
+    REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
+    CHECK(std::isinf(group.outs[0][kLength / 2]));
+    for (int rank = 0; rank < kRanks; ++rank) CHECK(group.stats(rank).opsNonFinite == 1);
+  }
+}
+
 TEST_CASE("transactional: a non-finite step leaves every rank's residual as it was") {
   for (const MethodRow& method : kMethods) {
     CAPTURE(method.preset, method.faithful);

@@ -40,27 +40,6 @@ TEST_CASE("a rank reads what its peer has written") {
   CHECK(a->of(1)[kBytes - 1] == std::byte{5});
 }
 
-TEST_CASE("an announcement is of one round, and stays while the next is there") {
-  const auto a = made(kId, 0), b = made(kId, 1);
-  REQUIRE(a->map(1, b->place()).ok());
-  CHECK(a->announcedBy(1, 0, 0) == nullptr);
-  const auto announce = [&](uint64_t sequence, uint32_t round) {
-    FrameHeader header{};
-    header.sequence = sequence;
-    b->announce(0, header, round);
-  };
-  announce(4, 0);
-  announce(4, 2);
-  CHECK(a->announcedBy(1, 4, 0) != nullptr);
-  CHECK(a->announcedBy(1, 4, 1) == nullptr);
-  CHECK(a->announcedBy(1, 4, 2) != nullptr);
-  announce(6, 0);  // as even as the one before
-  CHECK(a->announcedBy(1, 4, 0) == nullptr);
-  CHECK(a->announcedBy(1, 4, 2) != nullptr);
-  REQUIRE(a->announcedBy(1, 6, 0) != nullptr);
-  CHECK(readHeader(a->announcedBy(1, 6, 0)).sequence == 6);
-}
-
 TEST_CASE("what is not the peer's memory is not mapped") {
   const auto a = made(kId, 0), b = made(kId, 1);
   CHECK(!a->map(1, made(kId + 1, 1)->place()).ok());          // of other ranks

@@ -100,7 +100,7 @@ void DenseSum::reset(const DenseArgs& args, const Operation& operation, Stream s
     with.posted = with.arrived = sums() ? 0 : own;
     with.sent = sums() ? 0 : with.segments;
     with.sumsPosted = with.sumsTaken = gathers() ? 0 : with.segments;
-    with.near = with.takesPart && isNear(peer);
+    with.near = with.takesPart && shared_ != nullptr && shared_->reaches(peer);
     if (!with.near) continue;
     const SharedMemory::Progress& progress = shared_->own(peer);
     with.contributedBefore = progress.contributed;
@@ -203,9 +203,11 @@ Status DenseSum::serveNear(int peer, bool& moved) {
   const uint64_t came = since(sums(), theirs.contributed, with.consumedBefore, with.arrived);
   const uint64_t consumed = since(sums(), theirs.consumed, with.contributedBefore, with.sent);
   const uint64_t summed = since(gathers(), theirs.summed, with.takenBefore, with.sumsTaken);
+  const uint64_t taken = since(gathers(), theirs.taken, with.summedBefore, summed_);
   const uint64_t mayCome = std::max(with.arrived, std::min(segmentsOf(rank_), summed_ + windows_));
   const uint64_t maySum = std::min(with.segments, with.sumsTaken + windows_);
-  if (came < with.arrived || came > mayCome || consumed > with.sent || summed < with.sumsTaken || summed > maySum)
+  if (came < with.arrived || came > mayCome || consumed > with.sent || summed < with.sumsTaken || summed > maySum ||
+      taken > summed_)
     return failBy(peer, sparsecollCorrupted, "rank {} counts segments of a dense sum that cannot be", peer);
   moved = moved || came != with.arrived;
   with.arrived = came;

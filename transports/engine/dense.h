@@ -7,6 +7,7 @@
 // there, and both count segments in that memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -23,8 +24,8 @@ class DenseSum {
   Status open();
   // What of its memory peers may read; 0: nothing.
   uint64_t sharedBytes() const { return staging_.bytes(); }
-  SharedMemory* shared() const { return shared_.get(); }
-  bool isNear(int peer) const { return shared_ != nullptr && shared_->reaches(peer); }
+  // Whether the sum that has started goes through memory that a peer shares.
+  bool anyNear() const { return std::ranges::any_of(pairs_, &Pair::near); }
   // Between two operations, for whoever gave so many bytes. Errors: OutOfMemory.
   Status share(const std::shared_ptr<SharedMemory>& memory);
   // For all that a sum may have under way: without memory it throws std::bad_alloc before the ranks have met in it, and

@@ -26,10 +26,8 @@ class EngineTransport final : public Transport {
       outgoing_.push_back({peer, nullptr, {}});
       incoming_.push_back({peer, nullptr, FrameLayout{}.capacityBytes(), nullptr, 0});
     }
-    out_.reserve(outgoing_.size());
-    in_.reserve(incoming_.size());
-    near_.reserve(incoming_.size());
-    for (int member = 0; member < ranks(); ++member) all_.push_back(member);
+    amongOut_.reserve(outgoing_.size());
+    amongIn_.reserve(incoming_.size());
   }
   ~EngineTransport() override {
     goDown(Down::kLeft);
@@ -88,10 +86,9 @@ class EngineTransport final : public Transport {
 
   Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
     bool alike = true;
-    const Awake awake(*this, all_);
     if (ranks() > 1) {
       SC_TRY(underLock([&] { return dense_.makeRoom(), Status(); }));
-      SC_TRY(const Met met, meet(operation, args.in == args.out, 0));
+      SC_TRY(const Met met, meet(operation, args.in == args.out, 0, outgoing_, incoming_));
       alike = met.alike;
     }
     const Status started = underLock([&] { return dense_.start(operation, args, alike, stream); });
@@ -100,18 +97,24 @@ class EngineTransport final : public Transport {
 
   bool sumsAmong() const override { return true; }
   Status sumAmong(Operation& operation, AmongArgs& args, Stream stream) override {
-    const bool alone = args.members.size() == 1;
+    amongOut_.clear();
+    amongIn_.clear();
+    for (const int member : args.members) {
+      if (member == rank()) continue;
+      const auto at = static_cast<size_t>(member < rank() ? member : member - 1);
+      amongOut_.push_back(outgoing_[at]);
+      amongIn_.push_back(incoming_[at]);
+    }
     const bool gathers = args.half == AmongArgs::Half::kGather;
-    if (gathers && alone) return {};
-    const Awake awake(*this, args.members);
+    if (gathers && amongOut_.empty()) return {};
     const uint16_t flags = gathers && args.nonFinite ? kFrameNonFinite : 0;
     {
       const std::lock_guard lock(state_->mutex);
       rounds_.lookAtAwaitedOnly(true);
     }
-    if (!alone) {
+    if (!amongOut_.empty()) {
       SC_TRY(underLock([&] { return dense_.makeRoom(), Status(); }));
-      SC_TRY(const Met met, meet(operation, false, flags));
+      SC_TRY(const Met met, meet(operation, false, flags, amongOut_, amongIn_));
       args.nonFinite = met.nonFinite;
     }
     const Status started = underLock([&] { return dense_.startAmong(operation, args, stream); });
@@ -121,8 +124,7 @@ class EngineTransport final : public Transport {
     return summed;
   }
 
-  // Only what is sent counts for a rate.
-  uint64_t sharedBytes() const override { return state_->setup.pace == nullptr ? dense_.sharedBytes() : 0; }
+  uint64_t sharedBytes() const override { return dense_.sharedBytes(); }
   Status share(const std::shared_ptr<SharedMemory>& memory) override {
     const std::lock_guard lock(state_->mutex);
     return dense_.share(memory);
@@ -295,9 +297,25 @@ class EngineTransport final : public Transport {
         });
   }
 
+  // What moves in shared memory wakes nobody: while that is waited for, whoever watches for messages must not sleep.
+  class Awake {
+   public:
+    Awake(const State& state, bool awake) : flag_(awake ? state.setup.awake.get() : nullptr) { set(true); }
+    ~Awake() { set(false); }
+    Awake(const Awake&) = delete;
+    Awake& operator=(const Awake&) = delete;
+
+   private:
+    void set(bool awake) const {
+      if (flag_ != nullptr) flag_->store(awake, std::memory_order_relaxed);
+    }
+    std::atomic<bool>* const flag_;
+  };
+
   // The ranks have met: whatever ends the sum now ends the communicator, as each of them needs all others, and messages
   // of a sum do not tell of which one they are.
   Status finishSum(const Operation& operation, const Status& started) {
+    const Awake awake(*state_, dense_.anyNear());
     const auto look = [&](bool& moved) { return dense_.proceed(moved); };
     const Status summed =
         started.ok() ? wait(operation.deadline, look, [&] { return dense_.timeout(); }) : Status(started.failure());
@@ -316,84 +334,27 @@ class EngineTransport final : public Transport {
     bool nonFinite = false;  // some rank's header has the flag
   };
 
-  // For a sum among these ranks: sorts them by whether they share memory with this one. What moves there wakes nobody,
-  // so as long as there are some, whoever watches for messages must not sleep.
-  class Awake {
-   public:
-    Awake(EngineTransport& transport, std::span<const int> members) : transport_(transport) {
-      transport.out_.clear();
-      transport.in_.clear();
-      transport.near_.clear();
-      for (const int member : members) {
-        if (member == transport.rank()) continue;
-        const auto at = static_cast<size_t>(member < transport.rank() ? member : member - 1);
-        if (transport.dense_.isNear(member)) {
-          transport.near_.push_back(member);
-        } else {
-          transport.out_.push_back(transport.outgoing_[at]);
-          transport.in_.push_back(transport.incoming_[at]);
-        }
-      }
-      set(!transport.near_.empty());
-    }
-    ~Awake() { set(false); }
-    Awake(const Awake&) = delete;
-    Awake& operator=(const Awake&) = delete;
-
-   private:
-    void set(bool awake) const {
-      const auto& flag = transport_.state_->setup.awake;
-      if (flag != nullptr) flag->store(awake, std::memory_order_relaxed);
-    }
-    EngineTransport& transport_;
-  };
-
-  // Those that share memory with this rank have all announced the operation.
-  Status meetNear(const Operation& operation, uint32_t round) {
-    if (operation.record != nullptr)
-      for (const int peer : near_) operation.record->await(peer);
-    size_t came = 0;
-    const auto look = [&](bool& moved) -> Result<bool> {
-      SC_TRY(moved, rounds_.work());
-      SC_TRY(rounds_.lookAround(moved));
-      for (; came < near_.size(); ++came, moved = true) {
-        if (dense_.shared()->announcedBy(near_[came], operation.sequence, round) == nullptr) break;
-        if (operation.record != nullptr) operation.record->came(near_[came]);
-      }
-      if (came == near_.size()) return true;
-      SC_TRY(rounds_.check(near_[came]));
-      return false;
-    };
-    return wait(operation.deadline, look,
-                [&] { return rounds_.overdue(std::span(near_).subspan(came), "nothing came in time from"); });
-  }
-
-  // That the ranks of out_, in_ and near_ mean this operation, each learns for itself.
-  Result<Met> meet(Operation& operation, bool inPlace, uint16_t flags) {
+  // That these ranks mean this operation, each learns for itself.
+  Result<Met> meet(Operation& operation, bool inPlace, uint16_t flags, std::span<Outgoing> out,
+                   std::span<Incoming> in) {
     FrameHeader header{operation.sequence, operation.plan, 0, flags, 0, inPlace ? 1u : 0u, 0};
     header.checksum = frameChecksum(reinterpret_cast<const std::byte*>(&header), kFrameHeaderBytes, true);
     std::memcpy(headers_.as<>(), &header, sizeof header);
-    for (Outgoing& message : out_) message.frame = headers_.as<>();
-    const uint32_t round = operation.round;
-    for (const int peer : near_) dense_.shared()->announce(peer, header, round);
-    SC_TRY(exchange(operation, out_, in_));
-    if (!near_.empty()) SC_TRY(meetNear(operation, round));
+    for (Outgoing& message : out) message.frame = headers_.as<>();
+    SC_TRY(exchange(operation, out, in));
     Met met;
     met.nonFinite = flags != 0;
-    const auto read = [&](int peer, const std::byte* frame, uint64_t bytes) -> Status {
-      auto checked = checkFrame(frame, bytes, {}, operation.identity(), true);
-      if (!checked.ok()) {
-        Failure failure = checked.takeStatus().failure();
-        failure.peer = peer;
-        return Status(failure);
+    for (const Incoming& message : in) {
+      auto checked = checkFrame(message.frame, message.bytes, {}, operation.identity(), true);
+      if (checked.ok()) {
+        met.alike = met.alike && (*checked).threshold == header.threshold;
+        met.nonFinite = met.nonFinite || ((*checked).flags & kFrameNonFinite) != 0;
+        continue;
       }
-      met.alike = met.alike && (*checked).threshold == header.threshold;
-      met.nonFinite = met.nonFinite || ((*checked).flags & kFrameNonFinite) != 0;
-      return {};
-    };
-    for (const Incoming& message : in_) SC_TRY(read(message.peer, message.frame, message.bytes));
-    for (const int peer : near_)
-      SC_TRY(read(peer, dense_.shared()->announcedBy(peer, operation.sequence, round), kFrameHeaderBytes));
+      Failure failure = checked.takeStatus().failure();
+      failure.peer = message.peer;
+      return Status(failure);
+    }
     return met;
   }
 
@@ -403,11 +364,8 @@ class EngineTransport final : public Transport {
   Buffer headers_;  // this rank's, then the ranks', for dense sums
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
-  // Of a sum: what this rank sends and gets, and whom it shares memory with.
-  std::vector<Outgoing> out_;
-  std::vector<Incoming> in_;
-  std::vector<int> near_;
-  std::vector<int> all_;  // ranks
+  std::vector<Outgoing> amongOut_;  // those of sums among some ranks
+  std::vector<Incoming> amongIn_;
   std::atomic<Down> down_{Down::kNo};
   bool busy_ = false;     // an operation's thread is at work
   bool closed_ = false;   // nobody uses the table any more
