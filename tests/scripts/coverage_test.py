@@ -57,32 +57,38 @@ class Coverage(unittest.TestCase):
                                ("test.cpp", '#include "lib/few.h"\nint main() { return few(X) == 0; }\n')):
                 (root / file).write_text(text)
             command = [sys.executable, SCRIPT, "--root", root, "--folders", "lib", "--targets", "few_._test"]
-            done = subprocess.run([*command, "--library", "libfew.so", "--cmake"], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            done = subprocess.run([*command, "--objects", "libfew.so", "--cmake"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)  # nothing is listed yet
             # Four conditions; the compiler decides the other two. Two programs have seen 4 of 8 outcomes.
             self.assertIn("| lib | 8 | 4 | 50.0 % |", done.stdout)
             page = (root / "build" / "coverage" / "coverage.md").read_text()
             self.check_list(root, command)
-        self.assertIn("lib/few.cpp:5:7 never false", page)
-        self.assertIn("lib/few.cpp:9:16 never false", page)
-        self.assertIn("the function is not called (2)", page)
+        self.assertIn("- line 5: `lib/few.cpp both never false: x > 3`", page)
+        self.assertIn("- line 9: `lib/few.cpp few never false: x > 0`", page)
+        self.assertIn("not listed: the function is not called (2)", page)
 
     def check_list(self, root, command):
         """A list of what no test sees: true, about what a test has seen, and about what is gone."""
         listed = root / "tests" / "scripts" / "unseen_outcomes.txt"
         listed.parent.mkdir(parents=True)
 
-        def after(entry, *how):
-            listed.write_text("lib/few.cpp few\n  - " + entry + "\n    Why.\n")
-            done = subprocess.run([*command, "--library", "libfew.so", *how], capture_output=True, text=True)
+        known = ["both never false: x > 3", "few never false: x > 0", "never never true: x", "never never false: x"]
+
+        def after(entries, *how, why="Why."):
+            listed.write_text(why + "\n" + "".join(f"  lib/few.cpp {entry}\n" for entry in entries))
+            done = subprocess.run([*command, "--objects", "libfew.so", *how], capture_output=True, text=True)
             return done.returncode, done.stdout + done.stderr
 
-        status, said = after("x > 0\n  + never false", "--report")
-        self.assertEqual((status, "1 not seen: explained in the list" in said), (0, True), said)
-        self.assertEqual(after("x > 0\n  + never false", "--check")[0], 0)
-        status, said = after("x < 5\n  + never true", "--report")
+        status, said = after(known, "--report")
+        self.assertEqual((status, "4 not seen: Why." in said), (0, True), said)
+        self.assertEqual(after(known, "--check")[0], 0)
+        status, said = after(known[1:], "--report")
+        self.assertEqual((status, "1 not seen: not listed: other" in said), (1, True), said)
+        seen = [*known, "few never true: x < 5"]
+        status, said = after(seen, "--report")
         self.assertEqual((status, "a test sees it" in said), (1, True), said)
-        status, said = after("x > 17\n  + never true", "--check")
+        self.assertEqual(after(seen, "--report", why="Timing: why.")[0], 0)
+        status, said = after([*known, "few never true: x > 17"], "--check")
         self.assertEqual((status, "no such condition any more: x > 17" in said), (1, True), said)
 
 
