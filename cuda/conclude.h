@@ -10,6 +10,11 @@ namespace sparsecoll::cuda {
 __device__ inline bool takesEffect(const Control* decision) {
   return decision == nullptr || decision->takesEffect != 0;
 }
+// Whether entries may leave acc. What is decided is carried out whole: of what is found meanwhile, an abort among it, one
+// kernel of a step would know and another one not, or one thread and not the next.
+__device__ inline bool entriesLeave(const Control* decision, const Finding* finding) {
+  return decision != nullptr ? takesEffect(decision) : sound(finding);
+}
 #endif
 
 void conclude(const ConcludeArgs& args, DeviceContext& device, Stream stream);

@@ -1,5 +1,5 @@
 // Scattered reads and writes of acc by lists, and sums of values that share their indices. While something is wrong acc
-// stays as it is.
+// stays as it is, but for what was decided before (conclude).
 #include "core/list_span.h"
 #include "cuda/conclude.h"
 #include "cuda/device_workspace.h"
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class A>
 __global__ void __launch_bounds__(kThreads)
     zeroListed(A* acc, uint64_t n, ListView list, const Control* decision, const Finding* finding) {
-  if (!sound(finding) || !takesEffect(decision)) return;
+  if (!entriesLeave(decision, finding)) return;
   const uint32_t count = *list.count;
   const auto* const indices = static_cast<const uint32_t*>(list.indices);
   for (uint64_t i = globalThread(); i < count; i += globalThreads())
@@ -77,7 +77,7 @@ __device__ inline void forEachCommon(const ListView& view, const ListView& sumVi
 template <class A, uint32_t kMost>
 __global__ void __launch_bounds__(kThreads) zeroSent(Table<ListView, kMost> sent, ListView sum, A* acc, uint64_t n,
                                                      const Control* decision, const Finding* finding) {
-  if (!sound(finding) || !takesEffect(decision)) return;
+  if (!entriesLeave(decision, finding)) return;
   const uint64_t thread = uint64_t{blockIdx.x / sent.count} * blockDim.x + threadIdx.x;
   const uint64_t threads = uint64_t{gridDim.x / sent.count} * blockDim.x;
   forEachCommon<A>(sent.items[blockIdx.x % sent.count], sum, n, thread, threads,
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) zeroSent(Table<ListView, kMost> sent
 template <class A>
 __global__ void __launch_bounds__(kThreads) takeBack(ListView dropped, ListView sum, A* acc, uint64_t n, uint64_t* lost,
                                                      const Control* decision, const Finding* finding) {
-  if (!sound(finding) || !takesEffect(decision)) return;
+  if (!entriesLeave(decision, finding)) return;
   uint32_t common = 0;
   forEachCommon<A>(dropped, sum, n, globalThread(), globalThreads(), [&](uint32_t index, uint64_t i, const A* values) {
     ++common;

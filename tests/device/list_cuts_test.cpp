@@ -334,5 +334,38 @@ TEST_CASE("while something is wrong acc stays as it is") {
   CHECK(std::count(acc.begin(), acc.end(), 0.0f) == static_cast<long>(*lists.views()[0].count));
 }
 
+// An abort, for instance, is found at any moment: a step that half its threads carry out would lose entries.
+TEST_CASE("what was decided is carried out whole, whatever is found meanwhile") {
+  constexpr uint64_t kN = 1000;
+  TwoBackEnds both(needFor(kN, 2));
+  const auto lists = test::someLists<float>(1, kN, 0.1, 4);
+  const auto length = static_cast<long>(*lists.views()[0].count);
+  Kernels& device = both.device();
+  Control control{};
+  REQUIRE(device.conclude({&control, {5, 0}, false, false}, both.stream()).ok());
+  Entries<float> bad = lists.entries()[0];
+  bad.indices.back() = kN;
+  Lists<float> spoiled;
+  spoiled.add(bad);
+  std::vector<float> acc(kN, 3), settled(kN, 3), values(kN);
+  uint32_t count = 0;
+  List to;
+  to.values = values.data();
+  to.count = &count;
+  (void)device.gather(acc.data(), sparsecollFloat32, kN, spoiled.views().first(1), {&to, 1}, both.stream());
+  device.zeroAt(acc.data(), sparsecollFloat32, kN, lists.views()[0], &control, both.stream());
+  CHECK(std::count(acc.begin(), acc.end(), 0.0f) == length);
+  SettleArgs args{settled.data(), sparsecollFloat32, kN, lists.views()[0], lists.views(), {}};
+  args.decision = &control;
+  device.settle(args, both.stream());
+  CHECK(std::count(settled.begin(), settled.end(), 0.0f) == length);
+  CHECK(device.findings(both.stream(), Deadline::in(600000)).result() == sparsecollCorrupted);
+  // The next step comes to nothing.
+  REQUIRE(device.conclude({&control, {6, 0}, false, false}, both.stream()).ok());
+  std::vector<float> next(kN, 3);
+  device.zeroAt(next.data(), sparsecollFloat32, kN, lists.views()[0], &control, both.stream());
+  CHECK(std::count(next.begin(), next.end(), 3.0f) == static_cast<long>(kN));
+}
+
 }  // namespace
 }  // namespace sparsecoll
