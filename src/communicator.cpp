@@ -130,7 +130,6 @@ Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> k
       log_(fmt::format("{} rank {}/{}", config_.name, transport_->rank(), transport_->ranks()), config_.logFn,
            config_.logUser),
       flight_(config_.flightEntries),
-      timeoutMs_(config_.opTimeoutMs),
       failure_(SPARSECOLL_INIT(sparsecollFailure_t)),
       stats_(SPARSECOLL_INIT(sparsecollStats_t)) {
   failure_.peer = -1;
@@ -164,12 +163,12 @@ Result<std::shared_ptr<Communicator>> Communicator::meet(const CommunicatorConfi
   auto made =
       std::make_shared<Communicator>(config, std::move(kernels), std::move(budget), std::move(transport), device);
   SC_TRY(made->makeAgreementRoom());
-  made->timeoutMs_ = config.initTimeoutMs;
+  made->meetsUntil_ = Deadline::in(config.initTimeoutMs);
   const AgreedFields fields = agreedOfCommunicator(config, !made->onHost(), made->transport().sumsItself());
   SC_TRY(const Agreement agreement, agree(*made, "CommInit", fields, drawId(made.get())));
   made->id_ = agreement.numbers[0];
   if (made->transport().sharedBytes() != 0) SC_TRY(shareMemory(*made));
-  made->timeoutMs_ = config.opTimeoutMs;
+  made->meetsUntil_.reset();
   return made;
 }
 

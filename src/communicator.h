@@ -96,7 +96,7 @@ class Communicator {
     operation.sequence = ++sequence_;
     operation.round = 0;
     operation.sentBytes = operation.receivedBytes = operation.sentMessages = 0;
-    operation.deadline = Deadline::in(timeoutMs_);
+    operation.deadline = meetsUntil_ ? *meetsUntil_ : Deadline::in(config_.opTimeoutMs);
     operation.record = flight_.begin(operation.sequence, operation.plan, operation.label);
     Status status = transport_->begin(operation);
     try {
@@ -217,7 +217,7 @@ class Communicator {
   uint64_t shrinks_ = 0;
   std::weak_ptr<Communicator> parent_;
   uint64_t parentCompleted_ = UINT64_MAX;
-  uint64_t timeoutMs_;  // of an operation
+  std::optional<Deadline> meetsUntil_;  // while the ranks meet, of all their operations
   std::atomic<int32_t> state_{sparsecollSuccess};
   mutable std::mutex mutex_;  // guards the next two
   sparsecollFailure_t failure_;

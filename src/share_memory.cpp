@@ -37,21 +37,24 @@ Result<std::shared_ptr<SharedMemory>> memoryOf(Communicator& comm) try {
   return fail(sparsecollOutOfMemory, "out of memory");
 }
 
-// The other ranks that gave this rank's number, and whether any two ranks gave the same.
+// The other ranks that gave this rank's number, and whether any two ranks gave the same. To find them takes no memory.
 struct Neighbours {
+  explicit Neighbours(int ranks) {
+    near.reserve(static_cast<size_t>(ranks));
+    sorted.reserve(static_cast<size_t>(ranks));
+  }
+  void find(int rank, uint64_t own, std::span<const uint64_t> numbers) {
+    for (size_t peer = 0; peer < numbers.size(); ++peer)
+      if (own != 0 && peer != static_cast<size_t>(rank) && numbers[peer] == own) near.push_back(static_cast<int>(peer));
+    std::ranges::copy_if(numbers, std::back_inserter(sorted), [](uint64_t number) { return number != 0; });
+    std::ranges::sort(sorted);
+    anywhere = std::ranges::adjacent_find(sorted) != sorted.end();
+  }
+
   std::vector<int> near;
+  std::vector<uint64_t> sorted;
   bool anywhere = false;
 };
-Neighbours neighboursOf(int rank, uint64_t own, std::span<const uint64_t> numbers, std::vector<uint64_t>& sorted) {
-  Neighbours found;
-  for (size_t peer = 0; peer < numbers.size(); ++peer)
-    if (own != 0 && peer != static_cast<size_t>(rank) && numbers[peer] == own)
-      found.near.push_back(static_cast<int>(peer));
-  std::ranges::copy_if(numbers, std::back_inserter(sorted), [](uint64_t number) { return number != 0; });
-  std::ranges::sort(sorted);
-  found.anywhere = std::ranges::adjacent_find(sorted) != sorted.end();
-  return found;
-}
 
 }  // namespace
 
@@ -61,12 +64,11 @@ Status shareMemory(Communicator& comm) {
     comm.log().write(sparsecollLogInfo, "comm", "shares no memory with ranks of its host: {}", why.text);
     return Status();
   };
-  std::vector<uint64_t> sorted;
-  sorted.reserve(static_cast<size_t>(comm.ranks()));
+  Neighbours neighbours(comm.ranks());
   Status failed = mayShare(comm);
   const uint64_t own = failed.ok() ? neighbourhood() : 0;
   SC_TRY(const Agreement hosts, agreed(own));
-  const Neighbours neighbours = neighboursOf(comm.rank(), own, hosts.numbers, sorted);
+  neighbours.find(comm.rank(), own, hosts.numbers);
   if (!neighbours.anywhere) return failed.ok() ? Status() : shareNothing(failed.failure());
   std::shared_ptr<SharedMemory> memory;
   if (!neighbours.near.empty()) {

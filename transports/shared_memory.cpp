@@ -60,8 +60,9 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(uint64_t id, int rank, 
     return fail(sparsecollSystemError, "files may have {} bytes, {} are wanted", most.rlim_cur, size);
   if (ftruncate(made->descriptor_, size) != 0) return failed("ftruncate", errno);
   // Whoever reads what is not there dies: so it is there before anybody may read it, and never gets shorter.
-  if (const int error = posix_fallocate(made->descriptor_, 0, size); error != 0)
-    return failed("posix_fallocate", error);
+  int error = EINTR;
+  while (error == EINTR) error = posix_fallocate(made->descriptor_, 0, size);
+  if (error != 0) return failed("posix_fallocate", error);
   made->mapped_ = mapAll(made->descriptor_, made->dataAt_ + bytes, PROT_READ | PROT_WRITE);
   if (made->mapped_ == nullptr) return failed("mmap", errno);
   if (fcntl(made->descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)

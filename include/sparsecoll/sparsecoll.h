@@ -464,7 +464,7 @@ typedef struct {
 } sparsecollEngine_t;
 
 /* sparsecollParams_t.flags */
-#define SPARSECOLL_ACCUMULATE 2u      /* add into out instead of overwriting it */
+#define SPARSECOLL_ACCUMULATE 2u      /* add into out instead of overwriting it; dense: the sum as its type rounds it */
 #define SPARSECOLL_OUT_PRESERVED 8u   /* out is the same pointer every step and only this library writes it */
 #define SPARSECOLL_SELECT_NOTHING 16u /* density = k = 0 on purpose */
 #define SPARSECOLL_NO_RESIDUAL 32u    /* no error feedback: what is not sent is lost (for ablations) */

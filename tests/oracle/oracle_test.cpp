@@ -254,6 +254,7 @@ class CaseRun {
     if (!ownBase && !(seen.out == seen_[0][s].out)) return "out has other bits than on rank 0";
     for (uint64_t i = 0; i < case_.n; ++i) {
       double wanted = reference.touched()[i] ? reference.finished(i) : 0;
+      if (case_.preset == "dense") wanted = roundTo(case_.type, wanted);  // what is added is a sum of the vectors' type
       if (case_.has(SPARSECOLL_ACCUMULATE))
         wanted = reference.round((case_.inPlace ? gradient[i] : before[i]) + wanted);
       wanted = roundTo(case_.type, wanted);

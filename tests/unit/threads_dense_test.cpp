@@ -46,8 +46,8 @@ std::vector<T> expectedSum(int ranks, uint64_t sequence, uint64_t n, const Optio
   }
   std::vector<T> out(n);
   for (uint64_t i = 0; i < n; ++i) {
-    const Acc<T> x = test::finished(sum[i], options.finish);
-    out[i] = Element<T>::store(options.accumulate ? Element<T>::load(before[i]) + x : x);
+    const T x = Element<T>::store(test::finished(sum[i], options.finish));
+    out[i] = options.accumulate ? Element<T>::store(Element<T>::load(before[i]) + Element<T>::load(x)) : x;
   }
   return out;
 }

@@ -221,7 +221,7 @@ class TcpMessenger final : public engine::Messenger {
       const bool sleeps = maySleep && !came && (idle_ >= kSleepAfter || tally_.halfway != 0);
       came = serve(sleeps);
       moved = moved || came;
-      if ((!came && tally_.halfway == 0) || soon.expired()) break;
+      if ((!came && (tally_.halfway == 0 || !maySleep)) || soon.expired()) break;
     }
     idle_ = moved || tally_.ended != before || !maySleep ? 0 : idle_ + 1;
     return 0;

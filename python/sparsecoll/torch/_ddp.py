@@ -135,7 +135,7 @@ class DDPState(HookState):
             if dist.get_world_size(ddp.process_group) != dist.get_world_size():
                 raise Unsupported("ddp has a group of some ranks only: give `group`, a process group of these ranks "
                                   "that nothing else uses")
-            longest = min((config or Config()).op_timeout, _LONGEST)
+            longest = min((config or Config()).op_timeout or Config.op_timeout, _LONGEST)
             group = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=longest))
         elif dist.get_world_size(group) != dist.get_world_size(ddp.process_group):
             raise InvalidArgument(f"group has {dist.get_world_size(group)} ranks, and that of ddp "

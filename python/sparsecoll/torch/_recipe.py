@@ -43,7 +43,8 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
     optimizer: a list of all that step ddp's parameters, if there are several. ddp: a list, if an optimiser has
     parameters of several models; then the result is the list of their states, and `group` a list of groups.
 
-    Errors, which leave the optimisers as they were: as DDPState; Unsupported (SGD with dampening, maximize, momentum of
+    Errors, which leave the optimisers as they were, while a model of a list that has the hook by then has to be wrapped
+    anew: as DDPState; Unsupported (SGD with dampening, maximize, momentum of
     1 or more, groups of different momentum or nesterov, or gradients in half precision; another optimiser with
     momentum), InvalidArgument (an optimiser has momentum for parameters that ddp has not).
     """
