@@ -17,7 +17,13 @@ sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int color, int key
     if (color < SPARSECOLL_NO_COLOR) return invalid("color is {}", color);
     SC_TRY(const CommunicatorConfig read, configOf(*live, config));
     CommunicatorPlace place(communicators());  // once the ranks have met there is no way back
-    SC_TRY(auto made, live->remember("CommSplit", [&] { return splitRanks(live, color, key, read); }));
+    SC_TRY(auto made, live->remember("CommSplit", [&] {
+      auto split = splitRanks(live, color, key, read);
+      // Peers that went away may have done so because of this rank's own abort.
+      if (!split.ok() && live->state() == sparsecollAborted)
+        split = fail(sparsecollAborted, "the communicator was aborted");
+      return split;
+    }));
     *newComm = made != nullptr ? place.fill(std::move(made)) : nullptr;
     return {};
   });

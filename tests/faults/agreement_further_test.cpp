@@ -88,6 +88,7 @@ const std::map<std::string, const char*> kEnvironment = {
     {"SPARSECOLL_FLIGHT_DIR", "a folder of this host"},
     {"SPARSECOLL_FLIGHT_RECORDER", "each rank remembers its own operations"},
     {"SPARSECOLL_RATE", "each rank's own sending; engines that keep it are agreed on"},
+    {"SPARSECOLL_SHARED_MEMORY", "ranks agree on who shares, and sums have the same bits"},
     {"SPARSECOLL_SILENCE_MS", "a rank with less patience loses the others, and then all know"},
     {"SPARSECOLL_UCX_LIBRARY", "a path"},
     {"UCX_HANDLE_ERRORS", "a process's own signals"},
@@ -140,6 +141,7 @@ TEST_CASE("every variable of the environment that the library reads may differ, 
 TEST_CASE("a variable with another value than it takes makes no communicator and is named") {
   const std::pair<const char*, std::vector<const char*>> kRefused[] = {
       {"SPARSECOLL_RANKS_PER_NODE", {"0", "1025", "two", "2 ", "-1"}},
+      {"SPARSECOLL_SHARED_MEMORY", {"2", "-1", "yes"}},
       {"SPARSECOLL_SILENCE_MS", {"19", "86400001", "1s", "18446744073709551616"}},
       {"SPARSECOLL_FLIGHT_RECORDER", {"65537", "many"}},
       {"SPARSECOLL_RATE", {"fast", "0"}},

@@ -276,6 +276,9 @@ TEST_CASE("an abort at a random moment while ranks split ends that on all of the
         result = sparsecollCommSplit(comm, rank % 2, 0, &part, &patient);
         (void)sparsecollCommDestroy(part);
       }
+      if (result != (aborts ? sparsecollAborted : sparsecollPeerFailed))
+        std::snprintf(finding.text, sizeof finding.text, "trial %d: %s: %s", trial, sparsecollGetErrorString(result),
+                      sparsecollGetLastError());
       other.join();
       (void)sparsecollCommDestroy(comm);
       finding.numbers[0] += result == (aborts ? sparsecollAborted : sparsecollPeerFailed) ? 1 : 0;
