@@ -29,8 +29,8 @@ bool sumChunk(const DenseSumArgs& args, uint64_t at, uint64_t length, const Isa&
       for (uint64_t i = 0; i < length; ++i) sum[i] += next[i];
   }
   finishTile(isa, factorsOf<A>(args.finish).now(), sum, next, length);
-  if (!std::is_same_v<T, A> &&
-      !args.wide) {  // a sum is what a message would have of it, before it is looked at or added to out
+  // A sum is what a message would have of it, before it is looked at or added to out.
+  if (!std::is_same_v<T, A> && !args.wide) {
     alignas(64) T rounded[kChunk];
     storeElements(next, rounded, length, isa);
     loadElements(rounded, next, length, isa);

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/catch.h"
 #include "tests/support/group.h"
 #include "tests/support/hash.h"
 
@@ -211,6 +212,21 @@ inline sparsecollResult_t stepUntilFailure(Finding& finding, sparsecollComm_t co
   note(finding, comm, result);
   (void)sparsecollReducerDestroy(reducer);
   return result;
+}
+
+// Of the ranks that are left: each has ended with what is expected, or because another one had, and names the lost one.
+// How many with what is expected.
+inline int endedBy(Processes& processes, int ranks, int lost, sparsecollResult_t expected) {
+  int count = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == lost) continue;
+    const Finding& finding = processes[rank];
+    CAPTURE(rank, finding.text);
+    CHECK((finding.result == expected || finding.result == sparsecollPeerFailed));
+    CHECK(finding.peer == lost);
+    if (finding.result == expected) ++count;
+  }
+  return count;
 }
 
 }  // namespace sparsecoll::test
