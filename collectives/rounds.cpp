@@ -65,8 +65,9 @@ Result<FullRound> FullRound::make(Transport& transport, Kernels& kernels, const 
   }
   round.came_.resize(ranks);
   round.bytes_.resize(ranks);
-  for (int peer = 0; peer < transport.ranks(); ++peer) {
-    if (peer == transport.rank()) continue;
+  // Each rank begins with another one, so that no link has all that is sent first.
+  for (int step = 1; step < transport.ranks(); ++step) {
+    const int peer = (transport.rank() + step) % transport.ranks();
     std::byte* const place =
         round.landing_ != nullptr ? round.landing_->data() + static_cast<uint64_t>(peer) * capacity : nullptr;
     round.outgoing_.push_back({peer, nullptr, layout});

@@ -1,7 +1,8 @@
-// Data connections: messages leave only for receives that are posted, in pieces of any length, and whatever else comes
-// ends the connection and nothing more.
+// Data connections: messages leave only for receives that are posted, frames behind their envelopes, in pieces of any
+// length, and whatever else comes ends the connection and nothing more.
 #include "transports/tcp/connection.h"
 
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -150,17 +151,65 @@ TEST_CASE("messages of any length come whole and in order, through a socket that
 TEST_CASE("a message without a place waits at its sender, and stands in front of no other") {
   Pair pair(makeEnds());
   Message large(1 << 20), small(10), place(1 << 20), smallPlace(10);
-  pair.a.post(large.send(1));
-  pair.a.post(small.send(2));
-  pair.b.post(smallPlace.receive(2));
+  pair.a.post(large.send(2));
+  pair.a.post(small.send(3));
+  pair.b.post(smallPlace.receive(3));
   pair.run();
   CHECK(small.request.state == State::kDone);
   CHECK(smallPlace.bytes == small.bytes);
   CHECK(large.request.headMoved == 0);
-  pair.b.post(place.receive(1));
+  pair.b.post(place.receive(2));
   pair.run();
   CHECK(large.request.state == State::kDone);
   CHECK(place.bytes == large.bytes);
+}
+
+TEST_CASE(
+    "frames leave at once in both directions, and a rank that has not taken an envelope reads none of its frame") {
+  for (const size_t length : {size_t{10}, size_t{4000}, size_t{1} << 20}) {
+    CAPTURE(length);
+    Pair pair(makeEnds(4096));
+    Message toB(length, 'a'), toA(length, 'b'), atB(length), atA(length), notice(4), noticed(4);
+    pair.b.post(noticed.receive(engine::kNotices));
+    pair.a.post(toB.send(engine::kFrames));
+    pair.b.post(toA.send(engine::kFrames));
+    pair.a.post(notice.send(engine::kNotices));
+    pair.run();
+    CHECK(pair.a.interest() == (pair.a.full() ? uint32_t{EPOLLOUT} : 0));
+    CHECK_FALSE(noticed.request.ended());
+    CHECK(pair.tally.halfway == 0);
+    pair.a.post(atA.receive(engine::kFrames));
+    pair.run();
+    CHECK(atA.request.state == State::kDone);
+    CHECK(atA.bytes == toA.bytes);
+    CHECK_FALSE(noticed.request.ended());
+    pair.b.post(atB.receive(engine::kFrames));
+    pair.run();
+    CHECK(atB.bytes == toB.bytes);
+    CHECK(noticed.bytes == notice.bytes);
+    CHECK((pair.a.interest() & EPOLLIN) != 0);
+  }
+}
+
+TEST_CASE("a frame does not overtake its envelope, which waits for a grant") {
+  Pair pair(makeEnds());
+  Message envelopes[] = {Message(8, 'a'), Message(8, 'b')}, frames[] = {Message(100, 'c'), Message(100, 'd')};
+  Message slots[] = {Message(8), Message(8)}, places[] = {Message(100), Message(100)};
+  for (size_t m : {0, 1}) {
+    pair.a.post(envelopes[m].send(engine::kEnvelopes));
+    pair.a.post(frames[m].send(engine::kFrames));
+  }
+  pair.run();
+  CHECK(frames[0].request.headMoved == 0);
+  for (size_t m : {0, 1}) {
+    pair.b.post(slots[m].receive(engine::kEnvelopes));
+    pair.run();
+    CHECK(slots[m].bytes == envelopes[m].bytes);
+    CHECK(frames[m].request.state == State::kDone);
+    pair.b.post(places[m].receive(engine::kFrames));
+    pair.run();
+    CHECK(places[m].bytes == frames[m].bytes);
+  }
 }
 
 TEST_CASE("a message that comes byte by byte is the same message") {
@@ -193,7 +242,8 @@ TEST_CASE("what a peer must not say ends the connection, and writes nowhere") {
                                                                 {"no receive", headOf(1, 2, 0)},
                                                                 {"too long by one", headOf(1, 3, 101)},
                                                                 {"as long as can be", headOf(1, 3, most)},
-                                                                {"too many grants", headOf(2, 3, most)}};
+                                                                {"too many grants", headOf(2, 3, most)},
+                                                                {"grants of frames", headOf(2, engine::kFrames, 1)}};
   for (const auto& [what, head] : wrong) {
     CAPTURE(what);
     Wire wire;

@@ -11,17 +11,10 @@
 #include "core/kernels.h"
 #include "core/status.h"
 #include "core/wait.h"
+#include "transports/engine/tag.h"
 #include "transports/pace.h"
 
 namespace sparsecoll::engine {
-
-enum Tag : int {
-  kEnvelopes,      // one at a time from each peer; a receive for the next is always posted
-  kFrames,         // too large for their envelopes
-  kContributions,  // to dense sums, which are announced by envelopes
-  kSums,
-  kNotices,  // a rank's end, past what it has sent before, and as soon as it can be sent
-};
 
 // What has become of a request.
 enum class Outcome { kUnderWay, kDone, kFailed };

@@ -95,13 +95,18 @@ void Connection::post(Request& request) {
   Lane& lane = lanes_[request.tag];
   if (request.receives) {
     lane.receives.push(request);
-    ++lane.toGrant;
-    ++toGrant_;
+    if (!isFrame(request.tag)) {
+      ++lane.toGrant;
+      ++toGrant_;
+    } else if (stalled_ && !takeStaged()) {
+      end();
+    }
     return;
   }
   request.head = writeHead({HeadKind::kMessage, request.tag, request.bytes});
-  if (lane.granted == 0) return lane.waiting.push(request);
-  --lane.granted;
+  Queue& waiting = waitsIn(request).waiting;
+  if (isFrame(request.tag) ? !waiting.empty() : lane.granted == 0) return waiting.push(request);
+  if (!isFrame(request.tag)) --lane.granted;
   out_.push(request);
 }
 
@@ -120,16 +125,16 @@ void Connection::cancel(Request& request) {
     return finish(request, Request::State::kDone);
   }
   if (request.headMoved != 0) return end();
-  if (out_.remove(request))
+  if (!out_.remove(request))
+    (void)waitsIn(request).waiting.remove(request);
+  else if (!isFrame(request.tag))
     ++lane.granted;
-  else
-    (void)lane.waiting.remove(request);
   finish(request, Request::State::kDone);
 }
 
 bool Connection::read() {
   bool moved = false;
-  for (int turn = 0; turn < kMostReads && open() && !deaf_; ++turn) {
+  for (int turn = 0; turn < kMostReads && open() && !deaf_ && !stalled_; ++turn) {
     // The rest of the message goes where it belongs, what comes behind it is looked at first.
     std::array<iovec, 2> pieces;
     int count = 0;
@@ -166,6 +171,7 @@ void Connection::landed() {
 // False: the peer says what it must not.
 bool Connection::takeStaged() {
   size_t at = 0;
+  stalled_ = false;
   for (;;) {
     if (landing_ != nullptr) {
       const size_t piece = std::min<size_t>(landing_->left(), staged_ - at);
@@ -177,7 +183,10 @@ bool Connection::takeStaged() {
     }
     if (staged_ - at < kHeadBytes) break;
     auto head = readHead(std::span<const std::byte, kHeadBytes>(staging_.data() + at, kHeadBytes));
-    if (!head.ok() || !begin(*head).ok()) return false;
+    if (!head.ok()) return false;
+    stalled_ = head->kind == HeadKind::kMessage && isFrame(head->tag) && lanes_[head->tag].receives.empty();
+    if (stalled_) break;
+    if (!begin(*head).ok()) return false;
     at += kHeadBytes;
   }
   staged_ -= at;
@@ -188,9 +197,13 @@ bool Connection::takeStaged() {
 Status Connection::begin(const Head& head) {
   Lane& lane = lanes_[head.tag];
   if (head.kind == HeadKind::kGrants) {
+    if (isFrame(head.tag)) return fail(sparsecollCorrupted, "grants of frames");
     if (head.amount > kMostGranted - lane.granted) return fail(sparsecollCorrupted, "too many grants");
     lane.granted += head.amount;
-    for (; lane.granted != 0 && !lane.waiting.empty(); --lane.granted) out_.push(lane.waiting.pop());
+    for (; lane.granted != 0 && !lane.waiting.empty(); --lane.granted) {
+      do out_.push(lane.waiting.pop());
+      while (!lane.waiting.empty() && isFrame(lane.waiting.first()->tag));
+    }
     return {};
   }
   if (lane.receives.empty()) return fail(sparsecollCorrupted, "a message without a grant");
@@ -271,7 +284,10 @@ void Connection::leftOf(Request& request, size_t& bytes) {
   finish(request, Request::State::kDone);
 }
 
-uint32_t Connection::interest() const { return (deaf_ ? 0u : EPOLLIN) | (full_ ? EPOLLOUT : 0u); }
+uint32_t Connection::interest() const {
+  const uint32_t input = deaf_ ? EPOLLERR | EPOLLHUP : stalled_ ? 0u : uint32_t{EPOLLIN};
+  return input | (full_ ? EPOLLOUT : 0u);
+}
 
 void Connection::failAll(Queue& queue) {
   while (!queue.empty()) finish(queue.pop(), Request::State::kFailed);

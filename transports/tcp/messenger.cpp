@@ -16,7 +16,7 @@ namespace sparsecoll::tcp {
 
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr int kFailed = 1;
 constexpr uint64_t kCloseMs = 1000;  // for the last messages to reach their hosts
 
@@ -125,6 +125,7 @@ class TcpMessenger final : public engine::Messenger {
     request->data = static_cast<std::byte*>(const_cast<void*>(data));  // a send's is only read
     peer.connection->post(*request);
     *out = request;
+    if (wanted.receives) watch(wanted.peer);  // a frame's place lets more come
     // A grant alone can wait for what is sent next.
     if (!wanted.receives && !peer.connection->full()) write(wanted.peer);
     note(wanted.peer);
@@ -168,9 +169,11 @@ class TcpMessenger final : public engine::Messenger {
   void watch(int rank) {
     Peer& peer = peers_[static_cast<size_t>(rank)];
     if (!peer.connection->open()) return forget(*peer.connection);
-    if (peer.connection->interest() == peer.watched) return;
     epoll_event wanted = eventOf(static_cast<size_t>(rank));
-    if (epoll_ctl(poll_.get(), EPOLL_CTL_MOD, peer.connection->fd(), &wanted) == 0) peer.watched = wanted.events;
+    if (wanted.events == peer.watched) return;
+    // What is watched for nothing would still be told of its end, again and again.
+    const int change = peer.watched == 0 ? EPOLL_CTL_ADD : wanted.events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
+    if (epoll_ctl(poll_.get(), change, peer.connection->fd(), &wanted) == 0) peer.watched = wanted.events;
   }
   void forget(const Connection& connection) { (void)epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection.fd(), nullptr); }
 
