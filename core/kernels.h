@@ -455,9 +455,11 @@ class Kernels {
   virtual void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n,
                      Stream stream) = 0;
 
-  // *scaleAt = scale, made smaller where scale * x would have a norm above mostNorm.
-  virtual void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm,
-                    double* scaleAt, Stream stream) = 0;
+  // *squaresAt = the sum of the squares of x
+  virtual void squares(const void* x, sparsecollDataType_t type, uint64_t n, double* squaresAt, Stream stream) = 0;
+  // *scaleAt = scale, made smaller where scale * x would have a norm above mostNorm. squares: of the parts of x, which
+  // are added in this order.
+  virtual void clip(std::span<const double> squares, Scale scale, double mostNorm, double* scaleAt, Stream stream) = 0;
 
   // See core/step_clock.h.
   virtual Result<std::unique_ptr<StepClock>> makeClock() = 0;

@@ -229,9 +229,11 @@ class CudaKernels final : public Kernels {
              Stream stream) override {
     cuda::flush(acc, accType, x, type, n, device_, stream);
   }
-  void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm, double* scaleAt,
-            Stream stream) override {
-    cuda::clip(x, type, n, scale, mostNorm, scaleAt, device_, stream);
+  void squares(const void* x, sparsecollDataType_t type, uint64_t n, double* squaresAt, Stream stream) override {
+    cuda::squares(x, type, n, squaresAt, device_, stream);
+  }
+  void clip(std::span<const double> squares, Scale scale, double mostNorm, double* scaleAt, Stream stream) override {
+    cuda::clip(squares, scale, mostNorm, scaleAt, device_, stream);
   }
   VectorKernels* vectors() override { return &vectors_; }
   Result<std::unique_ptr<StepClock>> makeClock() override { return DeviceClock::make(device_.ordinal()); }

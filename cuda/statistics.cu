@@ -151,14 +151,8 @@ __global__ void __launch_bounds__(kThreads) squareTiles(const T* x, uint64_t n, 
   }
 }
 
-struct ClipRule {
-  Scale scale;
-  double mostNorm;
-};
-
 // A warp a group of tiles, and the last block to finish adds the groups, whose sums lie behind the tiles'.
-__global__ void __launch_bounds__(kThreads)
-    clipScale(SelectionSpace space, uint64_t tiles, ClipRule rule, double* scaleAt) {
+__global__ void __launch_bounds__(kThreads) sumTiles(SelectionSpace space, uint64_t tiles, double* squaresAt) {
   __shared__ GroupRoom room;
   __shared__ double groups[kMostGroups];
   double* const sums = space.squares + tiles;
@@ -170,7 +164,13 @@ __global__ void __launch_bounds__(kThreads)
   if (!lastOf(space.turn->done, gridDim.x)) return;
   for (uint32_t g = threadIdx.x; g < count; g += blockDim.x) groups[g] = __ldcg(sums + g);
   __syncthreads();
-  if (threadIdx.x == 0) *scaleAt = clippedScale(sumOf(groups, count), rule.scale.now(), rule.mostNorm);
+  if (threadIdx.x == 0) *squaresAt = sumOf(groups, count);
+}
+
+// One thread: a vector has few parts.
+__global__ void __launch_bounds__(kThreads)
+    clipScale(const double* squares, uint32_t parts, Scale scale, double mostNorm, double* scaleAt) {
+  if (globalThread() == 0) *scaleAt = clippedScale(sumOf(squares, parts), scale.now(), mostNorm);
 }
 
 // The first block lays out how many runs each window has.
@@ -254,8 +254,8 @@ void sample(const PassArgs& args, DeviceContext& device, Stream stream) {
   });
 }
 
-void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm, double* scaleAt,
-          DeviceContext& device, Stream stream) {
+void squares(const void* x, sparsecollDataType_t type, uint64_t n, double* squaresAt, DeviceContext& device,
+             Stream stream) {
   const SelectionSpace& space = workspaceOf(stream).selection();
   const uint64_t tiles = (n + kTile - 1) / kTile;
   withElement(type, [&]<class T>(T) {
@@ -263,8 +263,14 @@ void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, dou
     device.launch<squareTiles<A, T>>("squareTiles", n, device.gridFor(n, kTile * (kThreads / kWarp)), stream,
                                      static_cast<const T*>(x), n, space.squares);
   });
-  device.launch<clipScale>("clipScale", n, device.gridFor(tiles, kTileGroup * (kThreads / kWarp)), stream, space, tiles,
-                           ClipRule{scale, mostNorm}, scaleAt);
+  device.launch<sumTiles>("sumTiles", n, device.gridFor(tiles, kTileGroup * (kThreads / kWarp)), stream, space, tiles,
+                          squaresAt);
+}
+
+void clip(std::span<const double> squares, Scale scale, double mostNorm, double* scaleAt, DeviceContext& device,
+          Stream stream) {
+  device.launch<clipScale>("clipScale", squares.size(), device.gridFor(1), stream, squares.data(),
+                           static_cast<uint32_t>(squares.size()), scale, mostNorm, scaleAt);
 }
 
 }  // namespace sparsecoll::cuda

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "core/limits.h"
 #include "core/list_rule.h"
@@ -358,12 +359,12 @@ class HostKernels final : public Kernels {
   void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_t type, uint64_t n, Stream) override {
     host::flush(acc, accType, x, type, n, isa_);
   }
-  void clip(const void* x, sparsecollDataType_t type, uint64_t n, Scale scale, double mostNorm, double* scaleAt,
-            Stream) override {
+  void squares(const void* x, sparsecollDataType_t type, uint64_t n, double* squaresAt, Stream) override {
     const uint64_t bounds[] = {0, n};
-    double squares = 0;
-    host::segmentSquares(x, type, bounds, &squares, isa_);
-    *scaleAt = clippedScale(squares, scale.now(), mostNorm);
+    host::segmentSquares(x, type, bounds, squaresAt, isa_);
+  }
+  void clip(std::span<const double> squares, Scale scale, double mostNorm, double* scaleAt, Stream) override {
+    *scaleAt = clippedScale(std::accumulate(squares.begin(), squares.end(), 0.0), scale.now(), mostNorm);
   }
   Result<std::unique_ptr<StepClock>> makeClock() override { return std::unique_ptr<StepClock>(new HostClock()); }
 

@@ -22,7 +22,7 @@ Result<InputShape> InputShape::make(const InputShapeSetup& setup, Kernels& kerne
     SC_TRY(shape.velocity_, kernels.allocate(shape.velocityElements() * elementBytes(shape.type_), budget));
   }
   if (shape.mostNorm_ > 0) {
-    SC_TRY(shape.scale_, kernels.allocate(sizeof(double), budget));
+    SC_TRY(shape.clipping_, kernels.allocate(sizeof(Clipping), budget));
   }
   return shape;
 }
@@ -35,8 +35,10 @@ void* InputShape::velocity(int which) const {
 void InputShape::prepare(SelectionInput& input, int from, int to, Stream stream) const {
   // Scaling twice is scaling once with the product, so clipping costs one more reading of the gradient and no writing.
   if (mostNorm_ > 0) {
-    kernels_->clip(input.gradient, input.gradientType, n_, input.scale, mostNorm_, scale_.as<double>(), stream);
-    input.scale = Scale::standingAt(scale_.as<double>());
+    auto* const clipping = clipping_.as<Clipping>();
+    kernels_->squares(input.gradient, input.gradientType, n_, &clipping->squares, stream);
+    kernels_->clip({&clipping->squares, 1}, input.scale, mostNorm_, &clipping->scale, stream);
+    input.scale = Scale::standingAt(&clipping->scale);
   }
   input.momentum.velocityIn = velocity(from);
   input.momentum.velocityOut = velocity(to);

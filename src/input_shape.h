@@ -59,7 +59,11 @@ class InputShape {
   bool masks_ = true;
   bool transactional_ = false;
   Buffer velocity_;
-  Buffer scale_;  // of the clipped gradient
+  struct Clipping {
+    double squares;  // of the gradient
+    double scale;    // the clipped one's
+  };
+  Buffer clipping_;
 };
 
 }  // namespace sparsecoll

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/checked.h"
 #include "core/environment.h"
 #include "core/limits.h"
 #include "core/numeric.h"
-#include "host/statistics.h"
 #include "src/communicator.h"
 #include "transports/common.h"
 #include "transports/some_ranks.h"
@@ -135,6 +133,7 @@ Status NodeLevel::allocateClipping(Communicator& comm, double clipNorm, const st
   for (size_t place = 0; place < members_.size(); ++place)
     if (parts_[place].length() != 0) owners.push_back(members_[place]);
   SC_TRY(squares_, kernels_->allocate(owners.size() * sizeof(double), budget));
+  SC_TRY(clipped_, kernels_->allocate(sizeof(double), budget));
   owners_ = amongSomeRanks(comm.transport(), std::move(owners));
   CollectiveSetup setup;
   setup.kernels = kernels_;
@@ -173,11 +172,12 @@ Range NodeLevel::shard(size_t place) const { return shardOf(n_, shards_, place);
 Result<Scale> NodeLevel::clip(Operation& operation, Scale scale, Stream stream) {
   if (!norms_) return scale;
   const std::span<double> squares(squares_.as<double>(), static_cast<size_t>(owners_->ranks()));
-  const uint64_t bounds[] = {0, shard_.length()};
-  host::segmentSquares(sum(), sumType_, bounds, &squares[static_cast<size_t>(owners_->rank())], host::bestIsa());
+  kernels_->squares(sum(), sumType_, shard_.length(), &squares[static_cast<size_t>(owners_->rank())], stream);
   SC_TRY(norms_->run({&operation, {}, nullptr, nullptr, {}, stream}));
   roundsInside_ = operation.round;
-  return Scale(clippedScale(std::accumulate(squares.begin(), squares.end(), 0.0), scale.now(), mostNorm_));
+  kernels_->clip(squares, scale, mostNorm_, clipped_.as<double>(), stream);
+  const Scale clipped = Scale::standingAt(clipped_.as<double>());
+  return onHost_ ? Scale(clipped.now()) : clipped;  // a known 1 saves the sum's rescaling
 }
 
 void NodeLevel::rescale(Scale scale, Stream stream) {

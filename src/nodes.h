@@ -62,8 +62,9 @@ class NodeLevel {
   const void* sum() const { return sum_.as<>(); }
   uint64_t sumBytes() const { return sum_.bytes(); }
   // Between scatter and beginBetween: the scale, made smaller where the node's scaled sum would have a norm above
-  // clipNorm / sqrt(nodes); the same for all shards of the node. In host memory.
+  // clipNorm / sqrt(nodes); the same for all shards of the node. On devices it stands there.
   Result<Scale> clip(Operation& operation, Scale scale, Stream stream);
+  bool clips() const { return norms_.has_value(); }
   void rescale(Scale scale, Stream stream);  // the sum
   sparsecollDataType_t sumType() const { return sumType_; }
   // Between scatter and gather: what is sent now goes to other nodes.
@@ -93,7 +94,8 @@ class NodeLevel {
   FullRound whether_;                  // for what the engine cannot carry there: that some rank has met NaN or Inf
   std::unique_ptr<Transport> owners_;  // of the node's shards, who tell each other
   std::optional<Survey> norms_;        // the squares of their shards, if sums are clipped,
-  Buffer squares_;                     // which stand here, one a shard
+  Buffer squares_;                     // which stand here, one a shard,
+  Buffer clipped_;                     // and the scale that comes of them
   double mostNorm_ = 0;
   uint64_t n_ = 0;
   sparsecollDataType_t type_ = sparsecollFloat32, sumType_ = sparsecollFloat32;

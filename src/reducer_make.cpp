@@ -42,8 +42,6 @@ Reducer::Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec)
 Result<Reducer::Making> Reducer::prepare(Communicator& comm, ReducerSpec spec) {
   if (spec.overNodes && !comm.transport().sumsAmong())
     return unsupported("collective hierarchical on devices over another engine than NCCL");
-  if (spec.overNodes && spec.params.clipNorm != 0 && !comm.onHost())
-    return unsupported("params.clipNorm with collective hierarchical on devices");
   if (!spec.overNodes) SC_TRY(chooseTeams(spec, comm.ranks()));
   Making making;
   if (spec.overNodes) making.node = comm.node();
@@ -121,7 +119,13 @@ Status Reducer::allocateDenseShape() {
 }
 
 Status Reducer::allocateDense() {
-  if (spec_.shapesDense()) SC_TRY(allocateDenseShape());
+  if (spec_.shapesDense()) {
+    SC_TRY(allocateDenseShape());
+  } else if (level_ != nullptr && level_->clips()) {
+    WorkspaceNeed need;
+    need.n = spec_.n;
+    SC_TRY(workspace_, comm_->kernels().makeWorkspace(need, budget_));
+  }
   return allocateSumCheck();
 }
 
@@ -216,6 +220,7 @@ sparsecollReducerInfo_t Reducer::info() const {
   std::memcpy(info.reason, spec_.reason, length);
   const auto ranks = static_cast<uint64_t>(comm_->ranks());
   if (level_ != nullptr) info.memoryBoundBytes = level_->sumBytes() + kFixedBytes + ranks * kFixedBytesPerRank;
+  if (level_ != nullptr && level_->clips()) info.memoryBoundBytes += spec_.n / 128;  // squares of tiles
   if (!owns()) return info;
   if (spec_.shapesDense())
     info.memoryBoundBytes +=

@@ -99,10 +99,10 @@
    go together as above: the step above, with nodes for ranks and the node's sum for the gradient, so that its law holds
    for what nodes put in. Selection, residual, velocity and its memory are the shard's. Then every node gathers the shards
    of the result. Nodes count by their lowest ranks, sparsecollAvg divides by nRanks, and out has the same bits on all
-   ranks. Segments are cut where shards are. In host memory, and on devices over NCCL; Unsupported are other engines and
-   clipNorm on devices, ReducerRunSparse, SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, config.buffer of a
-   reducer, ReducerSetDensity of one that has a schedule or was made for k, and Hierarchical between nodes.
-   docs/guide/nodes.md has a picture.
+   ranks. Segments are cut where shards are. In host memory, and on devices over NCCL; Unsupported are other engines on
+   devices, ReducerRunSparse, SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, config.buffer of a reducer,
+   ReducerSetDensity of one that has a schedule or was made for k, and Hierarchical between nodes. docs/guide/nodes.md
+   has a picture.
    Threads. Each rank needs a thread of its own, because collective calls wait for the other ranks. There are no group
    calls: one thread cannot drive several ranks. One thread at a time uses a communicator and the reducers on it. Any
    thread at any moment may call CommGetAsyncError, CommGetFailure, CommDumpFlightRecorder, CommAbort, GetStats,

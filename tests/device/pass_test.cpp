@@ -130,8 +130,10 @@ class PassCase {
     args.momentum.nesterov = form_.nesterov;
     args.momentum.decay = form_.decay;
     if (!form_.clips) return args;
+    auto* const squares = outcome.room<double>(1);
     auto* const scaleAt = outcome.room<double>(1);
-    kernels.clip(args.gradient, args.gradientType, n_, scale_, 20, scaleAt, stream);
+    kernels.squares(args.gradient, args.gradientType, n_, squares, stream);
+    kernels.clip({squares, 1}, scale_, 20, scaleAt, stream);
     args.scale = Scale::standingAt(scaleAt);
     return args;
   }

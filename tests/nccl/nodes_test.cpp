@@ -36,8 +36,8 @@ struct Pair {
         nccl(ranks, n, type, params, reducer) {}
 
   // Of both, a step with the host's gradients.
-  Results stepHost(uint64_t seed) {
-    host.fillRandom(seed);
+  Results stepHost(uint64_t seed, double scale = 1) {
+    host.fillRandom(seed, scale);
     for (size_t r = 0; r < host.gradients.size(); ++r)
       std::memcpy(nccl.gradients[r].data(), host.gradients[r].data(), host.gradients[r].byteCount());
     return host.step();
@@ -189,12 +189,108 @@ TEST_CASE("ranks over nodes that mean another step all hear of it, also without 
   checkNothingLeft();
 }
 
-TEST_CASE("clipping over nodes on devices is refused by name") {
-  sparsecollParams_t params = paramsOf("topka");
-  params.clipNorm = 1;
-  const Pair pair({4, 2}, nodesOf(2), kLength, sparsecollFloat32, params);
-  CHECK(pair.nccl.created() == all(4, sparsecollUnsupported));
-  CHECK(pair.host.created() == all(4, sparsecollSuccess));
+namespace {
+
+sparsecollParams_t clipped(const std::string& name) {
+  sparsecollParams_t params = paramsOf(name);
+  params.clipNorm = 3;
+  return params;
+}
+
+// The first node's norm is far above its share (nodes_clip_test has what then comes of it), all others' below it.
+void shorten(std::vector<Elements>& gradients, const NodeShape& shape) {
+  for (int rank = shape.perNode; rank < shape.ranks; ++rank) {
+    Elements& gradient = gradients[static_cast<size_t>(rank)];
+    for (size_t i = 0; i < gradient.size(); ++i) gradient.set(i, gradient[i] / 1024);
+  }
+}
+
+// Vectors of the test's own as memory that a device reaches: dense steps with momentum also copy to them.
+class Registered {
+ public:
+  explicit Registered(std::vector<Elements>& vectors) : vectors_(vectors) {
+    for (Elements& one : vectors_) REQUIRE(cudaHostRegister(one.data(), one.byteCount(), 0) == cudaSuccess);
+  }
+  ~Registered() {
+    for (Elements& one : vectors_) (void)cudaHostUnregister(one.data());
+  }
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+
+ private:
+  std::vector<Elements>& vectors_;
+};
+
+}  // namespace
+
+TEST_CASE("clipped node sums on devices have the bits of clipped ones in host memory") {
+  struct Case {
+    NodeShape shape;
+    sparsecollDataType_t type;
+    uint64_t n;
+    double inputScale, momentum;
+  };
+  // Tiles of 8192 elements are added up in groups of 256.
+  const Case cases[] = {{kUnequal, sparsecollFloat32, kLength, 1, 0}, {kUnequal, sparsecollFloat16, kLength, -0.25, 0},
+                        {kUnequal, sparsecollBfloat16, 65, 1, 0},     {kUnequal, sparsecollFloat64, kLength, 1, 0.5},
+                        {{8, 4}, sparsecollFloat32, kLength, 1, 0.5}, {{4, 3}, sparsecollFloat32, kLength, 0.5, 0},
+                        {{3, 8}, sparsecollFloat32, 1, 1, 0},         {{3, 1}, sparsecollFloat16, kLength, 1, 0.5},
+                        {{4, 2}, sparsecollFloat32, 5000003, 1, 0}};
+  for (const Case& one : cases)
+    for (const char* const name : {"topka", "gtopk", "dense"}) {
+      if (one.n > kLength && name == std::string("gtopk")) continue;  // one long vector a kind of step
+      CAPTURE(one.shape.name(), nameOf(one.type), one.n, one.momentum, name);
+      {
+        sparsecollParams_t params = clipped(name);
+        params.inputScale = one.inputScale;
+        params.momentum = one.momentum;
+        Pair pair(one.shape, nodesOf(one.shape.perNode), one.n, one.type, params);
+        const Registered outs(pair.nccl.outs);
+        checkSameSteps(pair.host, pair.nccl, 2,
+                       [&](std::vector<Elements>& gradients, int) { shorten(gradients, one.shape); });
+      }
+      checkNothingLeft();
+    }
+}
+
+TEST_CASE("clipped steps over nodes are captured, and replays clip by the norm of their own gradients") {
+  const Results good = all(kUnequal.ranks, sparsecollSuccess);
+  for (const char* const name : {"topka", "dense"}) {
+    CAPTURE(name);
+    {
+      Pair pair(kUnequal, nodesOf(kUnequal.perNode), kLength, sparsecollFloat32, clipped(name));
+      REQUIRE(pair.stepHost(1) == good);
+      REQUIRE(pair.nccl.step() == good);
+      RankGraphs graphs(kUnequal.ranks);
+      REQUIRE(pair.ranks.each([&](int rank) {
+        return captureGraph(pair.ranks.stream(rank), &graphs[rank], [&] { return pair.nccl.run(rank); });
+      }) == good);
+      for (uint64_t seed = 2; seed < 6; ++seed) {
+        CAPTURE(seed);
+        REQUIRE(pair.stepHost(seed, seed % 2 == 0 ? 1 : 1e-4) == good);
+        REQUIRE(pair.ranks.each([&](int rank) {
+          if (cudaGraphLaunch(graphs[rank], pair.ranks.stream(rank)) != cudaSuccess) return sparsecollCudaError;
+          return sparsecollCommWait(pair.ranks[rank], pair.ranks.stream(rank), 60000);
+        }) == good);
+        pair.checkEqual();
+      }
+    }
+    checkNothingLeft();
+  }
+}
+
+TEST_CASE("a node on devices whose norm is not finite clips nothing, the others do") {
+  for (const char* const name : {"topka", "dense"})
+    for (const double odd : {std::nan(""), HUGE_VAL, 1e200}) {  // the square of the last one overflows
+      CAPTURE(name, odd);
+      {
+        Pair pair(kUnequal, nodesOf(kUnequal.perNode), kLength, sparsecollFloat64, clipped(name));
+        checkSameSteps(pair.host, pair.nccl, 2, [&](std::vector<Elements>& gradients, int step) {
+          if (step == 0) gradients[2].set(1500, odd);  // of a rank without a shard, in the second one
+        });
+      }
+      checkNothingLeft();
+    }
 }
 
 TEST_CASE("over other engines than NCCL nodes on devices are refused by name") {
