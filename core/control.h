@@ -88,11 +88,18 @@ struct Control {
   RankFacts* facts;     // ranks of them
   uint32_t* poison;     // ranks * kMaxNonFiniteIndices
   uint64_t poisonCount;
-  uint32_t* histogram;  // kHistogramBins counts of a sample of this step's magnitudes; nullptr: none is taken
-  uint64_t sampled;     // elements counted
+  uint32_t* histogram;     // kHistogramBins counts of a sample of this step's magnitudes; nullptr: none is taken
+  uint64_t sampled;        // elements counted
   MethodState selector;    // what only the selector's rules know
   MethodState collective;  // and the collective's
   uint32_t takesEffect;    // 1: what the latest step delivered leaves the residual; 0: the step came to nothing
+  double selectedWith;     // the threshold of the latest step, where a rule has moved it on since; else 0
 };
+
+// For rules that end a step: what it selected with is told.
+SC_BOTH inline void moveThreshold(Control& control, double next) {
+  control.selectedWith = control.threshold;
+  control.threshold = next;
+}
 
 }  // namespace sparsecoll

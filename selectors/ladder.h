@@ -23,8 +23,8 @@ struct LadderState {
   // The last threshold. While one is looked for: what it is known to lie between; high is 0 where none is looked for.
   double last;
   double high;
-  double spread;  // how far the threshold has lately moved in a step
-  double side;    // where it is when the ladder does not show it
+  double spread;     // how far the threshold has lately moved in a step
+  double side;       // where it is when the ladder does not show it
   uint64_t* trials;  // kTrials keys, rising
   double* counts;    // a row of kLadderRow a rank: its candidates at the trials
 };
@@ -145,12 +145,7 @@ inline SC_BOTH void startFaithful(Control& control) {
 inline SC_BOTH void moveFaithful(Control& control) {
   if (control.k == 0) return;
   const double x = static_cast<double>(control.delivered) / static_cast<double>(control.k);
-  if (x > 1.1)
-    control.threshold *= 1.005;
-  else if (x > 0.909)
-    control.threshold *= 1.00125;
-  else
-    control.threshold *= 0.995;
+  moveThreshold(control, control.threshold * (x > 1.1 ? 1.005 : x > 0.909 ? 1.00125 : 0.995));
 }
 
 }  // namespace sparsecoll

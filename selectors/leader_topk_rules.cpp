@@ -23,6 +23,7 @@ SC_BOTH void takeLeaderTurn(Control& control) {
 
 SC_BOTH void noteKey(Control& control) {
   Window& window = control.windows[0];
+  control.threshold = 0;
   if (window.kept == 0) return;
   noteKept(window, keptMagnitude(window, control.isDouble != 0), kLeastLeaderSpread, kForgetLeader);
   control.threshold = window.keptBefore;

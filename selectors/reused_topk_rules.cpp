@@ -60,13 +60,15 @@ SC_BOTH void takeLargest(Control& control) {
 SC_BOTH void afterCutReuse(Control& control) {
   if (control.k == 0) return;
   if (control.windows[0].exact != 0) {
-    control.threshold = kBelow * kthMagnitude(control);
+    control.threshold = kthMagnitude(control);
+    moveThreshold(control, kBelow * control.threshold);
     due(control) = 0;
     return;
   }
   const double x = passedOver(control);
   due(control) = x < kFew ? 1 : 0;
-  control.threshold *= ((1 + kGain) * x + (1 - kGain)) / ((1 - kGain) * x + (1 + kGain));
+  const double change = ((1 + kGain) * x + (1 - kGain)) / ((1 - kGain) * x + (1 + kGain));
+  moveThreshold(control, control.threshold * change);
 }
 
 // As published, the k-th magnitude itself does not exceed the threshold. In between the threshold rises in a step in
@@ -99,8 +101,9 @@ SC_BOTH void sweepReuse(const ListRuleArgs& args, const Crew& crew) {
 SC_BOTH void afterCutFaithfulReuse(Control& control) {
   if (control.k == 0) return;
   const double x = static_cast<double>(control.windows[0].kept) / static_cast<double>(control.k);
-  if (x < 2.0 / 3) control.threshold /= 1.012;
-  if (x > 5.0 / 4) control.threshold *= 1.012;
+  moveThreshold(control, x < 2.0 / 3   ? control.threshold / 1.012
+                         : x > 5.0 / 4 ? control.threshold * 1.012
+                                       : control.threshold);
 }
 
 }  // namespace

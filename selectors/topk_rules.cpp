@@ -29,8 +29,8 @@ SC_BOTH void moveKey(Window& window, bool isDouble, double safety) {
 }
 
 SC_BOTH void tellThreshold(Control& control) {
-  const Window& last = control.windows[control.windowCount - 1];
-  control.threshold = last.kept != 0 ? keptMagnitude(last, control.isDouble != 0) : 0;
+  const Window& only = control.windows[0];
+  control.threshold = control.windowCount == 1 && only.kept != 0 ? keptMagnitude(only, control.isDouble != 0) : 0;
 }
 
 SC_BOTH void afterCut(Control& control, const Crew& crew) {

@@ -85,7 +85,7 @@ void StepStats::tellControl(const Control& control, const Selection& selection, 
   stats.lastRequested = spec_.requested(selection.k());
   stats.lastSelected = control.selected + spec_.sentDense;
   stats.lastCandidates = control.candidates;
-  stats.lastThreshold = control.threshold;
+  stats.lastThreshold = control.selectedWith != 0 ? control.selectedWith : control.threshold;
   if (stats.lastUnion == 0) stats.lastUnion = std::min(control.delivered + spec_.sentDense, spec_.n);
   const auto dense = static_cast<double>(spec_.sentDense);  // by every rank
   const double mean = static_cast<double>(control.delivered) / ranks_ + dense;

@@ -589,7 +589,9 @@ typedef struct {
   uint64_t lastCandidates;
   uint64_t lastBytesSent;
   uint64_t lastSelectNs, lastExchangeNs, lastScatterNs, lastTotalNs;
-  double lastThreshold;
+  double lastThreshold;   /* what the entries that this rank selected reach or exceed, but for those that a method picks
+                             whatever they are: its threshold, or the smallest magnitude of an exact selection; 0: none
+                             (randomk, ranks that follow a leader, selections by tensor or chunk) */
   double lastImbalance;   /* largest / mean entries per rank */
   int32_t lastCollective; /* sparsecollColl_t */
   int32_t reserved0;

@@ -2,7 +2,10 @@
 // equal sums on all ranks, counts within what Info declares. A preset that is added is tested without a change here.
 #include "tests/support/catch.h"
 
+#include <cmath>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "tests/support/group.h"
 #include "tests/support/presets.h"
@@ -91,6 +94,48 @@ TEST_CASE("every preset conserves every entry, on any number of ranks") {
             CHECK(equal);
             CHECK(within);
           }
+}
+
+// On one rank what has left the residual is what was selected.
+TEST_CASE("lastThreshold is the one that the step selected with, for every preset that has one") {
+  // No magnitude divides what they select, as these do by tensor or chunk.
+  const std::set<std::string> without = {"deft", "randomk", "chunk-topk"};
+  for (const std::string& name : sparsePresets())
+    for (const int faithful : {0, 1}) {
+      CAPTURE(name, faithful);
+      sparsecollParams_t params = preset(name.c_str(), 0.02);
+      params.faithful = faithful;
+      params.momentum = 0;
+      Group group(1, 5003, sparsecollFloat32, params);
+      REQUIRE(group.created() == all(1, sparsecollSuccess));
+      uint64_t fallbacks = 0, told = 0;
+      for (uint64_t step = 0; step < 12; ++step) {
+        CAPTURE(step);
+        group.fillRandom(step);
+        Elements acc = group.residual(0);
+        for (uint64_t i = 0; i < acc.size(); ++i) acc.set(i, acc[i] + group.gradients[0][i]);
+        REQUIRE(group.step() == all(1, sparsecollSuccess));
+        const Elements left = group.residual(0);
+        const double threshold = group.stats(0).lastThreshold;
+        uint64_t below = 0, passedBy = 0, selected = 0;
+        for (uint64_t i = 0; i < acc.size(); ++i) {
+          const bool sent = left[i] == 0 && acc[i] != 0;
+          selected += sent ? 1 : 0;
+          below += sent && std::abs(acc[i]) < threshold ? 1 : 0;
+          passedBy += !sent && std::abs(acc[i]) > threshold ? 1 : 0;
+        }
+        CAPTURE(threshold, selected, below, passedBy);
+        const bool fellBack = std::exchange(fallbacks, group.stats(0).opsFallback) != group.stats(0).opsFallback;
+        if (threshold == 0) {
+          CHECK((fellBack || without.contains(name) || (name == "dgc" && faithful != 0)));
+          continue;
+        }
+        ++told;
+        CHECK(below <= (faithful != 0 ? 1 : 0));
+        CHECK((passedBy == 0 || name == "rtopk" || selected == group.info().capacity));
+      }
+      CHECK((told >= 9 || without.contains(name) || (name == "dgc" && faithful != 0)));
+    }
 }
 
 TEST_CASE("every preset with momentum conserves what its velocity puts in") {

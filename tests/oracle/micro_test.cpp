@@ -58,10 +58,10 @@ TEST_CASE("V5: the first threshold is 1 / (2 sqrt(k))") {
       REQUIRE(shape.created() == all(1, sparsecollSuccess));
       CHECK(shape.info().k == row.k);
     }
-    // k is all that the threshold depends on. Nothing passes, so the first step multiplies it by 0.995.
+    // k is all that the threshold depends on.
     Group group(2, 2 * row.k, sparsecollFloat32, faithful(0, row.k));
     REQUIRE(group.step() == all(2, sparsecollSuccess));
-    const double first = group.stats(0).lastThreshold / 0.995;
+    const double first = group.stats(0).lastThreshold;
     CHECK(first == Approx(row.threshold).epsilon(2e-6));
     CHECK(first == Approx(1 / (2 * std::sqrt(static_cast<double>(row.k)))).epsilon(1e-12));
   }
@@ -82,6 +82,8 @@ TEST_CASE("V6: the threshold moves by the coded factors") {
     REQUIRE(group.step() == all(2, sparsecollSuccess));
     const double first = 1 / (2 * std::sqrt(1000.0));
     CHECK(group.stats(0).lastUnion == row.delivered);
+    CHECK(group.stats(0).lastThreshold == Approx(first).epsilon(1e-14));
+    REQUIRE(group.step() == all(2, sparsecollSuccess));
     CHECK(group.stats(0).lastThreshold == Approx(first * row.factor).epsilon(1e-14));
     CHECK(group.stats(1).lastThreshold == group.stats(0).lastThreshold);
   }
