@@ -83,7 +83,7 @@ Result<std::unique_ptr<bootstrap::Launcher>> openLauncher(const sparsecollLaunch
 // What the ranks of this job know by their launcher, which is asked once for all communicators.
 class Told {
  public:
-  // Errors: Unsupported (before any other rank has to do with it), those of Launcher and of notices.
+  // Errors: Unsupported (no other rank has heard of this one), those of Launcher and of notices.
   Result<bootstrap::Notice> ask(const CommunicatorConfig& config, const sparsecollLaunch_t& launch,
                                 const Deadline& deadline) {
     const std::lock_guard lock(mutex_);

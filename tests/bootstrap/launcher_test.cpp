@@ -184,6 +184,9 @@ TEST_CASE("a launcher that is silent, gone, or breaks the rules of PMI is named 
     CHECK(status.result() == sparsecollSystemError);
     CHECK_THAT(textOf(status), Catch::Contains(expected));
   }
+  const Status ended = aloneWith({{"init", ""}});
+  CHECK(ended.result() == sparsecollUnsupported);
+  CHECK_THAT(textOf(ended), Catch::Contains("ended by an earlier program"));
   CHECK_THAT(textOf(aloneWith({}, std::string(2000, 'w'))), Catch::Contains("takes 1024 bytes, not the 2000"));
 }
 

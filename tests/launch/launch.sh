@@ -239,6 +239,8 @@ if command -v mpirun.openmpi > /dev/null && ldconfig -p | grep -F libpmix.so.2 >
   openmpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi --oversubscribe -n 4
     env OMPI_COMM_WORLD_LOCAL_SIZE=1)
   asked "Open MPI" PMIx "${openmpi[@]}"
+  expect 0 env TMPDIR="$tools" "${openmpi[@]}" bash -c '"$0" && exec "$0"' "$program"
+  [ "$(grep -c 'of 4 by Open MPI: success' "$folder/out")" = 8 ] || fail "a second program's ranks did not meet"
   tardy "Open MPI" "PMIx_Fence has not ended" "${openmpi[@]}"
 else
   echo "skipped: no mpirun.openmpi with libpmix.so.2 here"
@@ -246,6 +248,9 @@ fi
 if command -v mpiexec.mpich > /dev/null; then
   mpich=(mpiexec.mpich -n 4 env MPI_LOCALNRANKS=1)
   asked MPICH PMI "${mpich[@]}"
+  expect 0 "${mpich[@]}" bash -c '"$0" && ! "$0"' "$program"
+  [ "$(grep -c 'unsupported: .*no place to meet: .*ended by an earlier program' "$folder/out")" = 4 ] ||
+    fail "a second program's ranks do not say why they cannot meet"
   tardy MPICH "the launcher's PMI has not answered barrier_in" "${mpich[@]}"
   asked MPICH PMI env SPARSECOLL_PORT=$port SPARSECOLL_SECRET_FILE="$tools/secret" "${mpich[@]}"
   grep -q "rank 0 is at .* port $port\$" "$folder/out" || fail "rank 0 is not at the port that was named"
@@ -266,9 +271,10 @@ broken() {
   grep -qE "^rank ${3:-0}: .*$2" "$folder/out" || fail "$1: nobody says '$2'"
 }
 for call in Init Put Commit Fence Finalize; do
-  broken FAKE_PMIX_FAILS=$call "system error: .*PMIx_$call: the test's error \(-1\)"
+  [ $call = Init ] || broken FAKE_PMIX_FAILS=$call "system error: .*PMIx_$call: the test's error \(-1\)"
   broken FAKE_PMIX_STUCK=$call "timeout: .*PMIx_$call has not ended in time"
 done
+broken FAKE_PMIX_FAILS=Init "unsupported: .*no place to meet: PMIx_Init: the test's error \(-1\); set MASTER_ADDR"
 broken FAKE_PMIX_FAILS=Get "system error: .*PMIx_Get: the test's error \(-1\)" 1
 broken FAKE_PMIX_STUCK=Get "timeout: .*PMIx_Get has not ended in time" 1
 broken FAKE_PMIX_RANK=7 "system error: .*the launcher says rank 0, its PMIx 7"

@@ -16,7 +16,8 @@ class Launcher {
 
   // Collective over the job's ranks, until it has once succeeded: rank 0's word. After a Timeout the next call goes on
   // where this one stopped, with the word that was given first. A word has neither blanks nor '='.
-  // Errors: Timeout, SystemError (the launcher is gone, refuses, or counts ranks in another way).
+  // Errors: Unsupported (the launcher is not reached at all, no other rank has heard of this one), Timeout, SystemError
+  // (the launcher is gone, refuses, or counts ranks in another way), OutOfMemory.
   virtual Result<std::string> spread(std::string_view word, int rank, const Deadline& deadline) = 0;
 };
 

@@ -99,8 +99,7 @@ class Pmi final : public Launcher {
       char bytes[1024];
       const ssize_t got = ::recv(socket_, bytes, sizeof bytes, MSG_DONTWAIT);
       if (got > 0) heard_.append(bytes, static_cast<size_t>(got));
-      if (got == 0)
-        return fail(sparsecollSystemError, "the launcher has closed its PMI before it answered {}", step.command);
+      if (got == 0) return gone(step);
       if (got < 0) SC_TRY(await(step, POLLIN, deadline));
     }
   }
@@ -108,9 +107,7 @@ class Pmi final : public Launcher {
   // After a call that errno tells of.
   Status await(const Step& step, short events, const Deadline& deadline) {
     if (errno == EINTR) return {};
-    if (errno != EAGAIN && errno != EWOULDBLOCK)
-      return fail(sparsecollSystemError, "the launcher's PMI is not reached at {}: {}", step.command,
-                  std::strerror(errno));
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return gone(step);
     std::array<pollfd, 1> watched = {{{socket_, events, 0}}};
     if (awaitAny(watched, deadline)) return {};
     const bool barrier = std::strcmp(step.command, "barrier_in") == 0;
@@ -128,6 +125,11 @@ class Pmi final : public Launcher {
     if (const auto space = valueOf(line, "kvsname"); space && space_.empty()) space_ = *space;
     if (const auto value = valueOf(line, "value")) word_ = *value;
     return {};
+  }
+
+  static Status gone(const Step& step) {
+    if (&step == kSteps.data()) return unsupported("the launcher's PMI was ended by an earlier program of this rank");
+    return fail(sparsecollSystemError, "the launcher has closed its PMI before it answered {}", step.command);
   }
 
   static Status unexpected(const Step& step, std::string_view line) {

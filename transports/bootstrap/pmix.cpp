@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <type_traits>
 
@@ -59,7 +60,12 @@ class Talk {
   Talk(const Library& library, std::string_view word, int rank) : library_(library), word_(word), rank_(rank) {}
 
   void run() {
-    Status ended = begin();
+    Status ended;
+    try {
+      ended = begin();
+    } catch (const std::bad_alloc&) {
+      ended = fail(sparsecollOutOfMemory, "out of memory");
+    }
     const std::lock_guard lock(mutex_);
     ended_ = std::move(ended);
     done_ = true;
@@ -85,7 +91,8 @@ class Talk {
   Status begin() {
     Proc self{};
     at_ = "PMIx_Init";
-    SC_TRY(checked(at_, library_.Init(&self, nullptr, 0)));
+    if (const Status begun = checked(at_, library_.Init(&self, nullptr, 0)); !begun.ok())
+      return unsupported("{}", begun.failure().text);
     const Status talked = talk(self);
     if (mpiHere() == MpiHere::kLoaded) {
       finalizeAtExit = library_.Finalize;
@@ -150,9 +157,10 @@ class Pmix final : public Launcher {
   Result<std::string> spread(std::string_view word, int rank, const Deadline& deadline) override {
     std::thread talker;
     if (!talk_) {
-      talk_ = std::make_shared<Talk>(library_, word, rank);
+      const auto talk = std::make_shared<Talk>(library_, word, rank);
       const WithoutSignals blocked;
-      talker = std::thread([talk = talk_] { talk->run(); });
+      talker = std::thread([talk] { talk->run(); });
+      talk_ = talk;
     }
     const bool inTime = talk_->awaitEnd(deadline);
     if (talker.joinable()) inTime ? talker.join() : talker.detach();
