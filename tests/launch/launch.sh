@@ -282,6 +282,18 @@ broken FAKE_PMIX_WORD=none "system error: .*PMIx_Get brings no text of rank 0's"
 broken FAKE_PMIX_WORD=word "corrupted data: .*the launcher hands on no place of rank 0's" 1
 broken SPARSECOLL_PMIX_LIBRARY="$tools/none" "unsupported: .*no place to meet: PMIx was not found: .*set MASTER_ADDR"
 broken SPARSECOLL_PMIX_LIBRARY="$stuck" "unsupported: .*no place to meet: .* has no PMIx_Init"
+# A secret counts beside the launcher's key.
+fresh
+head -c 32 /dev/urandom > "$tools/other"
+chmod 600 "$tools/other"
+secretive() {
+  FAKE_PMIX_SIZE=2 env OMPI_COMM_WORLD_RANK="$1" PMIX_RANK="$1" "${apart[@]}" OMPI_COMM_WORLD_SIZE=2 \
+    SPARSECOLL_SECRET_FILE="$tools/$2" "$program" hasty 1000 >> "$folder/out" 2>&1
+}
+secretive 0 secret & first=$!
+! secretive 1 other || fail "a rank with another secret is let in"
+! wait $first || fail "rank 0 met a rank with another secret"
+grep -q '^rank 1: .*SPARSECOLL_SECRET_FILE has to name the same secret' "$folder/out" || fail "the secret is not named"
 # A rank that comes late is named by what it holds up; when it is there, all meet.
 fresh
 late() { env OMPI_COMM_WORLD_RANK="$1" PMIX_RANK="$1" "${apart[@]}" "$program" retry 300 >> "$folder/out" 2>&1; }
