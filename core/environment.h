@@ -17,6 +17,7 @@ inline constexpr const char* kInterface = "SPARSECOLL_INTERFACE";
 inline constexpr const char* kIsa = "SPARSECOLL_ISA";
 inline constexpr const char* kLog = "SPARSECOLL_LOG";
 inline constexpr const char* kNcclLibrary = "SPARSECOLL_NCCL_LIBRARY";
+inline constexpr const char* kPmixLibrary = "SPARSECOLL_PMIX_LIBRARY";
 inline constexpr const char* kPort = "SPARSECOLL_PORT";
 inline constexpr const char* kRanksPerNode = "SPARSECOLL_RANKS_PER_NODE";
 inline constexpr const char* kRate = "SPARSECOLL_RATE";

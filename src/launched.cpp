@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <mutex>
+#include <optional>
+#include <string_view>
 
 #include "core/environment.h"
 #include "sparsecoll/launch.h"
 #include "src/ranks.h"
 #include "transports/bootstrap/id_file.h"
+#include "transports/bootstrap/notice.h"
+#include "transports/bootstrap/pmi.h"
+#include "transports/bootstrap/pmix.h"
 #include "transports/bootstrap/star.h"
 
 namespace sparsecoll {
@@ -24,26 +30,31 @@ Status checkVariables(const sparsecollLaunch_t& launch) {
   return {};
 }
 
+Logger loggerOf(const CommunicatorConfig& config) { return {config.name, config.logFn, config.logUser}; }
+
 void warnOnce(const CommunicatorConfig& config, const bootstrap::Place& place) {
   static std::atomic_flag warned;
   if (warned.test_and_set()) return;
-  Logger(config.name, config.logFn, config.logUser)
-      .write(sparsecollLogWarn, "launch",
-             "whoever reaches {} while ranks meet can take the place of one: {} names no file with a secret",
-             place.text(), variable::kSecretFile);
+  loggerOf(config).write(
+      sparsecollLogWarn, "launch",
+      "whoever reaches {} while ranks meet can take the place of one: {} names no file with a secret", place.text(),
+      variable::kSecretFile);
 }
 
-Result<Meeting> meetAtHost(const CommunicatorConfig& config, const sparsecollLaunch_t& launch, uint32_t number,
-                           const Deadline& deadline) {
-  const bootstrap::Place place{launch.host, static_cast<uint16_t>(launch.port), static_cast<uint16_t>(launch.ports)};
-  const bootstrap::JobId job = bootstrap::jobOf(launch.job, static_cast<uint32_t>(launch.restart), number);
+// shared: what the ranks know by their launcher; nullptr: nothing.
+Result<bootstrap::Key> keyOf(const bootstrap::JobId& job, const bootstrap::Key* shared) {
   const char* const file = environmentText(variable::kSecretFile);
   bootstrap::Key key = bootstrap::openKey(job);
   if (file != nullptr) {
     SC_TRY(key, bootstrap::keyFromFile(file, job));
-  } else if (launch.rank == 0) {
-    warnOnce(config, place);
   }
+  return shared != nullptr ? bootstrap::deriveKey(*shared, "sparsecoll launcher's key", key.bytes()) : key;
+}
+
+Result<Meeting> meetAtPlace(const sparsecollLaunch_t& launch, uint32_t number, const bootstrap::Place& place,
+                            const bootstrap::Key* shared, const Deadline& deadline) {
+  const bootstrap::JobId job = bootstrap::jobOf(launch.job, static_cast<uint32_t>(launch.restart), number);
+  SC_TRY(const bootstrap::Key key, keyOf(job, shared));
   auto met = bootstrap::meetAt(place, key, job, launch.rank, launch.size, deadline);
   if (!met.ok()) {
     Failure why = met.takeStatus().failure();
@@ -55,6 +66,53 @@ Result<Meeting> meetAtHost(const CommunicatorConfig& config, const sparsecollLau
   return Meeting{std::move(*met), [exchange, deadline, key] { return drawTogether(*exchange, deadline, key); },
                  deadline};
 }
+
+Result<Meeting> meetAtHost(const CommunicatorConfig& config, const sparsecollLaunch_t& launch, uint32_t number,
+                           const Deadline& deadline) {
+  const bootstrap::Place place{launch.host, static_cast<uint16_t>(launch.port), static_cast<uint16_t>(launch.ports)};
+  if (launch.rank == 0 && environmentText(variable::kSecretFile) == nullptr) warnOnce(config, place);
+  return meetAtPlace(launch, number, place, nullptr, deadline);
+}
+
+Result<std::unique_ptr<bootstrap::Launcher>> openLauncher(const sparsecollLaunch_t& launch) {
+  if (std::string_view(launch.service) == "PMIx")
+    return bootstrap::pmixLauncher(environmentText(variable::kPmixLibrary));
+  return bootstrap::pmiLauncher(sparsecollLaunchNumber("PMI_FD", -1));
+}
+
+// What the ranks of this job know by their launcher, which is asked once for all communicators.
+class Told {
+ public:
+  // Errors: Unsupported (no other rank has heard of this one), those of Launcher and of notices.
+  Result<bootstrap::Notice> ask(const CommunicatorConfig& config, const sparsecollLaunch_t& launch,
+                                const Deadline& deadline) {
+    const std::lock_guard lock(mutex_);
+    if (told_) return *told_;
+    if (!launcher_) {
+      SC_TRY(launcher_, openLauncher(launch));
+    }
+    if (launch.rank == 0 && word_.empty()) {
+      const bool chosen = launch.port > 0;
+      SC_TRY(const bootstrap::Notice own,
+             bootstrap::makeNotice(interfaceOf(config).c_str(), static_cast<uint16_t>(launch.port),
+                                   static_cast<uint16_t>(chosen ? launch.ports : SPARSECOLL_LAUNCH_PORTS)));
+      word_ = writeNotice(own);
+    }
+    SC_TRY(word_, launcher_->spread(word_, launch.rank, deadline));
+    SC_TRY(told_, bootstrap::readNotice(word_));
+    launcher_.reset();
+    if (launch.rank == 0)
+      loggerOf(config).write(sparsecollLogInfo, "launch", "the other ranks learn by {} that rank 0 is at {}",
+                             launch.service, told_->place.text());
+    return *told_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<bootstrap::Launcher> launcher_;
+  std::string word_;
+  std::optional<bootstrap::Notice> told_;
+};
 
 Result<Meeting> meetByFile(const CommunicatorConfig& config, const sparsecollLaunch_t& launch, uint32_t number,
                            const Deadline& deadline) {
@@ -91,6 +149,18 @@ Result<Meeting> meetLaunched(const CommunicatorConfig& config) {
   SC_TRY(bootstrap::cryptoReady());
   const uint32_t number = communicators++;
   const Deadline deadline = deadlineToMeet(config, launch.rank);
+  if (launch.service != nullptr) {
+    static Told told;
+    auto notice = told.ask(config, launch, deadline);
+    if (notice.ok()) return meetAtPlace(launch, number, notice->place, &notice->key, deadline);
+    const Status why = notice.takeStatus();
+    if (why.result() != sparsecollUnsupported) return Status(why.failure());
+    loggerOf(config).write(sparsecollLogInfo, "launch", "{}", why.failure().text);
+    launch.service = nullptr;
+    if (sparsecollLaunchProblem(&launch) != nullptr)
+      return unsupported("no place to meet: {}; set MASTER_ADDR and MASTER_PORT, or SPARSECOLL_LAUNCH_DIR",
+                         why.failure().text);
+  }
   const bool byHost = launch.host[0] != '\0' && launch.size > 1;
   return (byHost ? meetAtHost : meetByFile)(config, launch, number, deadline);
 }

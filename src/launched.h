@@ -1,6 +1,7 @@
 // How the ranks of a launched job meet, as the environment tells (sparsecoll/launch.h). Launchers tell each rank its
-// number and where rank 0 is, but hand on no bytes of ours, and MASTER_PORT is usually taken by torch's store: so rank
-// 0 listens at one of some ports behind it, and the others try them all. initTimeoutMs cannot bound the resolver.
+// number. Those with PMIx or PMI hand on where rank 0 is, and a key. Most others say where, and MASTER_PORT is usually
+// taken by torch's store: so rank 0 listens at one of some ports behind it, and the others try them all. initTimeoutMs
+// cannot bound the resolver.
 #pragma once
 
 #include <functional>

@@ -95,7 +95,9 @@ sparsecollLaunch_t readLaunch() {
   return launch;
 }
 
-bool canMeet(const sparsecollLaunch_t& launch) { return launch.host[0] != '\0' || launch.path[0] != '\0'; }
+bool canMeet(const sparsecollLaunch_t& launch) {
+  return launch.host[0] != '\0' || launch.path[0] != '\0' || launch.service != nullptr;
+}
 
 }  // namespace
 

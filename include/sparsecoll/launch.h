@@ -11,7 +11,9 @@
                of the 16 behind MASTER_PORT, else one of 16 that follow from the Slurm job's number. Ranks of one host
                take loopback, where the launcher says that all share one
      a folder  that the launcher's ranks have in common: the one that a Slurm job was submitted from, /tmp where Open
-   MPI or MPICH has started all of them on one host */
+   MPI or MPICH has started all of them on one host
+   Ranks on several hosts that have neither a folder nor MASTER_ADDR first ask the launcher: by PMIx (Open MPI, srun
+   --mpi=pmix) or PMI (MPICH) it hands on to all where rank 0 listens, and a key */
 #ifndef SPARSECOLL_LAUNCH_H_
 #define SPARSECOLL_LAUNCH_H_
 
@@ -52,6 +54,7 @@ typedef struct {
   int restart;    /* how often the job was started anew */
   char path[512]; /* of the file that hands the id on; a number is appended for each communicator. Empty: there is none
                    */
+  const char* service; /* "PMIx" or "PMI", by which the launcher hands on where rank 0 listens; NULL: it does not */
 } sparsecollLaunch_t;
 
 static inline int sparsecollLaunchNumber(const char* name, int otherwise) {
@@ -139,12 +142,24 @@ static inline void sparsecollLaunchReadMeeting(sparsecollLaunch_t* launch, const
   if (launch->host[0] != '\0' && launch->oneHost) snprintf(launch->host, sizeof launch->host, "127.0.0.1");
 }
 
+/* A job inside of another inherits the variables of both: PMIx has to be of the one that tells the rank. */
+static inline void sparsecollLaunchReadService(sparsecollLaunch_t* launch, const char* folder) {
+  const int pmix = strcmp(launch->by, "Open MPI") == 0 || strcmp(launch->by, "Slurm") == 0;
+  const int pmi = strcmp(launch->by, "MPICH") == 0 || strcmp(launch->by, "PMI") == 0;
+  if (launch->size <= 1 || launch->oneHost || folder != NULL || sparsecollLaunchText("MASTER_ADDR", NULL) != NULL)
+    return;
+  if (pmix && getenv("PMIX_NAMESPACE") != NULL && sparsecollLaunchNumber("PMIX_RANK", -1) == launch->rank)
+    launch->service = "PMIx";
+  if (pmi && sparsecollLaunchNumber("PMI_FD", -1) >= 0) launch->service = "PMI";
+}
+
 static inline void sparsecollLaunchReadOpenMpi(sparsecollLaunch_t* launch, const char* folder) {
   launch->by = "Open MPI";
   sparsecollLaunchReadPlace(launch, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                             "OMPI_COMM_WORLD_LOCAL_SIZE");
-  snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-%s", folder != NULL ? folder : "/tmp", (long)geteuid(),
-           sparsecollLaunchText("PMIX_NAMESPACE", "job"));
+  if (folder != NULL || launch->oneHost)
+    snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-%s", folder != NULL ? folder : "/tmp",
+             (long)geteuid(), sparsecollLaunchText("PMIX_NAMESPACE", "job"));
   snprintf(launch->job, sizeof launch->job, "%s", sparsecollLaunchText("PMIX_NAMESPACE", "job"));
 }
 
@@ -218,12 +233,13 @@ static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
       (getenv("TORCHELASTIC_RUN_ID") != NULL || sparsecollLaunchNumber("WORLD_SIZE", 1) != launch->size))
     sparsecollLaunchReadRank(launch, folder);
   sparsecollLaunchReadMeeting(launch, folder);
+  sparsecollLaunchReadService(launch, folder);
 }
 
 /* Why the ranks cannot meet, in words for the user, where sparsecollCommInitEnv returns Unsupported for want of a
    place; else NULL. */
 static inline const char* sparsecollLaunchProblem(const sparsecollLaunch_t* launch) {
-  if (launch->host[0] != '\0' || launch->path[0] != '\0' || launch->size <= 1) return NULL;
+  if (launch->host[0] != '\0' || launch->path[0] != '\0' || launch->service != NULL || launch->size <= 1) return NULL;
   return "several ranks have no place to meet: set MASTER_ADDR to rank 0's host and MASTER_PORT to a port of this job "
          "alone, or SPARSECOLL_LAUNCH_DIR to a folder of this job alone, which all ranks see";
 }

@@ -715,14 +715,14 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm,
    environment, as sparsecoll/launch.h reads it, which tells the rank before there is a communicator. Collective over the
    job's ranks; may be called again for a further one, on all ranks in the same order, one thread at a time. A program that
    nobody has launched is rank 0 of 1.
-   Where. Rank 0 listens at its host (MASTER_ADDR, or the first node of a Slurm step), at SPARSECOLL_PORT, else at the
-   first free of 16 ports behind MASTER_PORT, which torch's store usually holds, while ranks meet. The others try all of
-   them; whoever listens there for something else is passed over. What they say carries the job (SPARSECOLL_JOB, else
-   TORCHELASTIC_RUN_ID and MASTER_PORT, else the Slurm step) and its restarts. Host names may stand for IPv4 and IPv6; the
-   resolver's own time-outs add to initTimeoutMs. With SPARSECOLL_LAUNCH_DIR ranks meet by a file instead.
+   Where. Rank 0 listens at its host (MASTER_ADDR, or the first node of a Slurm step), at SPARSECOLL_PORT, else at the first
+   free of 16 ports behind MASTER_PORT. The others try all of them; whoever listens there for something else is passed over.
+   What they say carries the job (SPARSECOLL_JOB, else TORCHELASTIC_RUN_ID and MASTER_PORT, else the Slurm step) and its
+   restarts. The resolver's own time-outs add to initTimeoutMs. On several hosts without MASTER_ADDR the launcher's PMIx or
+   PMI, if it has one, hands on where rank 0 listens, and a key. With SPARSECOLL_LAUNCH_DIR ranks meet by a file instead.
    Who. SPARSECOLL_SECRET_FILE names a file of 16 bytes or more, the same on all ranks, that others cannot read: ranks prove
-   that they have it, and all that follows has keys made with it. Without it rank 0 admits whoever claims a rank first, and
-   warns once: see docs/security.md.
+   that they have it, and all that follows has keys made with it. Without it, PMIx and PMI rank 0 admits whoever claims a rank
+   first, and warns once: see docs/security.md.
    Errors: as CommInitRank; InvalidArgument (also a variable or the secret file), Unsupported (also several ranks without a
    place to meet), SystemError (also no free port, a file that cannot be written), AuthFailed (another secret), Timeout
    (names the ranks that have not come, or says what answered in rank 0's place). */

@@ -6,6 +6,7 @@
 #   test-nodes   the same of presets over nodes, on two hosts of two ranks
 #   test-tcp     some presets over the library's own TCP engine between two hosts, with the sums of ranks on threads
 #   test-perf    sparsecoll-perf on four hosts that share no folder, as torchrun, srun and sparsecoll-run start it
+#   test-launchers  ranks that mpirun and mpiexec start on two hosts meet: their launcher tells where, and a key
 #   table        dense against sparse on COUNT (4) hosts with links of RATE (1gbit), DENSITIES (0.1,0.01,0.001), PRESETS
 #                (all), ELEMENTS (14728266), STEPS (5) of each, over MPI; dense and topka over ENGINES (tcp,ucx); and what
 #                the links allow here; ends with 1 where this machine cannot fill such links. With NODES=2x2 (hosts x ranks
@@ -150,6 +151,35 @@ case $what in
       fail "sparsecoll-run: $(cat "$HOSTS_DIR/out")"
     judge sparsecoll-run
     [ -z "$(ls -A)" ] || fail "left behind: $(ls -A)"
+    ;;
+  test-launchers) RANKS_A_HOST=2 between --hosts 2 --rate none -- inside-launchers ;;
+  inside-launchers)
+    # met LAUNCHER SERVICE COMMAND...: four ranks, twice.
+    met() {
+      local by=$1 service=$2
+      shift 2
+      "$@" > "$HOSTS_DIR/out" 2>&1 || fail "$by ended with $?: $(cat "$HOSTS_DIR/out")"
+      [ "$(grep -c "of 4 by $by: success" "$HOSTS_DIR/out")" = 4 ] || fail "ranks of $by: $(cat "$HOSTS_DIR/out")"
+      grep -q "learn by $service that rank 0 is at 10.77.0.1 port" "$HOSTS_DIR/out" || fail "$by: $(cat "$HOSTS_DIR/out")"
+      [ "$(grep -c 'eth0' "$HOSTS_DIR/out")" = 2 ] || fail "$by leads elsewhere: $(cat "$HOSTS_DIR/out")"
+      ! grep -q SPARSECOLL_SECRET_FILE "$HOSTS_DIR/out" || fail "$by hands on no key: $(cat "$HOSTS_DIR/out")"
+      echo "4 ranks of $by met on two hosts"
+    }
+    met=0
+    if command -v mpirun.openmpi > /dev/null && ldconfig -p | grep -F libpmix.so.2 > /dev/null; then
+      met "Open MPI" PMIx mpi env SPARSECOLL_LOG=info UCX_LOG_LEVEL=fatal "$bin/launched" again
+      met=1
+    else
+      echo "skipped: no mpirun.openmpi with libpmix.so.2 here"
+    fi
+    if command -v mpiexec.mpich > /dev/null; then
+      met MPICH PMI on "${HOSTS%% *}" mpiexec.mpich -hosts "${HOSTS// /,}" -ppn 2 -n 4 -launcher rsh \
+        -launcher-exec "$HOSTS_DIR/on" env SPARSECOLL_LOG=info UCX_LOG_LEVEL=fatal "$bin/launched" again
+      met=1
+    else
+      echo "skipped: no mpiexec.mpich here"
+    fi
+    [ $met = 1 ] || exit 77
     ;;
   test-nodes) RANKS_A_HOST=2 between --hosts 2 --rate 1gbit -- inside-nodes-test ;;
   inside-nodes-test)

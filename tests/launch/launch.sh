@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Jobs by sparsecoll-run: ranks meet and sum; the first failure decides the status and ends the others; signals are passed
 # on; nothing is left behind. The same on hosts, which a script in the place of ssh plays. Slurm, Open MPI, MPICH, torchrun
-# and Kubeflow are played by their variables; MPICH starts a job, too, if it is here.
-# usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM STUCK_UCX        exit code 77: this build has no libsodium
+# and Kubeflow are played by their variables; Open MPI and MPICH start jobs, too, if they are here.
+# usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM STUCK_UCX FAKE_PMIX        exit code 77: this build has no libsodium
 set -euo pipefail
-run=$1 program=$2 stuck=$3
+run=$1 program=$2 stuck=$3 pmix=$4
 folder=$(mktemp -d)
 tools=$(mktemp -d)
 trap 'rm -rf "$folder" "$tools"' EXIT
@@ -210,6 +210,117 @@ alone 1 "system error: .*rank 0 has left no id to meet by: $id: Too many"
 rm "$id"
 clean
 echo "who finds nobody says why"
+
+# Ranks on several hosts, as far as they are told, learn from their launcher where rank 0 is, and a key: no variables, no
+# warning. They meet twice.
+# asked LAUNCHER SERVICE COMMAND...
+asked() {
+  local by=$1 service=$2
+  shift 2
+  expect 0 env TMPDIR="$tools" SPARSECOLL_LOG=info "$@" "$program" again
+  [ "$(grep -c "learn by $service that rank 0 is at" "$folder/out")" = 1 ] || fail "rank 0 has not told by $service"
+  [ "$(grep -c "of 4 by $by: success" "$folder/out")" = 4 ] || fail "ranks of $by did not meet"
+  ! grep -q 'SPARSECOLL_SECRET_FILE' "$folder/out" || fail "rank 0 misses a secret beside its launcher's key"
+  echo "4 ranks of $by met by their launcher's word"
+}
+# tardy LAUNCHER WORDS COMMAND...: rank 3 comes when the others have given up once. They say what they waited for, and
+# meet with it the second time.
+tardy() {
+  local by=$1 words=$2
+  shift 2
+  expect 0 env TMPDIR="$tools" "$@" bash -c 'if [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 3 ]; then
+    until [ "$(grep -c "at first: timeout" "$1")" = 3 ]; do sleep 0.1; done
+  fi; exec "$0" retry 2000' "$program" "$folder/out"
+  [ "$(grep -c "at first: timeout: .*$words in time: not all ranks of the job have come" "$folder/out")" = 3 ] ||
+    fail "nobody says what the ranks of $by waited for"
+  [ "$(grep -c "of 4 by $by: success" "$folder/out")" = 4 ] || fail "ranks of $by did not meet in the end"
+}
+if command -v mpirun.openmpi > /dev/null && ldconfig -p | grep -F libpmix.so.2 > /dev/null; then
+  # What libpmix leaks is not asked.
+  openmpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi --oversubscribe -n 4
+    env OMPI_COMM_WORLD_LOCAL_SIZE=1 ASAN_OPTIONS=detect_leaks=0)
+  asked "Open MPI" PMIx "${openmpi[@]}"
+  expect 0 env TMPDIR="$tools" "${openmpi[@]}" bash -c '"$0" && exec "$0"' "$program"
+  [ "$(grep -c 'of 4 by Open MPI: success' "$folder/out")" = 8 ] || fail "a second program's ranks did not meet"
+  tardy "Open MPI" "PMIx_Fence has not ended" "${openmpi[@]}"
+else
+  echo "skipped: no mpirun.openmpi with libpmix.so.2 here"
+fi
+if command -v mpiexec.mpich > /dev/null; then
+  mpich=(mpiexec.mpich -n 4 env MPI_LOCALNRANKS=1)
+  asked MPICH PMI "${mpich[@]}"
+  expect 0 "${mpich[@]}" bash -c '"$0" && ! "$0"' "$program"
+  [ "$(grep -c 'unsupported: .*no place to meet: .*ended by an earlier program' "$folder/out")" = 4 ] ||
+    fail "a second program's ranks do not say why they cannot meet"
+  tardy MPICH "the launcher's PMI has not answered barrier_in" "${mpich[@]}"
+  asked MPICH PMI env SPARSECOLL_PORT=$port SPARSECOLL_SECRET_FILE="$tools/secret" "${mpich[@]}"
+  grep -q "rank 0 is at .* port $port\$" "$folder/out" || fail "rank 0 is not at the port that was named"
+else
+  echo "skipped: no mpiexec.mpich here"
+fi
+
+# The same with a PMIx that does not work. Who has no other place to meet says what it is about PMIx.
+export FAKE_PMIX_FOLDER=$tools/pmix FAKE_PMIX_SIZE=3 PMIX_NAMESPACE=fake SPARSECOLL_PMIX_LIBRARY=$pmix
+apart=(OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0)
+fresh() { rm -rf "$FAKE_PMIX_FOLDER"; mkdir "$FAKE_PMIX_FOLDER"; : > "$folder/out"; }
+fresh
+play OMPI_COMM_WORLD_RANK=% PMIX_RANK=% "${apart[@]}"
+[ "$(grep -c 'of 3 by Open MPI: success' "$folder/out")" = 3 ] || fail "ranks did not meet by PMIx"
+# broken VARIABLE=VALUE PATTERN [RANK]
+broken() {
+  FAKE_PMIX_SIZE=1 expect 1 env OMPI_COMM_WORLD_RANK="${3:-0}" PMIX_RANK="${3:-0}" "${apart[@]}" "$1" "$program" hasty 200
+  grep -qE "^rank ${3:-0}: .*$2" "$folder/out" || fail "$1: nobody says '$2'"
+}
+for call in Init Put Commit Fence Finalize; do
+  [ $call = Init ] || broken FAKE_PMIX_FAILS=$call "system error: .*PMIx_$call: the test's error \(-1\)"
+  broken FAKE_PMIX_STUCK=$call "timeout: .*PMIx_$call has not ended in time"
+done
+broken FAKE_PMIX_FAILS=Init "unsupported: .*no place to meet: PMIx_Init: the test's error \(-1\); set MASTER_ADDR"
+broken FAKE_PMIX_FAILS=Get "system error: .*PMIx_Get: the test's error \(-1\)" 1
+broken FAKE_PMIX_STUCK=Get "timeout: .*PMIx_Get has not ended in time" 1
+broken FAKE_PMIX_RANK=7 "system error: .*the launcher says rank 0, its PMIx 7"
+broken FAKE_PMIX_WORD=none "system error: .*PMIx_Get brings no text of rank 0's" 1
+broken FAKE_PMIX_WORD=word "corrupted data: .*the launcher hands on no place of rank 0's" 1
+broken SPARSECOLL_PMIX_LIBRARY="$tools/none" "unsupported: .*no place to meet: PMIx was not found: .*set MASTER_ADDR"
+broken SPARSECOLL_PMIX_LIBRARY="$stuck" "unsupported: .*no place to meet: .* has no PMIx_Init"
+# A secret counts beside the launcher's key.
+fresh
+head -c 32 /dev/urandom > "$tools/other"
+chmod 600 "$tools/other"
+secretive() {
+  FAKE_PMIX_SIZE=2 env OMPI_COMM_WORLD_RANK="$1" PMIX_RANK="$1" "${apart[@]}" OMPI_COMM_WORLD_SIZE=2 \
+    SPARSECOLL_SECRET_FILE="$tools/$2" "$program" hasty 1000 >> "$folder/out" 2>&1
+}
+secretive 0 secret & first=$!
+! secretive 1 other || fail "a rank with another secret is let in"
+! wait $first || fail "rank 0 met a rank with another secret"
+grep -q '^rank 1: .*SPARSECOLL_SECRET_FILE has to name the same secret' "$folder/out" || fail "the secret is not named"
+# A rank that comes late is named by what it holds up; when it is there, all meet.
+fresh
+late() { env OMPI_COMM_WORLD_RANK="$1" PMIX_RANK="$1" "${apart[@]}" "$program" retry 300 >> "$folder/out" 2>&1; }
+late 0 & first=$!
+late 1 & second=$!
+for _ in $(seq 600); do [ "$(grep -c 'at first' "$folder/out")" = 2 ] && break; sleep 0.1; done
+[ "$(grep -c 'timeout: .*PMIx_Fence has not ended in time: not all ranks' "$folder/out")" = 2 ] || fail "who is late?"
+late 2 || fail "the late rank ended with $?"
+wait $first && wait $second || fail "the ranks that waited did not meet"
+[ "$(grep -c 'of 3 by Open MPI: success' "$folder/out")" = 3 ] || fail "ranks did not meet in the end"
+# Slurm's ranks, too, where its PMIx works; where it does not, they meet at a port.
+slurm=(SLURM_NTASKS=3 SLURM_LOCALID=0 SLURM_NNODES=3 SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost)
+for library in "$pmix" "$tools/none"; do
+  fresh
+  play SLURM_PROCID=% PMIX_RANK=% "${slurm[@]}" SPARSECOLL_PMIX_LIBRARY="$library" SPARSECOLL_LOG=info
+  [ "$(grep -c 'of 3 by Slurm: success' "$folder/out")" = 3 ] || fail "Slurm's ranks did not meet"
+  [ "$(grep -c 'PMIx was not found' "$folder/out")" = $(($([ "$library" = "$pmix" ]; echo $?) * 3)) ] || fail "PMIx of $library"
+done
+# What a job has inherited from another is none of its own.
+fresh
+play SLURM_PROCID=% PMIX_RANK=9 "${slurm[@]}"
+[ "$(grep -c 'of 3 by Slurm: success' "$folder/out")" = 3 ] || fail "Slurm's ranks did not meet beside another PMIx"
+[ ! -e "$FAKE_PMIX_FOLDER/sparsecoll" ] || fail "another job's PMIx was used"
+unset FAKE_PMIX_FOLDER FAKE_PMIX_SIZE PMIX_NAMESPACE SPARSECOLL_PMIX_LIBRARY
+clean
+echo "a PMIx that fails, hangs or lies is named"
 
 # A UCX that never opens a worker, as 1.13 does where no port is left, does not keep a rank past initTimeoutMs.
 expect 1 env SPARSECOLL_UCX_LIBRARY="$stuck" "$run" -n 2 --grace 60 "$program" hasty 300

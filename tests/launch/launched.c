@@ -1,6 +1,7 @@
 /* A rank of a launched job: meets the others and sums. Arguments: nothing; "fail RANK": that rank ends with status 7
    once all have met, and the others wait for it; "kill RANK": the same, but it is killed; "wait": all wait for a
-   signal; "hasty MS": they wait MS milliseconds for each other. */
+   signal; "hasty MS": they wait MS milliseconds for each other; "again": they meet twice; "retry MS": the first time
+   they wait MS milliseconds, the second time long. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <sparsecoll/launch.h>
@@ -16,7 +17,7 @@ int main(int argc, char** argv) {
   sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   sparsecollResult_t result;
-  int i, hasty, available = 0, failing = argc > 2 ? atoi(argv[2]) : -1;
+  int i, hasty, retry, again, available = 0, failing = argc > 2 ? atoi(argv[2]) : -1;
 
   if (sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportTcp, &available) != sparsecollSuccess ||
       !available)
@@ -30,8 +31,18 @@ int main(int argc, char** argv) {
   }
   if (sparsecollLaunchProblem(&launch) != NULL) fprintf(stderr, "%s\n", sparsecollLaunchProblem(&launch));
   hasty = argc > 2 && strcmp(argv[1], "hasty") == 0;
+  retry = argc > 2 && strcmp(argv[1], "retry") == 0;
+  again = argc > 1 && strcmp(argv[1], "again") == 0;
+  hasty = hasty || retry;
   if (hasty) config.initTimeoutMs = (uint64_t)failing;
   result = sparsecollCommInitEnv(&comm, SPARSECOLL_HOST, hasty ? &config : NULL);
+  if (retry) {
+    fprintf(stderr, "rank %d at first: %s: %s\n", launch.rank, sparsecollGetErrorString(result),
+            sparsecollGetLastError());
+    result = sparsecollCommInitEnv(&comm, SPARSECOLL_HOST, NULL);
+  }
+  if (again && result == sparsecollSuccess && sparsecollCommDestroy(comm) == sparsecollSuccess)
+    result = sparsecollCommInitEnv(&comm, SPARSECOLL_HOST, NULL);
   if (result != sparsecollSuccess) {
     fprintf(stderr, "rank %d: %s: %s\n", launch.rank, sparsecollGetErrorString(result), sparsecollGetLastError());
     return 1;

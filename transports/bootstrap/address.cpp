@@ -184,6 +184,20 @@ Result<Address> addressOf(const char* named) {
   return addressOfInterface(named);
 }
 
+Result<std::vector<Address>> addressesHere() {
+  const Interfaces all = allInterfaces();
+  if (all == nullptr) return fail(sparsecollSystemError, "getifaddrs: {}", std::strerror(errno));
+  std::vector<Address> found;
+  for (const ifaddrs* one = all.get(); one != nullptr; one = one->ifa_next) {
+    if (!matches(*one, "auto")) continue;
+    auto address = addressOn(*one);
+    if (address.ok() && rankOf(*address) < 2) found.push_back(address->withPort(0));
+  }
+  std::ranges::stable_sort(found, {}, rankOf);
+  if (found.empty()) found.push_back(Address::loopback());
+  return found;
+}
+
 Text<64> placeOf(const Address& address) {
   const Interfaces all = allInterfaces();
   for (const ifaddrs* one = all.get(); one != nullptr; one = one->ifa_next)

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/bytes.h"
 #include "core/status.h"
@@ -53,6 +54,10 @@ Result<Address> readAddress(Reader& from);
 // An address of this machine to listen at, port 0. named: an interface ("eth0"), an address ("10.0.0.1"), "auto" for
 // the first interface that is up and leads elsewhere, nullptr or "" for loopback. Errors: InvalidArgument, SystemError.
 Result<Address> addressOf(const char* named);
+
+// Where other hosts may reach this one: the addresses of all interfaces that lead elsewhere, those of IPv4 first; where
+// there are none, loopback's. Errors: SystemError.
+Result<std::vector<Address>> addressesHere();
 
 // An address of this machine and its interface: "eth0 10.0.0.1".
 Text<64> placeOf(const Address& address);

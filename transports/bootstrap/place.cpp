@@ -20,14 +20,13 @@ namespace {
 
 constexpr size_t kMostSecretBytes = 4096;
 
-Result<std::vector<Address>> resolve(const std::string& host) {
+Status resolveOne(const std::string& host, std::vector<Address>& addresses) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &wanted, &found); error != 0)
     return fail(sparsecollSystemError, "{}: {}", host, gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, freeaddrinfo);
-  std::vector<Address> addresses;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     SocketName name;
     name.length = std::min<socklen_t>(one->ai_addrlen, sizeof name.storage);
@@ -35,8 +34,19 @@ Result<std::vector<Address>> resolve(const std::string& host) {
     auto address = Address::of(name);
     if (address.ok() && std::ranges::find(addresses, *address) == addresses.end()) addresses.push_back(*address);
   }
-  if (addresses.empty()) return fail(sparsecollSystemError, "{} has no address", host);
-  return addresses;
+  return {};
+}
+
+Result<std::vector<Address>> resolve(const std::string& hosts) {
+  std::vector<Address> addresses;
+  Status failed;
+  for (size_t begin = 0; begin <= hosts.size();) {
+    const size_t end = std::min(hosts.find(',', begin), hosts.size());
+    if (Status one = resolveOne(hosts.substr(begin, end - begin), addresses); !one.ok()) failed = std::move(one);
+    begin = end + 1;
+  }
+  if (!addresses.empty()) return addresses;
+  return failed.ok() ? fail(sparsecollSystemError, "{} has no address", hosts) : failed;
 }
 
 // Best first.

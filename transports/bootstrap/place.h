@@ -12,7 +12,7 @@
 namespace sparsecoll::bootstrap {
 
 struct Place {
-  std::string host;  // a name or an address
+  std::string host;  // a name or an address; or several, with commas between them
   uint16_t firstPort = 0;
   uint16_t ports = 1;
 
