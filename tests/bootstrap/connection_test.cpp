@@ -259,6 +259,35 @@ TEST_CASE("what a peer must not say ends the connection, and writes nowhere") {
   }
 }
 
+TEST_CASE("a frame leaves behind all that was sent before it, and in front of what is sent later") {
+  Pair pair(makeEnds());
+  Message sum(8, 'a'), frame(100, 'b'), later(8, 'c');
+  Message sumPlace(8), place(100), laterPlace(8);
+  pair.a.post(sum.send(engine::kSums));
+  pair.a.post(frame.send(engine::kFrames));
+  pair.a.post(later.send(engine::kContributions));
+  pair.b.post(place.receive(engine::kFrames));
+  pair.run();
+  CHECK(frame.request.headMoved == 0);
+  pair.b.post(sumPlace.receive(engine::kSums));
+  pair.run();
+  CHECK(sumPlace.bytes == sum.bytes);
+  CHECK(place.bytes == frame.bytes);
+  pair.b.post(laterPlace.receive(engine::kContributions));
+  pair.run();
+  CHECK(laterPlace.bytes == later.bytes);
+
+  Message given(8), next(100, 'd'), nextPlace(100);
+  pair.b.post(nextPlace.receive(engine::kFrames));
+  pair.a.post(given.send(engine::kSums));
+  pair.a.post(next.send(engine::kFrames));
+  pair.run();
+  CHECK(next.request.headMoved == 0);
+  pair.a.cancel(given.request);
+  pair.run();
+  CHECK(nextPlace.bytes == next.bytes);
+}
+
 TEST_CASE("a peer that has gone fails what waits for it, after what it has said before") {
   Wire wire;
   Message first(4), second(4), waiting(4);

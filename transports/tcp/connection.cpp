@@ -104,9 +104,12 @@ void Connection::post(Request& request) {
     return;
   }
   request.head = writeHead({HeadKind::kMessage, request.tag, request.bytes});
-  Queue& waiting = waitsIn(request).waiting;
-  if (isFrame(request.tag) ? !waiting.empty() : lane.granted == 0) return waiting.push(request);
-  if (!isFrame(request.tag)) --lane.granted;
+  request.ticket = ++tickets_;
+  if (lane.granted == 0) {
+    lane.waiting.push(request);
+    return letFramesLeave();
+  }
+  --lane.granted;
   out_.push(request);
 }
 
@@ -126,10 +129,19 @@ void Connection::cancel(Request& request) {
   }
   if (request.headMoved != 0) return end();
   if (!out_.remove(request))
-    (void)waitsIn(request).waiting.remove(request);
+    (void)lane.waiting.remove(request);
   else if (!isFrame(request.tag))
     ++lane.granted;
+  letFramesLeave();
   finish(request, Request::State::kDone);
+}
+
+void Connection::letFramesLeave() {
+  Queue& frames = lanes_[engine::kFrames].waiting;
+  const auto isBefore = [&](const Lane& lane) {
+    return !lane.waiting.empty() && lane.waiting.first()->ticket < frames.first()->ticket;
+  };
+  while (!frames.empty() && std::ranges::none_of(lanes_, isBefore)) out_.push(frames.pop());
 }
 
 bool Connection::read() {
@@ -201,8 +213,8 @@ Status Connection::begin(const Head& head) {
     if (head.amount > kMostGranted - lane.granted) return fail(sparsecollCorrupted, "too many grants");
     lane.granted += head.amount;
     for (; lane.granted != 0 && !lane.waiting.empty(); --lane.granted) {
-      do out_.push(lane.waiting.pop());
-      while (!lane.waiting.empty() && isFrame(lane.waiting.first()->tag));
+      out_.push(lane.waiting.pop());
+      letFramesLeave();
     }
     return {};
   }

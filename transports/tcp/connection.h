@@ -2,9 +2,10 @@
 // it: every receive that is posted is granted to the sender. So nothing comes that is not expected, a rank that takes
 // nothing stops those that send to it and nobody else, and no message stands in front of one that could be taken.
 //
-// Frames need no grant: they leave behind their envelope, and a rank that has not taken that yet reads no further. A
-// grant would stand behind what its rank sends itself, so two ranks with long frames for each other would take turns:
-// over 100 Mbit/s two of 1.28 MB took 211 ms instead of 106. What waits behind a frame, grants too, is of later rounds.
+// Frames need no grant: they leave once all that was posted before them has, their envelopes among it, and a rank that
+// has not taken an envelope yet reads no further. A grant would stand behind what its rank sends itself, so two ranks
+// with long frames for each other would take turns: over 100 Mbit/s two of 1.28 MB took 211 ms instead of 106. What
+// comes behind a frame, grants too, is of its round or a later one.
 //
 // A message begins with a head, little-endian, and so do grants, which are nothing more:
 //
@@ -55,6 +56,7 @@ struct Request {
   std::byte* data = nullptr;  // only read where the message is sent
   uint64_t bytes = 0;         // of a receive its capacity, until its message has begun
   uint64_t moved = 0;
+  uint64_t ticket = 0;   // of a send: its place among those of the connection
   HeadBytes head{};      // of a send
   size_t headMoved = 0;  // of the head's bytes
   Request* next = nullptr;
@@ -114,24 +116,25 @@ class Connection {
   static constexpr size_t kStagingBytes = 4096;  // a small message comes in one piece
   struct Lane {
     Queue receives;  // granted, or about to be
-    Queue waiting;   // sends without a grant; and each frame behind its envelope
+    Queue waiting;   // sends without a grant; frames behind them
     uint64_t granted = 0;
     uint64_t toGrant = 0;  // receives that the peer has not been told of
   };
 
   void finish(Request& request, Request::State state);
   void failAll(Queue& queue);
-  Lane& waitsIn(const Request& send) { return lanes_[isFrame(send.tag) ? size_t{engine::kEnvelopes} : send.tag]; }
   bool takeStaged();
   Status begin(const Head& head);
   void landed();
   void writeGrants();
+  void letFramesLeave();
   void left(size_t bytes);
   void leftOf(Request& request, size_t& bytes);
 
   bootstrap::Fd socket_;
   Tally& tally_;
   std::array<Lane, kTags> lanes_;
+  uint64_t tickets_ = 0;  // given out
   uint64_t toGrant_ = 0;  // of all lanes
   Queue out_;             // sends with a grant; at most the first has left in part
   std::array<std::byte, kTags * kHeadBytes> grants_;
