@@ -137,11 +137,12 @@ TEST_CASE("world: a launched rank knows its job, its place on the host and how t
   set("OMPI_COMM_WORLD_RANK", "5");
   set("OMPI_COMM_WORLD_SIZE", "8");
   set("OMPI_COMM_WORLD_LOCAL_RANK", "1");
+  set("OMPI_COMM_WORLD_LOCAL_SIZE", "8");
   CHECK(launchedRanks() == 8);
   CHECK(numberOnHost(5) == 1);
   CHECK(launchCommand() == "mpirun -n 8 ");
   for (const char* name : {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                           "OMPI_COMM_WORLD_LOCAL_RANK"})
+                           "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"})
     REQUIRE(unsetenv(name) == 0);
 }
 
