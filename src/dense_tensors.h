@@ -1,5 +1,7 @@
 // Tensors that are sent dense beside a selection (sparsecollSegment_t.dense). The engine's dense all-reduce sums their
-// part of acc; the selection finds zeros in its place, whatever the selector and the collective.
+// part of acc; the selection finds zeros in its place, whatever the selector and the collective. A window of density 1
+// would send indices, and only the selector topk has such windows. A packed vector without the tensors would double the
+// memory traffic. A second reducer cannot commit together with this one.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,9 @@
 // Nodes: which ranks of a communicator share one, and the two exchanges of a hierarchical step that stay inside it.
+//
+// A step is one operation of the one communicator. Communicators by CommSplit would need three sets of connections, do
+// not exist for MPI and engines of the caller's, and a failure would have to be carried from one to the other. A leader
+// for each node would leave the other links and processors idle. On devices ncclReduceScatter does not promise the bits
+// of host engines, so a kernel adds the node's parts in rank order.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +67,8 @@ class NodeLevel {
   const void* sum() const { return sum_.as<>(); }
   uint64_t sumBytes() const { return sum_.bytes(); }
   // Between scatter and beginBetween: the scale, made smaller where the node's scaled sum would have a norm above
-  // clipNorm / sqrt(nodes); the same for all shards of the node. On devices it stands there.
+  // clipNorm / sqrt(nodes); the same for all shards of the node. Ranks that clipped before the sum would clip each
+  // other's noise, and a norm of the shard alone would turn the gradient's direction. On devices it stands there.
   Result<Scale> clip(Operation& operation, Scale scale, Stream stream);
   bool clips() const { return norms_.has_value(); }
   void rescale(Scale scale, Stream stream);  // the sum

@@ -271,12 +271,19 @@ void Report::add(const Row& row) {
 void Report::conclude() {
   std::vector<std::string> faster, slower;
   std::set<double> densities;
-  for (const nlohmann::json& row : json_["rows"])
-    if (row["preset"] != "dense") densities.insert(row["density"].get<double>());
+  std::set<uint64_t> lengths;
+  for (const nlohmann::json& row : json_["rows"]) {
+    if (row["preset"] == "dense") continue;
+    densities.insert(row["density"].get<double>());
+    lengths.insert(row["n"].get<uint64_t>());
+  }
   for (const nlohmann::json& row : json_["rows"]) {
     if (!row["speedup_dense"].is_number() || row["preset"] == "dense") continue;
     const double speedup = row["speedup_dense"].get<double>();
-    const std::string at = densities.size() > 1 ? fmt::format(" at density {:.5g}", row["density"].get<double>()) : "";
+    std::string at;
+    if (lengths.size() > 1) at += fmt::format(" at n {}", row["n"].get<uint64_t>());
+    if (densities.size() > 1)
+      at += fmt::format(" {} density {:.5g}", at.empty() ? "at" : "and", row["density"].get<double>());
     (speedup > 1 ? faster : slower)
         .push_back(fmt::format("{}{} ({:.2f})", row["preset"].get<std::string>(), at, speedup));
   }

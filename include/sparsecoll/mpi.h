@@ -197,7 +197,7 @@ static inline void sparsecollMpiRelease_(void* user) {
 
 /* Makes this rank's communicator over a copy of the caller's MPI_Comm. Collective over it, and so is CommDestroy, which
    waits up to abortTimeoutMs for the others to come to theirs; it may be called after MPI_Finalize, but then frees
-   less. The copy is made by MPI_Comm_dup, which knows no deadline: it waits for all ranks, however long they take. device: as in
+   less. MPI_Comm_dup makes the copy, without a deadline: it waits for all ranks, however long they take. device: as in
    sparsecollCommInitEngine. Errors: as there; SystemError (MPI); InvalidUsage (MPI is not initialized, or for fewer
    threads than a device needs). */
 static inline sparsecollResult_t sparsecollCommInitMpi(sparsecollComm_t* comm, MPI_Comm mpiComm, int device,

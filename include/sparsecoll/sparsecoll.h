@@ -249,7 +249,7 @@ typedef enum {
   sparsecollTransportNccl = 3,      /* CommInitRank, CommInitEnv, CommInitOob, CommInitNccl */
   sparsecollTransportEngine = 4,    /* CommInitEngine */
   sparsecollTransportSimulated = 5, /* Unsupported in this version */
-  sparsecollTransportTcp = 6,       /* CommInitRank, CommInitOob */
+  sparsecollTransportTcp = 6,       /* CommInitRank, CommInitEnv, CommInitOob */
   sparsecollTransportMaxEnum = 0x7fffffff
 } sparsecollTransport_t;
 
@@ -263,7 +263,7 @@ typedef enum {
   sparsecollCollOkTopk = 5,
   sparsecollCollGTopk = 6,
   sparsecollCollSparCML = 7, /* recursive doubling */
-  sparsecollCollHierarchical = 8, /* dense inside a node, params.betweenNodes between nodes; host memory */
+  sparsecollCollHierarchical = 8, /* dense inside a node, params.betweenNodes between nodes */
   sparsecollCollSplitGather = 9, /* SparCML's split-allgather */
   sparsecollCollTopkDSA = 10,    /* the same with another switch to dense */
   sparsecollCollMaxEnum = 0x7fffffff
@@ -700,8 +700,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollGetUniqueId(sparsecollUniqueId_t* id
    Collective: returns when all ranks have called it, or with Timeout after initTimeoutMs; the failure names the ranks that
    did not come. device: SPARSECOLL_HOST, SPARSECOLL_CURRENT_DEVICE or a CUDA ordinal; host memory on all ranks or on none.
    NCCL wants a device a rank; where ranks share one, Auto takes another engine. config.transport: Auto, or the id's
-   engine; with an id that says Auto it may name one, which all ranks then have to use. After a fork the new process can use none of its
-   parent's communicators: InvalidUsage.
+   engine; with an id that says Auto it may name one, which all ranks then have to use. After a fork the new process
+   can use none of its parent's communicators: InvalidUsage.
    On all ranks alike: Unsupported (a rank cannot use the engine that was named, or there is none that all ranks can use;
    the failure says which engine, which rank and why), Mismatch (nRanks, version, kind of memory, engines named).
    Errors: those; InvalidArgument (also an engine that is not the id's, and NCCL with SPARSECOLL_HOST), InvalidUsage (an id
@@ -887,8 +887,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t*
    header have no room for the method's). Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params);
 
-/* The i-th published preset's name, and the paper that it was published in: authors, year, and where it is found. NULL past the
-   last. Static storage. Any thread. */
+/* The i-th published preset's name, and its paper: authors, year, and where it is found. NULL past the last.
+   Static storage. Any thread. */
 SPARSECOLL_API_QUIET const char* sparsecollPresetName(uint32_t i);
 SPARSECOLL_API_QUIET const char* sparsecollPresetPaper(uint32_t i);
 
@@ -955,14 +955,14 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t 
    InvalidUsage (in a capture; captured steps cannot restart a schedule). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerReset(sparsecollReducer_t reducer, sparsecollStream_t stream);
 
-/* dense += residual (n elements of the reducer's type). What rounding leaves over stays in the residual, which is 0 where
-   the sum is exact. A method without a residual leaves dense as it is. Over nodes the shard's part of dense changes. Errors: InvalidArgument (dense is NULL or not
+/* dense += residual (n elements of the reducer's type; over nodes the shard's part changes). What rounding leaves over
+   stays in the residual. A method without a residual leaves dense as it is. Errors: InvalidArgument (dense is NULL or not
    aligned), InvalidUsage (in a capture, before the first captured step of a transactional reducer). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerFlush(sparsecollReducer_t reducer, void* dense,
                                                          sparsecollStream_t stream);
 
-/* The live residual: *data points at *n elements of *type until the next call that changes it. *data is NULL for
-   methods without one. Over nodes it is the shard's, *n its length (Info.shardBegin, shardLength). type is the accumulate type. Errors: InvalidArgument, InvalidUsage. */
+/* The live residual: *n elements of *type, the accumulate type, at *data until the next call that changes it; over nodes
+   the shard's (Info.shardBegin). *data is NULL for methods without one. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer_t reducer, void** data, uint64_t* n,
                                                                sparsecollDataType_t* type);
 
@@ -973,7 +973,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t re
                                                           sparsecollStream_t stream);
 
 /* Restores what Export of a reducer with the same method, n, accumulate type, rank and number of ranks (else: ImportFrom)
-   wrote; over nodes with the same shard and, instead of ranks, nodes. Presets that share selector and collective, as sidco-* do and spardl* with equal teams, take each other's state.
+   wrote; over nodes the same shard and number of nodes. Presets that share selector, collective and teams take each other's.
    Errors: InvalidArgument (another reducer's blob), InvalidUsage (in a capture), Unsupported (another version's blob),
    Corrupted (a damaged blob; from this call the code leaves the communicator alive); then nothing has changed. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,

@@ -45,6 +45,9 @@ for program in "$@"; do
       expect 0 "500 f64" "$program" -b 4000 --ranks threads:2 -d f64 --preset dense --dry-run
       "$program" --ranks threads:2 -b 8K -n 2 -w 1 -c 0 --preset topka --csv "$dir/perf.csv" > "$dir/out" || fail "--csv"
       [ "$(grep -c '"topka"' "$dir/perf.csv")" = 1 ] || fail "the CSV lacks its row"
+      # Where lengths differ, the conclusion says of which it speaks.
+      expect 0 " topka at n 1000 (" "$program" --ranks threads:2 --elements 1000,2000 -n 2 -w 1 -c 0 --density 0.01 \
+        --preset topka --against dense
       # Each number stands under the end of its column's title, however long the preset's name is.
       longest=$("$program" --list | awk '{ print length($1), $1 }' | sort -n | tail -n 1 | cut -d' ' -f2)
       "$program" --ranks threads:2 --elements 2000 --preset "dense,$longest" -n 2 --warmup 1 > "$dir/out" || fail "$longest"

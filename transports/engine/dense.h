@@ -3,8 +3,8 @@
 // rounding of each sum, and the same bits as when ranks share memory. Parts go through in segments, a few at a time, so
 // that both directions of the links and the arithmetic overlap. Where the engine sums on its own, it does.
 //
-// Ranks that share memory send none of it, though counters of bytes count it: a contribution or a sum stands where its sender has put it, the peer reads it
-// there, and both count segments in that memory.
+// Ranks that share memory send none of it, though counters of bytes count it: a contribution or a sum stands where its
+// sender has put it, the peer reads it there, and both count segments in that memory.
 #pragma once
 
 #include <algorithm>
