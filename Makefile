@@ -26,7 +26,7 @@ build: ## release build into build/release; device code for this machine's GPU, 
 	cmake --build --preset release -j $(JOBS)
 
 PREFIX ?= /opt/sparsecoll
-install: ## library, sparsecoll-run, -perf, -fit and -flight into PREFIX (/opt/sparsecoll), without building tests: minutes
+install: ## library, sparsecoll-run, -perf, -tune, -fit and -flight into PREFIX (/opt/sparsecoll), without building tests: minutes
 	@echo "== release: configure"
 	cmake --preset release
 	@echo "== release: build what is installed, $(JOBS) at once"

@@ -49,7 +49,7 @@ for program in "$@"; do
       "$program" --ranks threads:2 --elements 3000 --density 0.01 --preset topka,micro,auto --against dense --in-turn 0.01 \
         --as-topka -n 4 -w 1 --csv "$dir/turns.csv" > "$dir/out" || fail "--in-turn"
       # MiCRO's density counts both ranks.
-      for row in 1,\"dense 0.01,\"topka 0.02,\"micro 0.01,\"auto; do
+      for row in 1.0,\"dense 0.01,\"topka 0.02,\"micro 0.01,\"auto; do
         [ "$(grep -cE "(^|,)${row%,*},.*${row#*,}\"" "$dir/turns.csv")" = 1 ] || fail "--in-turn: no $row: $(cat "$dir/turns.csv")"
       done
       # Each number stands under the end of its column's title, however long the preset's name is.
@@ -63,7 +63,7 @@ for program in "$@"; do
       expect 0 "=64K" "$program" --help
       expect 3 "one rank alone" "$program" --ranks threads:1 -o "$dir/tuned.csv"
       expect 3 "one number of ranks" "$program" --ranks threads:2,threads:3 -o "$dir/tuned.csv"
-      expect 3 "--densities" "$program" --densities 0
+      expect 3 "--density: 0 is not" "$program" --densities 0
       expect 3 "is less than" "$program" --ranks threads:2 -b 1M -e 1K
       expect 4 "nowhere/tuned.csv: cannot be written: No such file" "$program" --ranks threads:2 -o "$dir/nowhere/tuned.csv"
       ;;
