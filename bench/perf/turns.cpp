@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
 #include "bench/common/clock.h"
+#include "bench/common/random.h"
 #include "bench/perf/library.h"
 #include "bench/perf/steps.h"
 
@@ -70,7 +72,7 @@ class Runner {
       const double start = now_;
       for (uint64_t round = 0; round < all_.turns_.most; ++round) {
         if (round >= kLeastRounds && now_ - start > all_.turns_.seconds) break;
-        for (size_t i = 0; i < known_.size(); ++i)
+        for (const size_t i : orderIn(round))
           if (known_[i].reducer != nullptr) step(i, true);
         if (round + 1 >= kLeastRounds) leaveOut(kSlowLater);
       }
@@ -79,6 +81,14 @@ class Runner {
     }
 
    private:
+    // Another one in every round, so that nobody always follows the same method; the same on all ranks.
+    std::vector<size_t> orderIn(uint64_t round) const {
+      std::vector<size_t> order(known_.size());
+      std::iota(order.begin(), order.end(), size_t{0});
+      std::ranges::sort(order, {}, [&](size_t i) { return mixBits(round * order.size() + i); });
+      return order;
+    }
+
     void begin(size_t i) {
       make(i);
       uint64_t ofTopK = 0;
