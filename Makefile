@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts crossing pytorch-hosts compare-dense fuzz mutants coverage stress convergence golden docs clean
+.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts crossing grid pytorch-hosts compare-dense fuzz mutants coverage stress convergence golden docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -26,7 +26,7 @@ build: ## release build into build/release; device code for this machine's GPU, 
 	cmake --build --preset release -j $(JOBS)
 
 PREFIX ?= /opt/sparsecoll
-install: ## library, sparsecoll-run, -perf, -fit and -flight into PREFIX (/opt/sparsecoll), without building tests: minutes
+install: ## library, sparsecoll-run, -perf, -tune, -fit and -flight into PREFIX (/opt/sparsecoll), without building tests: minutes
 	@echo "== release: configure"
 	cmake --preset release
 	@echo "== release: build what is installed, $(JOBS) at once"
@@ -108,6 +108,12 @@ crossing: setup ## from which rate of the links on dense is faster, as CSV and f
 	@mkdir -p "$(CROSSING)"
 	@tests/hosts/hosts.sh build/release/bin crossing | tee "$(CROSSING)/crossing.csv"
 	@scripts/plot "$(CROSSING)/crossing.csv" --out "$(CROSSING)"
+
+GRID ?= build/grid.csv
+grid: setup ## whether auto finds the fastest preset between hosts made of namespaces, as CSV in GRID (build/grid.csv), about 40 minutes; ELEMENTS= DENSITIES= COUNTS=2,4 RATES=100mbit,none PRESETS=topka,spardl BUDGET=10 (seconds a cell)
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target hosts
+	@tests/hosts/hosts.sh build/release/bin grid | tee "$(GRID)"
 
 pytorch-hosts: ## DistributedDataParallel over gloo against sparse hooks between hosts made of namespaces, as CSV; COUNTS="2 4" RATES="100mbit 1gbit"
 	cmake --preset release

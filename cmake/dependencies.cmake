@@ -81,8 +81,8 @@ sparsecoll_report(libsodium SPARSECOLL_SODIUM_FOUND "no unique ids: CommInitOob 
 sparsecoll_report("UCX (headers; the library is found when it is first used)" SPARSECOLL_UCX_FOUND
   "ranks in several processes go over TCP, also inside a host")
 sparsecoll_report(LibTorch Torch_FOUND "the trainers are not built")
-sparsecoll_report(CLI11 CLI11_FOUND "sparsecoll-perf, sparsecoll-fit and the trainers are not built")
-sparsecoll_report(nlohmann-json nlohmann_json_FOUND "sparsecoll-perf, sparsecoll-fit and the trainers are not built")
+sparsecoll_report(CLI11 CLI11_FOUND "sparsecoll-perf, -tune, -fit and the trainers are not built")
+sparsecoll_report(nlohmann-json nlohmann_json_FOUND "sparsecoll-perf, -tune, -fit and the trainers are not built")
 if(SPARSECOLL_BUILD_EXAMPLES)
   sparsecoll_report(libjpeg-turbo TURBOJPEG_LIBRARY "sparsecoll-cnn reads no folders of JPEG files")
 endif()

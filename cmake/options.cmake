@@ -1,7 +1,7 @@
 # Build options, compiler flags and the output layout: programs in bin/, libraries in lib/.
 option(SPARSECOLL_BUILD_TESTS "Build the tests" ON)
 option(SPARSECOLL_SHARE_TESTS "Leave to builds with sanitizers the tests that need no optimised code" OFF)
-option(SPARSECOLL_BUILD_BENCH "Build sparsecoll-perf, sparsecoll-kernels and sparsecoll-fit" ON)
+option(SPARSECOLL_BUILD_BENCH "Build sparsecoll-perf, -tune, -kernels and -fit" ON)
 option(SPARSECOLL_BUILD_EXAMPLES "Build the examples" ON)
 option(SPARSECOLL_WITH_TORCH "Build the LibTorch trainers where LibTorch is found" ON)
 option(SPARSECOLL_WITH_MPI "Test and measure over MPI, where Open MPI or MPICH is found" ON)

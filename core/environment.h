@@ -24,6 +24,7 @@ inline constexpr const char* kRate = "SPARSECOLL_RATE";
 inline constexpr const char* kSecretFile = "SPARSECOLL_SECRET_FILE";
 inline constexpr const char* kSharedMemory = "SPARSECOLL_SHARED_MEMORY";
 inline constexpr const char* kSilence = "SPARSECOLL_SILENCE_MS";
+inline constexpr const char* kTunerFile = "SPARSECOLL_TUNER_FILE";
 inline constexpr const char* kUcxLibrary = "SPARSECOLL_UCX_LIBRARY";
 // Not ours.
 inline constexpr const char* kDeviceConnections = "CUDA_DEVICE_MAX_CONNECTIONS";

@@ -15,7 +15,7 @@ namespace sparsecoll {
 
 class Communicator;
 
-inline constexpr uint32_t kMostAgreedFields = 30;
+inline constexpr uint32_t kMostAgreedFields = 32;
 
 // What a communicator keeps ready, so that comparing needs no memory.
 struct AgreementRoom {

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "core/environment.h"
 #include "src/agreement.h"
 #include "src/blob.h"
 #include "src/methods.h"
@@ -64,10 +65,16 @@ Result<std::optional<AutoSpec>> readAutoSpec(uint64_t n, int32_t type, const spa
   AutoSpec spec;
   spec.denseNs = config.denseNs;
   if ((config.plan == nullptr) != (config.planCount == 0)) return invalid("config.plan and planCount belong together");
-  if (config.plan != nullptr) spec.plan.assign(config.plan, config.plan + config.planCount);
+  if (config.plan != nullptr) {
+    spec.plan.assign(config.plan, config.plan + config.planCount);
+  } else if (const char* const path = environmentText(variable::kTunerFile); path != nullptr) {
+    SC_TRY(TunerFile tuner, TunerFile::read(path));
+    spec.tuner = std::make_shared<const TunerFile>(std::move(tuner));
+  }
   config.plan = nullptr;
   config.planCount = 0;
-  for (const CandidateRow& row : candidateRows()) {
+  for (size_t candidate = 0; candidate < kCandidateCount; ++candidate) {
+    const CandidateRow& row = kCandidates[candidate];
     SC_TRY(const PresetRow* const preset, findPreset(row.preset));
     params.selector = preset->selector;
     params.collective = preset->collective;
@@ -93,7 +100,7 @@ Result<std::optional<AutoSpec>> readAutoSpec(uint64_t n, int32_t type, const spa
       config.densitySchedule = nullptr;
       config.densityScheduleCount = config.scheduleSteps = 0;
     }
-    spec.parts.push_back({row, std::move(part)});
+    spec.parts.push_back({candidate, std::move(part)});
   }
   return std::optional<AutoSpec>(std::move(spec));
 }
@@ -110,7 +117,7 @@ Result<AgreedFields> AutoReducer::prepare() {
   std::vector<Plan::Candidate> known;
   for (const AutoSpec::Part& part : spec_.parts) {
     const int32_t selector = part.spec.dense() ? sparsecollSelectDefault : part.spec.selector->id;
-    known.push_back({part.row.preset, selector, part.spec.collective->id});
+    known.push_back({part.row().preset, selector, part.spec.collective->id});
   }
   plan_ =
       Plan(std::move(known), {spec_.asked.n, elementBytes(spec_.asked.type), static_cast<uint64_t>(comm_->ranks())});
@@ -119,6 +126,9 @@ Result<AgreedFields> AutoReducer::prepare() {
   able_.assign(spec_.parts.size(), 1);
   AgreedFields fields = agreedOfReducer(spec_.asked);
   fields.push_back({"plan", hashOfPlan(spec_.plan), Shown::kHash});
+  fields.push_back({"tunerFile", spec_.tuner != nullptr ? spec_.tuner->hash() : 0, Shown::kHash});
+  if (spec_.tuner != nullptr) node_ = comm_->node();
+  tunedNs_.reserve(spec_.parts.size());
   return fields;
 }
 
@@ -128,10 +138,11 @@ Status AutoReducer::makeCandidates(const char* call, std::span<const AgreedField
   SC_TRY(const Agreement agreement, agree(*comm_, call, fields, spec_.denseNs));
   created_ = agreement.sequence;
   plan_.knowDense(*std::ranges::max_element(agreement.numbers));
+  SC_TRY(takeTuner());
   try {
     for (const AutoSpec::Part& part : spec_.parts) {
       ReducerSpec spec = part.spec;
-      if (part.row.countsAllRanks) countAllRanks(spec, comm_->ranks());
+      if (part.row().countsAllRanks) countAllRanks(spec, comm_->ranks());
       SC_TRY(std::shared_ptr<Reducer> made, Reducer::make(comm_, call, std::move(spec)));
       candidates_.push_back(std::move(made));
     }
@@ -139,6 +150,24 @@ Status AutoReducer::makeCandidates(const char* call, std::span<const AgreedField
     return agreeMade(*comm_, fail(sparsecollOutOfMemory, "out of memory"));
   }
   comm_->tellPlan(info());
+  return {};
+}
+
+// What it says may have been measured elsewhere.
+Status AutoReducer::takeTuner() {
+  if (spec_.tuner == nullptr) return {};
+  SC_TRY(const Agreement met, agree(*comm_, "nodes", {}, node_));
+  uint64_t nodes = 0;
+  for (size_t r = 0; r < met.numbers.size(); ++r)
+    if (std::ranges::count(met.numbers.first(r), met.numbers[r]) == 0) ++nodes;
+  const auto ranks = static_cast<uint64_t>(comm_->ranks());
+  const char* const engine = transportName(comm_->transport().kind());
+  const char* const type = dataTypeName(spec_.asked.type);
+  const TunerFile::Maker& made = spec_.tuner->maker();
+  tuned_ = made.ranks == ranks && made.nodes == nodes && made.engine == engine && made.type == type;
+  if (!tuned_)
+    comm_->tellTuner("{} is not used: it was made for {} ranks on {} nodes over {}, {}; here are {} on {} over {}, {}",
+                     variable::kTunerFile, made.ranks, made.nodes, made.engine, made.type, ranks, nodes, engine, type);
   return {};
 }
 
@@ -185,7 +214,15 @@ void AutoReducer::differ() {
   plan_.forgetCosts();
 }
 
-void AutoReducer::startTrials() { plan_.start(candidates_[0]->entries(), able_); }
+void AutoReducer::startTrials() {
+  const uint64_t k = candidates_[0]->entries();
+  const uint64_t n = spec_.asked.n;
+  tunedNs_.clear();
+  if (tuned_)
+    for (const AutoSpec::Part& part : spec_.parts)
+      tunedNs_.push_back(spec_.tuner->nsOf(part.candidate, n, static_cast<double>(k) / static_cast<double>(n)));
+  plan_.start(k, able_, tunedNs_);
+}
 
 void AutoReducer::turnTo(size_t candidate) {
   if (candidate == current_) return;
@@ -204,7 +241,7 @@ Status AutoReducer::setDensity(double density) {
   SC_TRY(candidates_[0]->setDensity(density));
   for (size_t c = 1; c < candidates_.size(); ++c) {
     if (dense(c)) continue;
-    const double factor = spec_.parts[c].row.countsAllRanks ? comm_->ranks() : 1;
+    const double factor = spec_.parts[c].row().countsAllRanks ? comm_->ranks() : 1;
     // No memory was planned for more than the method's own density.
     able_[c] = candidates_[c]->setDensity(std::min(1.0, density * factor)).ok() ? 1 : 0;
   }

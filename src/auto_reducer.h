@@ -9,19 +9,22 @@
 #include "src/any_reducer.h"
 #include "src/plan.h"
 #include "src/reducer.h"
+#include "src/tuner_file.h"
 
 namespace sparsecoll {
 
 // What an auto reducer is made from; the same on all ranks but for buffers and denseNs.
 struct AutoSpec {
   struct Part {
-    CandidateRow row;
-    ReducerSpec spec;  // its density is that of a rank, still
+    size_t candidate = 0;  // in kCandidates
+    ReducerSpec spec;      // its density is that of a rank, still
+    const CandidateRow& row() const { return kCandidates[candidate]; }
   };
   ReducerSpec asked;  // as the caller gave it
   std::vector<Part> parts;
   uint64_t denseNs = 0;  // what the caller's own dense sum takes; 0: not known
   std::vector<sparsecollChoice_t> plan;
+  std::shared_ptr<const TunerFile> tuner;  // nullptr: the environment names none, or there is a plan
 };
 
 // Nothing: what is asked for names its method, or has it chosen once. Errors: as readReducerSpec's.
@@ -68,6 +71,7 @@ class AutoReducer final : public AnyReducer {
   bool dense(size_t candidate) const { return candidates_[candidate]->spec().dense(); }
   void turnTo(size_t candidate);
   void startTrials();
+  Status takeTuner();
   void differ();
   Status meet();
   Status restore(std::span<const std::byte> blob, bool otherRanks, bool sumMerge, Stream stream);
@@ -77,6 +81,9 @@ class AutoReducer final : public AnyReducer {
   std::vector<std::shared_ptr<Reducer>> candidates_;
   std::vector<uint8_t> able_;  // to run with the density that was set
   Plan plan_;
+  uint64_t node_ = 0;            // of this rank; where there is a tuner file
+  bool tuned_ = false;           // it was made for these ranks
+  std::vector<double> tunedNs_;  // by candidate, what it says of the density that was set
   size_t current_ = 0;
   uint64_t created_ = 0;  // the operation in which ranks agreed on it; the same on all of them
   uint64_t told_ = 0;     // decisions that were logged

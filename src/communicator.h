@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/kernels.h"
@@ -139,6 +140,12 @@ class Communicator {
   // In the log, for a rank that speaks for all: what it runs over and why; once, what a reducer will do and why.
   void tellPath() const;
   void tellPlan(const sparsecollReducerInfo_t& plan);
+  // Why a tuner file is not used, once.
+  template <class... Args>
+  void tellTuner(fmt::format_string<Args...> why, Args&&... args) {
+    if (rank() == 0 && !std::exchange(tunerTold_, true))
+      log_.write(sparsecollLogInfo, "plan", why, std::forward<Args>(args)...);
+  }
 
   // Waits for what this rank has enqueued on a stream, and records what was found wrong on the way.
   // Errors: Timeout, and whatever was found.
@@ -223,6 +230,7 @@ class Communicator {
   sparsecollFailure_t failure_;
   sparsecollStats_t stats_;
   bool planTold_ = false;
+  bool tunerTold_ = false;
 };
 
 // step's counters added to total; its last* fields replace total's.

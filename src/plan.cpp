@@ -8,16 +8,6 @@ namespace sparsecoll {
 
 namespace {
 
-// top-k by all-gather delivers the union of what the ranks select, up to P k entries. Methods whose k counts all ranks
-// get P k, so that none delivers fewer. MiCRO, DEFT and ExDyna then send half as much again as topka, and gTop-k sends
-// log P times as much: they cannot win.
-constexpr CandidateRow kCandidates[] = {
-    {"topka", false},
-    {"sparcml-split", false},
-    {"spardl", true},
-    {"dense", false},
-};
-
 // Steps of a candidate in one turn. The first one finds thresholds, or takes the residual along, and is not timed.
 struct TrialRound {
   uint32_t settling;
@@ -25,6 +15,7 @@ struct TrialRound {
 };
 constexpr TrialRound kRounds[] = {{1, 1}, {1, 3}};
 constexpr double kTooSlow = 2;  // times the fastest: not run again
+constexpr double kNear = 1.15;  // times the fastest by the tuner file: nobody knows which of them is
 
 constexpr uint32_t kShareBits = 20;  // of a number that ranks exchange; above them the time in units
 constexpr uint64_t kShareMost = (uint64_t{1} << kShareBits) - 1;
@@ -50,8 +41,6 @@ Text<32> duration(double ns) {
 
 }  // namespace
 
-std::span<const CandidateRow> candidateRows() { return kCandidates; }
-
 void replaceCosts(CostFunction function) { costs.store(function, std::memory_order_release); }
 
 StepCost costOf(const char* candidate, int rank, StepCost measured) {
@@ -76,7 +65,7 @@ void Plan::makeRoom() {
 void Plan::knowDense(uint64_t ns) {
   callersNs_ = ns;
   for (size_t c = 0; c < candidates_.size(); ++c)
-    if (candidates_[c].dense() && ns != 0) known_[c] = {ns, 0, 0, true};
+    if (candidates_[c].dense() && ns != 0) known_[c] = {ns, 0, 0, Source::kByCaller};
 }
 
 Status Plan::replay(std::span<const sparsecollChoice_t> recorded) {
@@ -118,12 +107,24 @@ void Plan::leaveOutSlow(double slower) {
     if (most != 0 && predicted(c) > most) able_[c] = 0;
 }
 
-void Plan::start(uint64_t k, std::span<const uint8_t> able) {
+// Of another density they are no longer asked for.
+void Plan::takeTuned(std::span<const double> tuned) {
+  for (Known& known : known_)
+    if (known.source == Source::kByTunerFile) known = {};
+  if (tuned.empty() || std::ranges::find(tuned, 0.0) != tuned.end()) return;
+  for (size_t c = 0; c < candidates_.size(); ++c)
+    if (!isFrom(Source::kByCaller, c))
+      known_[c] = {std::max<uint64_t>(1, static_cast<uint64_t>(tuned[c])), 0, k_, Source::kByTunerFile};
+  leaveOutSlow(kNear);
+}
+
+void Plan::start(uint64_t k, std::span<const uint8_t> able, std::span<const double> tuned) {
   if (replays()) return;
   makeRoom();
   k_ = k;
   able_.assign(able.begin(), able.end());
   std::ranges::fill(fresh_, uint8_t{0});
+  takeTuned(tuned);
   leaveOutSlow(kTooSlow);
   unheard_ = false;
   round_ = 0;
@@ -157,7 +158,7 @@ void Plan::hear(std::span<const uint64_t> numbers) {
   }
   const uint64_t ns = (slowest >> kShareBits) * kUnitNs;
   Known& known = known_[at_];
-  if (fresh_[at_] == 0 || ns < known.ns) known = {ns, shareIn(slowest), k_, false};
+  if (fresh_[at_] == 0 || ns < known.ns) known = {ns, shareIn(slowest), k_, Source::kMeasured};
   fresh_[at_] = 1;
 }
 
@@ -177,7 +178,7 @@ size_t Plan::next() {
   }
   while (phase_ == Phase::kComparing) {
     const bool over = turn_ == kRounds[round_].settling + kRounds[round_].timed;
-    if (at_ < candidates_.size() && able_[at_] != 0 && !known_[at_].callers && !over) {
+    if (at_ < candidates_.size() && able_[at_] != 0 && !isFrom(Source::kByCaller, at_) && !over) {
       note(at_);
       return at_;
     }
@@ -230,12 +231,18 @@ Text<64> Plan::size() const {
   return Text<64>::format("n {} P {}", shape_.n, shape_.ranks);
 }
 
+const char* Plan::sourceText(size_t candidate) const {
+  constexpr const char* kTexts[] = {"measured", "by the caller", "by the tuner file"};
+  return kTexts[static_cast<size_t>(known_[candidate].source)];
+}
+
 // The Python package tells by the two texts of trials that nothing was decided yet.
 Text<128> Plan::line() const {
   if (replays()) return "auto: replays a plan";
   if (phase_ == Phase::kBefore) return "auto: no trials yet";
   if (phase_ == Phase::kComparing) return "auto: trials of methods are under way";
   Text<128> text = Text<128>::format("{}: {}, {}", size(), candidates_[chosen_].name, duration(predicted(chosen_)));
+  if (isFrom(Source::kByTunerFile, chosen_)) text.append(" {}", sourceText(chosen_));
   size_t sparse = candidates_.size();
   size_t dense = candidates_.size();
   for (size_t c = 0; c < candidates_.size(); ++c) {
@@ -250,7 +257,7 @@ Text<128> Plan::line() const {
     text.append("; dense {}", duration(denseNs));
   else if (sparse != candidates_.size())
     text.append("; {} {}", candidates_[sparse].name, duration(predicted(sparse)));
-  if (sparse != candidates_.size()) {
+  if (sparse != candidates_.size() && !isFrom(Source::kByTunerFile, sparse)) {
     const double travels = predicted(sparse) - static_cast<double>(known_[sparse].ns) * (1 - known_[sparse].exchange);
     const double left = denseNs - (predicted(sparse) - travels);
     const double density = static_cast<double>(k_) / static_cast<double>(shape_.n);
@@ -262,7 +269,7 @@ Text<128> Plan::line() const {
   if (shape_.ranks > 1) {
     const auto ranks = static_cast<double>(shape_.ranks);
     const double bits = 16 * (ranks - 1) / ranks * static_cast<double>(shape_.n * shape_.elementBytes);
-    text.append("; link {:.2g} Gbit/s {}", bits / denseNs, known_[dense].callers ? "by the caller" : "measured");
+    text.append("; link {:.2g} Gbit/s {}", bits / denseNs, sourceText(dense));
   }
   return text;
 }
@@ -293,7 +300,7 @@ void Plan::save(Writer& to, size_t current) const {
     to.write(known.ns);
     to.write(known.exchange);
     to.write(known.k);
-    to.write(uint32_t{known.callers});
+    to.write(static_cast<uint32_t>(known.source));
   }
   to.write(static_cast<uint64_t>(record_.size()));
   for (const sparsecollChoice_t& choice : record_) {
@@ -320,9 +327,10 @@ Result<size_t> Plan::load(Reader& from) {
     SC_TRY(one.ns, from.read<uint64_t>());
     SC_TRY(one.exchange, from.read<double>());
     SC_TRY(one.k, from.read<uint64_t>());
-    SC_TRY(const auto callers, from.read<uint32_t>());
-    if (!(one.exchange >= 0 && one.exchange <= 1) || callers > 1) return damaged();
-    one.callers = callers != 0;
+    SC_TRY(const auto source, from.read<uint32_t>());
+    if (!(one.exchange >= 0 && one.exchange <= 1) || source > static_cast<uint32_t>(Source::kByTunerFile))
+      return damaged();
+    one.source = static_cast<Source>(source);
   }
   SC_TRY(const auto choices, from.read<uint64_t>());
   if (choices > from.left() / sizeof(sparsecollChoice_t)) return damaged();

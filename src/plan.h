@@ -13,14 +13,6 @@
 
 namespace sparsecoll {
 
-// A method that may be chosen.
-struct CandidateRow {
-  const char* preset;
-  bool countsAllRanks;  // its density counts the entries of all ranks together
-};
-// The first one begins, and goes through a warm-up of the density.
-std::span<const CandidateRow> candidateRows();
-
 // What a step took on this rank, in nanoseconds. exchange: the part of it that moves entries.
 struct StepCost {
   uint64_t total = 0;
@@ -58,8 +50,9 @@ class Plan {
   // For the records of a search that begins after it: steps need no memory.
   void makeRoom();
   // Trials begin, for k entries a rank. able: which candidates can run with that, one byte each. Those that are
-  // predicted to be much slower than another one are left out.
-  void start(uint64_t k, std::span<const uint8_t> able);
+  // predicted to be much slower than another one are left out. tuned: nanoseconds of each by the tuner file, after
+  // which only the fastest and those near it are left; empty, or a 0: it says nothing.
+  void start(uint64_t k, std::span<const uint8_t> able, std::span<const double> tuned = {});
   uint64_t k() const { return k_; }                  // that was decided for; UINT64_MAX: nothing was yet
   uint64_t decisions() const { return decisions_; }  // so far, in this process
   const char* name(size_t candidate) const { return candidates_[candidate].name; }
@@ -90,20 +83,24 @@ class Plan {
   Result<size_t> load(Reader& from);  // the candidate that ran
 
  private:
+  enum class Source : uint32_t { kMeasured, kByCaller, kByTunerFile };
   enum class Phase : uint32_t { kBefore, kComparing, kDecided };
   struct Known {
     uint64_t ns = 0;      // of the slowest rank; 0: nothing is known
     double exchange = 0;  // the part of it that grows with the density
     uint64_t k = 0;       // at so many entries
-    bool callers = false;
+    Source source = Source::kMeasured;
   };
 
   double predicted(size_t candidate) const;  // 0: nothing is known
   double fastest() const;
+  bool isFrom(Source source, size_t candidate) const { return known_[candidate].source == source; }
+  void takeTuned(std::span<const double> tuned);
   void leaveOutSlow(double slower);
   void beginRound();
   void decide();
   void note(size_t candidate);
+  const char* sourceText(size_t candidate) const;
   bool timed() const;
   Text<64> size() const;
 

@@ -19,6 +19,9 @@ struct UnsupportedError : EnvironmentError {
 // Throws EnvironmentError with the library's words.
 void check(sparsecollResult_t result, const char* call);
 
+// What others are to deliver no fewer entries than.
+inline constexpr const char* kTopK = "topka";
+
 // The preset that finds the fastest method by trials, which is none of the published ones. So many steps, and its
 // choice is made.
 inline constexpr const char* kAuto = "auto";

@@ -22,10 +22,13 @@
 #include "bench/perf/progress.h"
 #include "bench/perf/report.h"
 #include "bench/perf/timing.h"
+#include "bench/perf/turns.h"
 
 namespace bench {
 
 namespace {
+
+constexpr uint64_t kThresholdSteps = 20;  // that a threshold is sought in, if so many are timed
 
 size_t longestOf(const std::vector<std::string>& names) {
   size_t longest = 0;
@@ -73,7 +76,8 @@ class Benchmark {
     if (options_.world != nullptr && options_.world->ranks() == 1)
       report_.note("one process is one rank: " + std::string(launcherOf(options_.transport).usage) + " starts P");
     const std::vector<Shape> shapes = shapesOf(options_);
-    for (const Shape& shape : shapes) cases_ += casesOf(options_, shape).size();
+    for (const Shape& shape : shapes)
+      cases_ += options_.inTurn != 0 ? options_.densities.size() : casesOf(options_, shape).size();
     for (const Shape& shape : shapes) runShape(shape);
     progress_.clear();
     if (options_.against == "dense") report_.conclude();
@@ -104,7 +108,33 @@ class Benchmark {
       denseTotal_ = nativeTotal(shape, gradients, team);
       report_.note(fmt::format("{} itself: {:.0f} us", shape.world->nativeSum(), *denseTotal_));
     }
-    for (const Case& each : casesOf(options_, shape)) runCase(each, gradients, roofline, team);
+    if (options_.inTurn != 0)
+      runInTurn(shape, gradients, roofline, team);
+    else
+      for (const Case& each : casesOf(options_, shape)) runCase(each, gradients, roofline, team);
+  }
+
+  // All methods of one density, beside dense. What others are compared with comes first.
+  void runInTurn(const Shape& shape, const Gradients& gradients, const Roofline& roofline, Team& team) {
+    for (const double density : options_.densities) {
+      std::vector<Case> cases = casesOf(options_, shape);
+      std::erase_if(cases, [&](const Case& each) { return !each.dense && each.method.density != density; });
+      std::ranges::stable_partition(cases, [](const Case& each) { return each.dense || each.method.preset == kTopK; });
+      show(shape, fmt::format("density {}", density));
+      std::vector<std::optional<CheckResult>> checks;
+      for (Case& each : cases) checks.push_back(prepared(each, gradients));
+      const Turns turns{options_.inTurn, options_.steps, options_.warmup, options_.asMuchAsTopK};
+      const Rate before = roofline.now(team);
+      const std::vector<Turn> timed = timeInTurns(cases, gradients, turns);
+      const Rate after = roofline.now(team);
+      progress_.clear();
+      for (size_t i = 0; i < timed.size(); ++i) {
+        Row row = rowOf(timed[i].what);
+        row.check = checks[i];
+        judge(timed[i].what, timed[i].timing, before, after, row);
+        report_.add(row);
+      }
+    }
   }
 
   // Once.
@@ -126,42 +156,66 @@ class Benchmark {
     return *roofline_;
   }
 
-  void runCase(Case what, const Gradients& gradients, const Roofline& roofline, Team& team) {
-    const Shape& shape = what.shape;
-    progress_.show(done_++, cases_, fmt::format("{}, {} x {}", what.method.preset, shape.n, shape.type->name()));
+  void show(const Shape& shape, const std::string& what) {
+    progress_.show(done_++, cases_, fmt::format("{}, {} x {}", what, shape.n, shape.type->name()));
+  }
+
+  static Row rowOf(const Case& what) {
     Row row;
-    row.n = shape.n;
-    row.type = shape.type->name();
+    row.n = what.shape.n;
+    row.type = what.shape.type->name();
     row.density = what.method.density;
     row.preset = what.method.preset;
-    row.ranks = shape.ranksText();
+    row.ranks = what.shape.ranksText();
+    return row;
+  }
+
+  void runCase(Case what, const Gradients& gradients, const Roofline& roofline, Team& team) {
+    show(what.shape, what.method.preset);
+    Row row = rowOf(what);
     try {
       measure(what, gradients, roofline, team, row);
     } catch (const UnsupportedError& error) {
-      if (!shape.graph) throw;
+      if (!what.shape.graph) throw;
       row.notCaptured = error.what();
     }
     progress_.clear();
     report_.add(row);
   }
 
-  void measure(Case& what, const Gradients& gradients, const Roofline& roofline, Team& team, Row& row) {
-    const Shape& shape = what.shape;
+  StepCounts countsOf(const Case& what) const {
     const bool trials = what.method.preset == kAuto;
-    const StepCounts counts{trials ? std::max(options_.warmup, kAutoSteps) : options_.warmup, options_.steps};
-    if (!options_.noCheck) row.check = checkCase(what, options_.seed);
+    return {trials ? std::max(options_.warmup, kAutoSteps) : options_.warmup, options_.steps};
+  }
+
+  // The correctness phase, and the threshold of a method that wants one.
+  std::optional<CheckResult> prepared(Case& what, const Gradients& gradients) const {
+    std::optional<CheckResult> checked;
+    if (!options_.noCheck) checked = checkCase(what, options_.seed);
     if (what.method.threshold == 0 && what.method.params().selector == sparsecollSelectThreshold)
-      what.method.threshold = thresholdOfTopK(what, gradients, counts);
+      what.method.threshold =
+          thresholdOfTopK(what, gradients, {options_.warmup, std::min(options_.steps, kThresholdSteps)});
+    return checked;
+  }
+
+  void measure(Case& what, const Gradients& gradients, const Roofline& roofline, Team& team, Row& row) {
+    row.check = prepared(what, gradients);
     const Rate before = roofline.now(team);
-    row.timing = timeSteps(what, gradients, counts);
-    const Rate after = roofline.now(team);
-    if (what.dense && options_.against != "native") denseTotal_ = row.timing.total;
+    const Timing timing = timeSteps(what, gradients, countsOf(what));
+    judge(what, timing, before, roofline.now(team), row);
+  }
+
+  // before, after: what the machine had left over then.
+  void judge(const Case& what, const Timing& timing, const Rate& before, const Rate& after, Row& row) {
+    const Shape& shape = what.shape;
+    row.timing = timing;
+    if (what.dense && options_.against != "native") denseTotal_ = timing.total;
     const auto bytes = static_cast<double>(shape.n * shape.type->bytes);
     const double ring = 2 * bytes * (shape.ranks - 1) / shape.ranks;
-    if (ring > 0) row.wirePercent = 100 * static_cast<double>(row.timing.sentBytes) / ring;
-    row.algbw = bytes / row.timing.total * 1e-3;
-    row.busbw = ring / row.timing.total * 1e-3;
-    if (!options_.against.empty() && denseTotal_) row.speedup = *denseTotal_ / row.timing.total;
+    if (ring > 0) row.wirePercent = 100 * static_cast<double>(timing.sentBytes) / ring;
+    row.algbw = bytes / timing.total * 1e-3;
+    row.busbw = ring / timing.total * 1e-3;
+    if (!options_.against.empty() && denseTotal_) row.speedup = *denseTotal_ / timing.total;
     const bool momentum = what.method.params().momentum != 0;
     const auto local = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags(), momentum) * shape.n);
     row.roofline = local / ((before.byWall + after.byWall) / 2) * 1e6;

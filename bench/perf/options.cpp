@@ -59,25 +59,16 @@ void addShapes(CLI::App& app, Options& options) {
       ->default_str("1000000")
       ->delimiter(',')
       ->check(within<uint64_t>(1, kMostElements));
-  app.add_option("-b,--minbytes", options.bytes.least, "instead: its bytes, from this many, 4M for example")
-      ->check(bytes());
-  app.add_option("-e,--maxbytes", options.bytes.most, "to this many")->check(bytes());
-  app.add_option("-f,--stepfactor", options.bytes.factor, "each time by this factor")->check(within(1.1, 1e6));
-  app.add_option("-i,--stepbytes", options.bytes.increment, "or by so many more")->check(bytes());
+  addSizes(app, options);
   app.add_option("--density", options.densities, "entries to send / n, a list")->delimiter(',')->check(densities());
   app.add_option("--preset", options.presets, "methods, a list, or all (see --list); auto: the fastest, by trials")
       ->delimiter(',');
   app.add_option("-d,--dtype", options.types, elementTypeNames() + ", a list")->delimiter(',');
-  app.add_option("--ranks", options.ranks,
-                 "threads:RANKS, a list, for example threads:4,threads:7; not with the other transports")
-      ->delimiter(',');
   app.add_option(
       "--nodes", options.nodes,
       "NODESxRANKS, for example 2x4: all methods go between nodes of so many ranks each; without --transport "
       "the ranks are threads");
-  std::string transports = "what ranks talk over, by default threads, and auto in processes that were started together";
-  for (const Launcher& launcher : launchers()) transports += fmt::format("; {}: {}", launcher.name, launcher.usage);
-  app.add_option("--transport", options.transport, transports);
+  addRanks(app, options);
   app.add_option("--backend", options.backend, "host, cuda or cuda:ORDINAL: where the ranks' vectors lie");
   app.add_option("-o,--op", options.op, "sum or avg")->check(CLI::IsMember({"sum", "avg"}));
   app.add_flag("--out-preserved", options.outPreserved, "promise that nobody else writes the sum");
@@ -104,6 +95,13 @@ void addRun(CLI::App& app, Options& options) {
   app.add_option("-n,--steps", options.steps, "timed steps")->check(iterations());
   app.add_option("-w,--warmup", options.warmup, "steps before them, for thresholds to settle")
       ->check(within<uint64_t>(0, kMostSteps));
+  app.add_option("--in-turn", options.inTurn,
+                 "0: time one method after the other; else all of one density take a step in turn, round by round, for "
+                 "about so many seconds and at most --steps rounds, in which slow ones are left out")
+      ->check(within(0.0, 86400.0));
+  app.add_flag("--as-topka", options.asMuchAsTopK,
+               "with --in-turn: P times the density for methods that would deliver fewer entries than topka, as theirs "
+               "counts all ranks together");
   app.add_option("--against", options.against,
                  "speed-up column: dense, or native: the transport's own sum, as MPI_Allreduce")
       ->check(CLI::IsMember({kDense, kNative}));
@@ -150,7 +148,8 @@ std::string inOneLine(const std::vector<std::string>& names) {
 
 void resolvePresets(Options& options) {
   const std::vector<std::string> known = presetNames();
-  if (options.presets == std::vector<std::string>{"all"}) options.presets = known;
+  if (const auto all = std::ranges::find(options.presets, "all"); all != options.presets.end())
+    options.presets.insert(options.presets.erase(all), known.begin(), known.end());
   for (const std::string& preset : options.presets)
     if (preset != kAuto && std::find(known.begin(), known.end(), preset) == known.end())
       throw UsageError(fmt::format("--preset {}: there are {}, {}", preset, inOneLine(known), kAuto));
@@ -181,6 +180,51 @@ void checkNodes(const Options& options) {
     throw UsageError(fmt::format("--nodes {}: there are {} ranks", options.nodes, ranks));
 }
 
+void resolve(Options& options, bool ranksGiven) {
+  resolvePresets(options);
+  options.noCheck = options.noCheck || options.check == 0;
+  if (options.bytes.asked() && !options.n.empty())
+    throw UsageError("--elements and --minbytes, --maxbytes say the same thing: give one of them");
+  for (const std::string& name : options.types)
+    if (options.bytes.asked()) (void)options.bytes.elements(elementType(name).bytes);
+  options.device = deviceOf(options.backend);
+  if (options.graph && options.device == kHost) throw UsageError("--graph: steps are captured on --backend cuda only");
+  if (options.inTurn != 0 && (options.device != kHost || options.against == kNative))
+    throw UsageError("--in-turn: in host memory only, and not --against native");
+  if (options.asMuchAsTopK && options.inTurn == 0) throw UsageError("--as-topka goes with --in-turn");
+  resolveNodes(options, ranksGiven);
+  joinWorld(options, ranksGiven);
+  checkNodes(options);
+  for (const std::string& name : options.types)
+    for (const int ranks : options.rankCounts)
+      if (!options.noCheck && largestCheckInteger(elementType(name), ranks) < 1)
+        throw UsageError(fmt::format("sums of {} ranks in {} are not exact, so they need --no-check", ranks, name));
+  for (const std::string& text : options.assertionTexts) {
+    options.assertions.emplace_back(text);
+    if (options.assertions.back().metric() == "speedup_dense" && options.against.empty())
+      throw UsageError("--assert " + text + ": a speed-up needs --against");
+  }
+}
+
+}  // namespace
+
+void addSizes(CLI::App& app, Options& options) {
+  app.add_option("-b,--minbytes", options.bytes.least, "instead: its bytes, from this many, 4M for example")
+      ->check(bytes());
+  app.add_option("-e,--maxbytes", options.bytes.most, "to this many")->check(bytes());
+  app.add_option("-f,--stepfactor", options.bytes.factor, "each time by this factor")->check(within(1.1, 1e6));
+  app.add_option("-i,--stepbytes", options.bytes.increment, "or by so many more")->check(bytes());
+}
+
+void addRanks(CLI::App& app, Options& options) {
+  app.add_option("--ranks", options.ranks,
+                 "threads:RANKS, a list, for example threads:4,threads:7; not with the other transports")
+      ->delimiter(',');
+  std::string transports = "what ranks talk over, by default threads, and auto in processes that were started together";
+  for (const Launcher& launcher : launchers()) transports += fmt::format("; {}: {}", launcher.name, launcher.usage);
+  app.add_option("--transport", options.transport, transports);
+}
+
 void joinWorld(Options& options, bool ranksGiven) {
   const bool chosen = !options.transport.empty();
   if (!chosen) options.transport = !ranksGiven && wasLaunched() ? kAutoName : kThreadsName;
@@ -197,31 +241,6 @@ void joinWorld(Options& options, bool ranksGiven) {
   if (options.against == kNative && (options.world == nullptr || options.world->nativeSum().empty()))
     throw UsageError("--against native: transport " + options.transport + " has no sum of its own");
 }
-
-void resolve(Options& options, bool ranksGiven) {
-  resolvePresets(options);
-  options.noCheck = options.noCheck || options.check == 0;
-  if (options.bytes.asked() && !options.n.empty())
-    throw UsageError("--elements and --minbytes, --maxbytes say the same thing: give one of them");
-  for (const std::string& name : options.types)
-    if (options.bytes.asked()) (void)options.bytes.elements(elementType(name).bytes);
-  options.device = deviceOf(options.backend);
-  if (options.graph && options.device == kHost) throw UsageError("--graph: steps are captured on --backend cuda only");
-  resolveNodes(options, ranksGiven);
-  joinWorld(options, ranksGiven);
-  checkNodes(options);
-  for (const std::string& name : options.types)
-    for (const int ranks : options.rankCounts)
-      if (!options.noCheck && largestCheckInteger(elementType(name), ranks) < 1)
-        throw UsageError(fmt::format("sums of {} ranks in {} are not exact, so they need --no-check", ranks, name));
-  for (const std::string& text : options.assertionTexts) {
-    options.assertions.emplace_back(text);
-    if (options.assertions.back().metric() == "speedup_dense" && options.against.empty())
-      throw UsageError("--assert " + text + ": a speed-up needs --against");
-  }
-}
-
-}  // namespace
 
 uint32_t Options::flags() const {
   return (outPreserved ? SPARSECOLL_OUT_PRESERVED : 0u) | (noResidual ? SPARSECOLL_NO_RESIDUAL : 0u);

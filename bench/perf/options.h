@@ -12,6 +12,10 @@
 #include "bench/perf/sizes.h"
 #include "bench/perf/team.h"
 
+namespace CLI {
+class App;
+}
+
 namespace bench {
 
 struct Options {
@@ -29,6 +33,8 @@ struct Options {
   double skew = 0;
   uint64_t steps = 20;
   uint64_t warmup = 10;
+  double inTurn = 0;  // seconds that methods step in turn; 0: one is timed after the other
+  bool asMuchAsTopK = false;
   std::string against;
   std::string op = "sum";
   bool outPreserved = false;
@@ -59,6 +65,13 @@ struct Options {
 
 // Nothing if all there was to do was to print the help. Throws UsageError.
 std::optional<Options> parseOptions(int argc, const char* const* argv);
+
+// The ranks of --transport, --ranks and the launcher. Throws UsageError.
+void joinWorld(Options& options, bool ranksGiven);
+
+// Options that sparsecoll-tune has, too.
+void addSizes(CLI::App& app, Options& options);
+void addRanks(CLI::App& app, Options& options);
 
 // What shares gradients and a roofline.
 struct Shape {

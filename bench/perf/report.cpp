@@ -88,6 +88,7 @@ nlohmann::json measuredJson(const Row& row) {
                          {"sent_bytes", t.sentBytes},
                          {"inside_bytes", t.insideBytes},
                          {"between_bytes", t.betweenBytes},
+                         {"timed_steps", t.steps},
                          {"union", t.unionEntries},
                          {"union_percent", percentOf(t.unionEntries, row.n)},
                          {"achieved_density", t.achievedDensity},

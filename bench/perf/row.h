@@ -16,10 +16,11 @@ struct Timing {
   double total99 = 0;         // the 99th percentile of what `total` is the median of
   std::vector<double> ranks;  // each rank's median
   double local = 0;           // computing time of the rank that needs most; on a device, to enqueue the step
+  uint64_t steps = 0;         // that were timed
   bool phases = true;         // select, exchange and scatter were measured
   uint64_t sentBytes = 0;
   uint64_t insideBytes = 0, betweenBytes = 0;  // of a rank and step over nodes, to ranks of its node and to others
-  uint64_t selected = 0;  // entries a rank sent
+  uint64_t selected = 0;                       // entries a rank sent
   uint64_t unionEntries = 0;
   double achievedDensity = 0;
   double imbalance = 0;

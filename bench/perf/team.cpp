@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -46,7 +47,7 @@ void Team::run(const std::function<void(Rank&)>& work) {
       work(rank);
     } catch (const std::exception& error) {
       if (world_ != nullptr) {
-        fmt::print(stderr, "sparsecoll-perf: rank {}: {}\n", index, error.what());
+        fmt::print(stderr, "{}: rank {}: {}\n", program_invocation_short_name, index, error.what());
         world_->fail(kEnvironment);  // the others wait for this one
       }
       {

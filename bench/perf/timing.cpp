@@ -2,113 +2,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <optional>
 #include <vector>
 
 #include "bench/common/clock.h"
 #include "bench/perf/device.h"
+#include "bench/perf/steps.h"
 
 namespace bench {
 
 namespace {
-
-struct Step {
-  uint64_t startNs = 0;
-  uint64_t endNs = 0;
-  uint64_t cpuNs = 0;
-  sparsecollStats_t stats{};
-};
-
-using Steps = std::vector<Step>;  // of one rank
-
-double percentile(std::vector<double> values, double share) {
-  const auto wanted = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::max<size_t>(wanted, 1) - 1);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-
-// The median over the steps of the largest (or otherwise combined) value of the ranks.
-template <class Combine, class Value>
-double medianOf(const std::vector<Steps>& ranks, const Combine& combine, const Value& value) {
-  std::vector<double> perStep;
-  for (size_t s = 0; s < ranks.front().size(); ++s) {
-    std::vector<double> perRank;
-    for (const Steps& rank : ranks) perRank.push_back(static_cast<double>(value(rank[s])));
-    perStep.push_back(combine(perRank));
-  }
-  return percentile(perStep, 0.5);
-}
-
-double largest(const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }
-
-double mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
-double microsecondsOf(const Step& step) { return static_cast<double>(step.endNs - step.startNs) / 1e3; }
-
-// The longest duration of a rank: ranks start together, and their clocks may differ. On a device steps follow each
-// other without a gap, and a rank's may start while another's last one is not over: there, from the last one's end to
-// this one's.
-std::vector<double> totalsOf(const std::vector<Steps>& ranks, bool onDevice) {
-  std::vector<double> totals;
-  uint64_t before = 0;
-  for (size_t s = 0; s < ranks.front().size(); ++s) {
-    double longest = 0;
-    uint64_t last = 0;
-    for (const Steps& rank : ranks) {
-      longest = std::max(longest, microsecondsOf(rank[s]));
-      last = std::max(last, rank[s].endNs);
-    }
-    totals.push_back(onDevice && s > 0 ? static_cast<double>(last - before) / 1e3 : longest);
-    before = last;
-  }
-  return totals;
-}
-
-void summarise(const std::vector<Steps>& ranks, bool onDevice, Timing& timing) {
-  using Stats = sparsecollStats_t;
-  const auto slowest = [&](uint64_t Stats::*ns) {
-    return medianOf(ranks, largest, [ns](const Step& step) { return step.stats.*ns; }) / 1e3;
-  };
-  timing.phases = !onDevice;
-  timing.select = slowest(&Stats::lastSelectNs);
-  timing.exchange = slowest(&Stats::lastExchangeNs);
-  timing.scatter = slowest(&Stats::lastScatterNs);
-  const std::vector<double> totals = totalsOf(ranks, onDevice);
-  timing.total = percentile(totals, 0.5);
-  timing.total99 = percentile(totals, 0.99);
-  timing.local = medianOf(ranks, largest, [](const Step& step) { return step.cpuNs; }) / 1e3;
-  timing.best = percentile(totals, 0);
-  std::vector<double> single;
-  for (const Steps& rank : ranks) {
-    std::vector<double> own;
-    for (const Step& step : rank) own.push_back(microsecondsOf(step));
-    timing.ranks.push_back(percentile(own, 0.5));
-    single.insert(single.end(), own.begin(), own.end());
-  }
-  timing.p50 = percentile(single, 0.5);
-  timing.p99 = percentile(single, 0.99);
-  timing.sentBytes = static_cast<uint64_t>(slowest(&Stats::lastBytesSent) * 1e3);
-  for (const Steps& rank : ranks) {
-    const Stats& all = rank.back().stats;
-    const uint64_t between = all.bytesSentBetweenNodes / std::max<uint64_t>(all.opsStarted, 1);
-    timing.betweenBytes = std::max(timing.betweenBytes, between);
-    timing.insideBytes = std::max(timing.insideBytes, all.lastBytesSent - std::min(between, all.lastBytesSent));
-  }
-  timing.selected =
-      static_cast<uint64_t>(medianOf(ranks, mean, [](const Step& step) { return step.stats.lastSelected; }));
-  timing.imbalance = medianOf(ranks, largest, [](const Step& step) { return step.stats.lastImbalance; });
-}
-
-template <class T>
-uint64_t nonZeros(const T* x, uint64_t begin, uint64_t end) {
-  return static_cast<uint64_t>(std::count_if(x + begin, x + end, [](T value) { return toDouble(value) != 0; }));
-}
 
 constexpr uint64_t kMostGraphs = 32;
 
@@ -131,14 +34,9 @@ class Runner {
     if (team_.onDevice()) beginning_.emplace();
     team_.run([this](Rank& rank) { rank.onDevice() ? onDevice(rank) : onRank(rank); });
     if (team_.world() != nullptr) gather(*team_.world());
-    summarise(steps_, team_.onDevice(), timing_);
-    timing_.unionEntries = union_;
-    timing_.k = info_.k;
-    timing_.reason = info_.reason;
-    const auto n = static_cast<double>(case_.shape.n);
-    const double together = medianOf(steps_, largest, [](const Step& step) { return step.stats.lastUnion; });
-    timing_.achievedDensity = (info_.densityIsGlobal != 0 ? together : static_cast<double>(timing_.selected)) / n;
-    return timing_;
+    Timing timing = timingOf(steps_, info_, case_.shape);
+    timing.unionEntries = union_;
+    return timing;
   }
 
  private:
@@ -230,8 +128,7 @@ class Runner {
   void countUnion(const Rank& rank) {
     const uint64_t n = case_.shape.n;
     const Memory& out = outs_[rank.world != nullptr ? rank.slot() : 0];
-    withElement(case_.shape.type->type,
-                [&]<class T>(T) { union_ += nonZeros(out.as<T>(), rank.begin(n), rank.end(n)); });
+    union_ += nonZerosIn(out, *case_.shape.type, rank.begin(n), rank.end(n));
   }
 
   const Case& case_;
@@ -243,7 +140,6 @@ class Runner {
   std::optional<DeviceMoment> beginning_;  // of the timed steps on a device
   std::atomic<uint64_t> union_{0};
   sparsecollReducerInfo_t info_{};
-  Timing timing_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <numeric>
@@ -62,13 +63,15 @@ const std::vector<World::Place>& World::places() {
 std::vector<Launcher> launchers() {
   std::vector<Launcher> all = {{kThreadsName, "--ranks threads:P", sparsecollTransportThreads, nullptr}};
 #ifdef SPARSECOLL_PERF_MPI
-  all.push_back({"mpi", "mpirun -np P sparsecoll-perf --transport mpi", sparsecollTransportEngine, joinMpi});
+  all.push_back({"mpi", fmt::format("mpirun -np P {} --transport mpi", program_invocation_short_name),
+                 sparsecollTransportEngine, joinMpi});
 #endif
   constexpr std::string_view kUnknown = "unknown";
   for (int32_t transport = 0; sparsecollTransportName(transport) != kUnknown; ++transport) {
     if (!joinsByEnvironment(transport)) continue;
     const std::string name = sparsecollTransportName(transport);
-    all.push_back({name, fmt::format("srun, torchrun or sparsecoll-run -n P sparsecoll-perf --transport {}", name),
+    const char* const program = program_invocation_short_name;
+    all.push_back({name, fmt::format("srun, torchrun or sparsecoll-run -n P {} --transport {}", program, name),
                    transport, joinLaunched});
   }
   return all;

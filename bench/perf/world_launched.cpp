@@ -24,8 +24,7 @@ class LaunchedWorld final : public World {
     sparsecollLaunchRead(&launch_);
     if (const char* const problem = sparsecollLaunchProblem(&launch_)) throw UsageError(problem);
     if (launch_.size == 1 && std::string_view(launch_.by) == "nobody")
-      throw UsageError(
-          "nobody has started ranks: sparsecoll-run -n P sparsecoll-perf ..., srun, torchrun or mpirun do");
+      throw UsageError("nobody has started ranks: sparsecoll-run -n P PROGRAM ..., srun, torchrun or mpirun do");
     config_.transport = transport;
     control_ = connect();
   }

@@ -48,11 +48,27 @@ for program in "$@"; do
       # Where lengths differ, the conclusion says of which it speaks.
       expect 0 " topka at n 1000 (" "$program" --ranks threads:2 --elements 1000,2000 -n 2 -w 1 -c 0 --density 0.01 \
         --preset topka --against dense
+      expect 3 "--as-topka goes with --in-turn" "$program" --as-topka
+      "$program" --ranks threads:2 --elements 3000 --density 0.01 --preset topka,micro,auto --against dense --in-turn 0.01 \
+        --as-topka -n 4 -w 1 --csv "$dir/turns.csv" > "$dir/out" || fail "--in-turn"
+      # MiCRO's density counts both ranks.
+      for row in 1.0,\"dense 0.01,\"topka 0.02,\"micro 0.01,\"auto; do
+        [ "$(grep -cE "(^|,)${row%,*},.*${row#*,}\"" "$dir/turns.csv")" = 1 ] || fail "--in-turn: no $row: $(cat "$dir/turns.csv")"
+      done
       # Each number stands under the end of its column's title, however long the preset's name is.
       longest=$("$program" --list | awk '{ print length($1), $1 }' | sort -n | tail -n 1 | cut -d' ' -f2)
       "$program" --ranks threads:2 --elements 2000 --preset "dense,$longest" -n 2 --warmup 1 > "$dir/out" || fail "$longest"
       awk '/^ +n / { title = index($0, " total ") } title && !/^#/ && substr($0, title + 6, 1) != " " { exit 1 }
            title && !/^#/ && substr($0, title + 5, 1) == " " { exit 1 }' "$dir/out" || fail "columns are shifted"
+      ;;
+    sparsecoll-tune)
+      expect 0 "tcp: srun, torchrun or sparsecoll-run -n P sparsecoll-tune" "$program" --help
+      expect 0 "=64K" "$program" --help
+      expect 3 "one rank alone" "$program" --ranks threads:1 -o "$dir/tuned.csv"
+      expect 3 "one number of ranks" "$program" --ranks threads:2,threads:3 -o "$dir/tuned.csv"
+      expect 3 "--density: 0 is not" "$program" --densities 0
+      expect 3 "is less than" "$program" --ranks threads:2 -b 1M -e 1K
+      expect 4 "nowhere/tuned.csv: cannot be written: No such file" "$program" --ranks threads:2 -o "$dir/nowhere/tuned.csv"
       ;;
     sparsecoll-quality)
       expect 3 "no sparse method" "$program" --preset nosuch

@@ -90,6 +90,7 @@ const std::map<std::string, const char*> kEnvironment = {
     {"SPARSECOLL_RATE", "each rank's own sending; engines that keep it are agreed on"},
     {"SPARSECOLL_SHARED_MEMORY", "ranks agree on who shares, and sums have the same bits"},
     {"SPARSECOLL_SILENCE_MS", "a rank with less patience loses the others, and then all know"},
+    {"SPARSECOLL_TUNER_FILE", "auto reducers agree on what it says as `tunerFile`"},
     {"SPARSECOLL_UCX_LIBRARY", "a path"},
     {"UCX_HANDLE_ERRORS", "a process's own signals"},
     {"UCX_RNDV_THRESH", "the sender decides, receivers take both"},

@@ -14,6 +14,12 @@
 #                (0.01). RATE may be a list
 #   crossing     CSV for scripts/plot: dense against PRESETS (topka,micro,spardl) at DENSITY (0.01) over links of RATES
 #                (100mbit ... none, with commas), of ELEMENTS (1000000,16000000), STEPS (5) of each over ENGINE (tcp)
+#   grid         CSV of cells: ELEMENTS (65536,1000000,16000000) x DENSITIES (0.1,0.01,0.001) x COUNTS of ranks (2,4) x RATES
+#                (100mbit,1gbit,5gbit,none; none: ranks of one host, which share memory), over TCP. In each, PRESETS (all,
+#                with topka among them), dense and auto step in turn for BUDGET (10) seconds behind auto's trials, those
+#                whose density counts all ranks with P times as much; one line says which was the fastest that delivers as
+#                many entries as topka (but 10 %; the others have a !), and how auto compares. The last line judges auto
+#   test-grid    two cells of it, and links that no machine fills
 #   test-refusal a table of links that no machine fills is refused
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -88,6 +94,17 @@ perf() {
   for process in "${processes[@]}"; do wait "$process" || status=1; done
   [ $status = 0 ] || fail "$engine between hosts: $(cat "$folder"/out*)"
   cat "$folder/out0"
+}
+
+# in_turn COUNT OPTIONS...: sparsecoll-perf over TCP, on the hosts that there are, or else on COUNT ranks of this one.
+in_turn() {
+  local count=$1
+  shift
+  if [ -n "${HOSTS:-}" ]; then
+    perf tcp "$@"
+  else
+    "$bin/sparsecoll-run" -n "$count" "$bin/sparsecoll-perf" --transport tcp "$@"
+  fi
 }
 
 case $what in
@@ -263,6 +280,88 @@ for row in csv.DictReader(open(sys.argv[1])):
     ms = [f"{float(row[name]) / 1e3:.2f}" for name in ("total_us", "best_us")]
     print(sys.argv[2], row["n"], row["preset"], row["density"], *ms, row["sent_bytes"], sys.argv[3], sep=",", flush=True)
 PYTHON
+    ;;
+  grid)
+    cells=$(mktemp)
+    trap 'rm -f "$cells"' EXIT
+    counts=${COUNTS:-2,4} rates=${RATES:-100mbit,1gbit,5gbit,none}
+    echo "# $(date -u +%FT%TZ), commit $(git -C "$here" describe --always --dirty 2> /dev/null || echo unknown)," \
+      "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg)"
+    echo "rate,ranks,n,density,best,best_ms,dense_ms,auto,auto_ms,auto_over_best,auto_over_dense,rounds,ring_ms,load,all_ms"
+    for count in ${counts//,/ }; do
+      for rate in ${rates//,/ }; do
+        if [ "$rate" = none ]; then
+          "${BASH_SOURCE[0]}" "$bin" inside-grid "$rate" "$count"
+        else
+          between --hosts "$count" --rate "$rate" -- inside-grid "$rate" "$count"
+        fi | tee -a "$cells"
+      done
+    done
+    python3 - "$cells" << 'PYTHON'
+import sys
+
+lines = open(sys.argv[1]).read().splitlines()
+cells = [line.split(",") for line in lines if not line.startswith("#")]
+against_best, against_dense = ([float(cell[at]) for cell in cells] for at in (9, 10))
+refused, failed = (sum(line.startswith(f"# {what}") for line in lines) for what in ("refused", "failed"))
+worst = max(cells, key=lambda cell: float(cell[9]), default=None)
+print(f"# auto takes at most 1.10 of the best in {sum(x <= 1.1 for x in against_best)} of {len(cells)} cells, more than 1.05"
+      f" of dense in {sum(x > 1.05 for x in against_dense)}"
+      + (f"; at worst {worst[9]} of the best, {max(against_dense)} of dense" if worst else "")
+      + f"; {refused} links refused, {failed} cells failed")
+sys.exit(1 if failed or not cells else 0)
+PYTHON
+    ;;
+  inside-grid)  # RATE COUNT
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    ring=
+    if [ "$1" != none ]; then
+      ring=$(ring 4000000 3)
+      if ! fills "$ring" "$(ideal "$1" 4000000)"; then
+        echo "# refused: this machine fills links of $(carried 4000000 "$ring") Mbit/s between $2 hosts now, not of $1"
+        exit
+      fi
+    fi
+    elements=${ELEMENTS:-65536,1000000,16000000} densities=${DENSITIES:-0.1,0.01,0.001}
+    for n in ${elements//,/ }; do
+      for density in ${densities//,/ }; do
+        load=$(cut -d' ' -f1 /proc/loadavg)
+        if ! (in_turn "$2" --elements "$n" --density "$density" --preset "${PRESETS:-all},auto" --against dense --no-check \
+          --in-turn "${BUDGET:-10}" --as-topka -n 101 --warmup 2 --csv "$folder/rows.csv") > "$folder/said" 2>&1; then
+          echo "# failed: $1, $2 ranks, n $n, density $density: $(tail -n 3 "$folder/said" | tr '\n' ' ')"
+          continue
+        fi
+        python3 - "$folder/rows.csv" "$1,$2,$n,$density" "$ring,$load" << 'PYTHON'
+import csv
+import re
+import sys
+
+rows = {row["preset"]: row for row in csv.DictReader(open(sys.argv[1]))}
+ms = {preset: float(row["total_us"]) / 1e3 for preset, row in rows.items()}
+enough = {preset for preset, row in rows.items() if int(row["union"]) >= 0.9 * int(rows["topka"]["union"])}
+best = min(enough - {"auto"}, key=ms.get)
+chosen = re.search(r": ([\w-]+),", rows["auto"]["reason"]).group(1)
+shown = (f"{preset}:{ms[preset]:.3f}{'' if preset in enough else '!'}" for preset in sorted(ms, key=ms.get))
+print(sys.argv[2], best, f"{ms[best]:.3f}", f"{ms['dense']:.3f}", chosen, f"{ms['auto']:.3f}", f"{ms['auto'] / ms[best]:.3f}",
+      f"{ms['auto'] / ms['dense']:.3f}", rows["auto"]["timed_steps"], sys.argv[3], " ".join(shown), sep=",", flush=True)
+PYTHON
+      done
+    done
+    ;;
+  test-grid)
+    status=0
+    said=$(COUNTS=2 RATES=none,100mbit,1000gbit ELEMENTS=20000 DENSITIES=0.01 PRESETS=topka,spardl,micro BUDGET=0.1 \
+      "${BASH_SOURCE[0]}" "$bin" grid) || status=$?
+    [ $status != 77 ] || { echo "$said"; exit 77; }
+    [ $status = 0 ] || fail "ended with $status: $said"
+    cell=',2,20000,0.01,(dense|topka|spardl|micro)(,[0-9]+\.[0-9]{3}){2},(dense|topka|sparcml-split|spardl)(,[0-9]+\.[0-9]{3}){3},'
+    for rate in none 100mbit; do
+      [ "$(grep -cE "^$rate$cell([3-9]|[1-9][0-9]|10[01]),[0-9.]*,[0-9.]+,.*dense:.*\$" <<< "$said")" = 1 ] || fail "$rate: $said"
+    done
+    ! grep -q '[0-9]!' <<< "$said" || fail "with P times its density a method delivers less than topka: $said"
+    grep -q '^# refused: this machine fills links of .* not of 1000gbit' <<< "$said" || fail "$said"
+    tail -n 1 <<< "$said" | grep -Eq '^# auto takes .* in [0-2] of 2 cells, .*; 1 links refused, 0 cells failed$' || fail "$said"
     ;;
   *) echo "hosts.sh: $what: no such thing" >&2; exit 2 ;;
 esac

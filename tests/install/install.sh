@@ -17,7 +17,9 @@ for installed in "$prefix"/bin/sparsecoll-*; do
   [ -e "$installed" ] || continue
   "$installed" --version
 done
-[ ! -e "$build_dir/bin/sparsecoll-run" ] || [ -e "$prefix/bin/sparsecoll-run" ]
+for program in run perf tune; do
+  [ ! -e "$build_dir/bin/sparsecoll-$program" ] || [ -e "$prefix/bin/sparsecoll-$program" ]
+done
 
 echo "== find_package"
 "$cmake" -S "$here/consumer" -B "$dir/by cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$compiler" \
