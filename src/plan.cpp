@@ -177,7 +177,7 @@ size_t Plan::next() {
   }
   while (phase_ == Phase::kComparing) {
     const bool over = turn_ == kRounds[round_].settling + kRounds[round_].timed;
-    if (at_ < candidates_.size() && able_[at_] != 0 && !known_[at_].callers && !over) {
+    if (able_[at_] != 0 && !known_[at_].callers && !over) {
       note(at_);
       return at_;
     }
@@ -254,10 +254,10 @@ Text<128> Plan::line() const {
     const double travels = predicted(sparse) - static_cast<double>(known_[sparse].ns) * (1 - known_[sparse].exchange);
     const double left = denseNs - (predicted(sparse) - travels);
     const double density = static_cast<double>(k_) / static_cast<double>(shape_.n);
-    if (left <= 0 || travels <= 0)
+    if (left <= 0)
       text.append("; dense at any density");
     else
-      text.append("; break-even density {:.2g}", std::min(1.0, density * left / travels));
+      text.append("; break-even density {:.2g}", density * left >= travels ? 1.0 : density * left / travels);
   }
   if (shape_.ranks > 1) {
     const auto ranks = static_cast<double>(shape_.ranks);
