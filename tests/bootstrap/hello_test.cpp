@@ -171,6 +171,8 @@ TEST_CASE("verdicts survive the way, and cut ones are refused") {
   CHECK(read->peer == 7);
   CHECK(std::string(read->text.c_str()) == "rank(s) 2, 5 have not come");
   for (size_t cut = 0; cut < bytes.size(); ++cut) CHECK_FALSE(readVerdict(Bytes(bytes).first(cut)).ok());
+  for (const int none : {-1, sparsecollAuthFailed + 1})
+    CHECK_FALSE(readVerdict(writeVerdict({static_cast<sparsecollResult_t>(none), 7, "nRanks", "text"})).ok());
 }
 
 TEST_CASE("a unique id is read back, and its bytes are checked") {

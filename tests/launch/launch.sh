@@ -211,6 +211,20 @@ rm "$id"
 clean
 echo "who finds nobody says why"
 
+expect 0 env SPARSECOLL_INTERFACE=lo "$run" -n 2 "$program"
+expect 1 env SPARSECOLL_INTERFACE=none0 "$run" -n 2 --grace 20 "$program"
+grep -q 'invalid argument: .*no interface none0' "$folder/out" || fail "an interface that is not there is not named"
+clean
+echo "ranks meet at the interface that is named"
+
+# Where there is no UCX, or a file that is none, ranks that name no engine meet over TCP.
+for none in "$tools/none" libm.so.6; do
+  expect 0 env SPARSECOLL_UCX_LIBRARY="$none" "$run" -n 2 --grace 60 "$program"
+  [ "$(grep -c 'of 2 by sparsecoll-run: success' "$folder/out")" = 2 ] || fail "ranks without UCX did not meet"
+done
+clean
+echo "ranks without UCX meet"
+
 # A UCX that never opens a worker, as 1.13 does where no port is left, does not keep a rank past initTimeoutMs.
 expect 1 env SPARSECOLL_UCX_LIBRARY="$stuck" "$run" -n 2 --grace 60 "$program" hasty 300
 grep -q 'timeout: .*UCX has not opened a worker in time' "$folder/out" || fail "nobody names UCX"

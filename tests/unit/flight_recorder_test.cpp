@@ -186,6 +186,27 @@ TEST_CASE("what a file says is what the recorder holds") {
   CHECK(read.writtenNs - read.entries[0].startNs < int64_t{3600} * 1000000000);
 }
 
+TEST_CASE(
+    "letters of a name stay; bytes that are none, and what there is no room for, do not make the file unreadable") {
+  const Folder folder;
+  const FlightRecorder recorder(1);
+  const std::string path = folder.path() / "file.json";
+  const auto written = [&](const std::string& name) {
+    REQUIRE(writeFlight(recorder, sourceOf(name), path.c_str()).ok());
+    return flight::readRecording(path).name;
+  };
+  for (const std::string letter : {"\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+    CHECK(written(letter) == letter);
+  // Cut, without its second byte, longer than needed, half of a pair, beyond the last.
+  for (const std::string none :
+       {"\xc3", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5"})
+    CHECK(written(none) == std::string(none.size(), '?'));
+  CHECK(written("\xc3(") == "?(");
+  const std::string controls = written(std::string(2000, '\x01'));
+  CHECK(controls.size() > 10);
+  CHECK(controls == std::string(controls.size(), '\x01'));
+}
+
 TEST_CASE("a file takes the place of plain files alone, and nobody's other file is written through a link") {
   const Folder folder;
   FlightRecorder recorder(2);
