@@ -109,7 +109,7 @@ TEST_CASE("a reader never finds parts of two operations in one record") {
   CHECK(mixed == 0);
 }
 
-TEST_CASE("a record tells the round, its bytes and who is missing; nothing of it goes over to the next operation") {
+TEST_CASE("a record tells the round, its bytes and who is missing, and nothing of it goes over to the next operation") {
   FlightRecorder recorder(1);
   const OperationLabel label{"ReducerRun", "topka", "topk", "allgather", 4, 25000000, 250000};
   FlightRecord* const record = recorder.begin(118, 9, &label);
@@ -186,8 +186,7 @@ TEST_CASE("what a file says is what the recorder holds") {
   CHECK(read.writtenNs - read.entries[0].startNs < int64_t{3600} * 1000000000);
 }
 
-TEST_CASE(
-    "letters of a name stay; bytes that are none, and what there is no room for, do not make the file unreadable") {
+TEST_CASE("letters of a name stay, and bytes that are none, or too many, do not make the file unreadable") {
   const Folder folder;
   const FlightRecorder recorder(1);
   const std::string path = folder.path() / "file.json";
@@ -255,7 +254,7 @@ TEST_CASE("without room on the disk the earlier file stays, and nothing is left 
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
-TEST_CASE("the environment says how much is kept and where files go; what it cannot mean makes no communicator") {
+TEST_CASE("the environment says how much is kept and where files go, and what it cannot mean makes no communicator") {
   const Folder folder;
   for (const char* const good : {"", "0", "1", "65536"})
     CHECK(oneRank(variable::kFlightEntries, good) == sparsecollSuccess);
@@ -293,7 +292,7 @@ TEST_CASE("a call writes the file where it is told to, or where the environment 
   CHECK(flight::filesOf({folder.path()}).size() == 1);
 }
 
-TEST_CASE("any thread writes files while all ranks step; each file is whole, and numbers go up") {
+TEST_CASE("any thread writes files while all ranks step, each file is whole, and numbers go up") {
   const Folder folder;
   const Ranks ranks(3);
   const Reducers reducers(ranks, 5000, sparsecollFloat32, preset("topka", 0.01));

@@ -56,7 +56,7 @@ TEST_CASE("the line tells both sides' time, from which density on dense wins, an
   CHECK(trials.lineFor(2000) == "n 2M P 4: topka, 1 ms; dense 2 ms; break-even density 0.003; link 48 Gbit/s measured");
 }
 
-TEST_CASE("where nothing travels no density makes dense win; where the rest takes too long, any does") {
+TEST_CASE("where nothing travels no density makes dense win, and where the rest takes too long any does") {
   Trials alone({{kTopk, 1, {6400, 0}}, {kDense, 1, {12800, 0}}}, {500, 4, 1});
   CHECK(alone.lineFor(5) == "n 500 P 1: topka, 6.4 us; dense 13 us; break-even density 1");
   Trials slow({{kTopk, 1, {12800, 0}}, {kDense, 1, {6400, 0}}}, {500, 4, 1});
