@@ -197,6 +197,25 @@ TEST_CASE("a unique id is read back, and its bytes are checked") {
     CHECK(read(makeId(60000, engine)).engine == engine);
   const Id none = makeId(60000, sparsecollTransportThreads);
   CHECK(readInvitation(none).takeStatusOrOk().result() == sparsecollInvalidArgument);
+  for (const Address& nowhere : {invitation.address.withPort(0), Address::any(4).withPort(7)}) {
+    Invitation lost = invitation;
+    lost.address = nowhere;
+    writeInvitation(lost, written);
+    CHECK(readInvitation(written).takeStatusOrOk().result() == sparsecollInvalidArgument);
+  }
+}
+
+TEST_CASE("of the ids that ranks of a process have used it remembers the last 1024") {
+  const Invitation first = read(makeId());
+  CHECK(useOnce(first, 1).ok());
+  CHECK(useOnce(first, 2).ok());
+  CHECK(useOnce(first, 1).result() == sparsecollInvalidUsage);
+  for (int i = 0; i < 1024; ++i) {
+    Invitation next = first;
+    fillRandom(next.job);
+    REQUIRE(useOnce(next, 1).ok());
+  }
+  CHECK(useOnce(first, 1).ok());
 }
 
 TEST_CASE("interfaces are found by name, by address and by what they lead to") {

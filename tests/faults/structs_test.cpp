@@ -281,6 +281,7 @@ const FieldRow<sparsecollConfig_t> kConfigs[] = {
     CONFIG(security = 3, kBad),
     CONFIG(security = sparsecollSecurityNone, kGood),
     CONFIG(reserved1 = 1, kNotYet),
+    CONFIG(reserved2 = 1, kNotYet),
 };
 
 const sparsecollSegment_t kOne[] = {{kLength, 0, 0, 0}};

@@ -330,6 +330,15 @@ TEST_CASE("arguments") {
   config.backend = sparsecollBackendHost;
   CHECK(sparsecollCommInitRank(&comm, 1, &id, 0, 0, &config) == sparsecollInvalidArgument);
   CHECK(comm == nullptr);
+  const std::vector<fake::Comm> theirs = fake::makeBlocking(1);
+  CHECK(sparsecollCommInitNccl(&comm, theirs[0], 2, nullptr) == sparsecollInvalidArgument);
+  (void)setenv("SPARSECOLL_RATE", "1G", 1);
+  CHECK(sparsecollCommInitNccl(&comm, theirs[0], 0, nullptr) == sparsecollUnsupported);
+  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("SPARSECOLL_RATE"));
+  (void)unsetenv("SPARSECOLL_RATE");
+  CHECK(comm == nullptr);
+  REQUIRE(nccl::library().ok());
+  CHECK((*nccl::library())->CommDestroy(theirs[0]) == nccl::kSuccess);
   config.backend = sparsecollBackendCuda;
   CHECK(sparsecollCommInitRank(&comm, 1, &id, 0, SPARSECOLL_CURRENT_DEVICE, &config) == sparsecollSuccess);
   CHECK(sparsecollCommDestroy(comm) == sparsecollSuccess);

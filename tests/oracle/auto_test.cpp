@@ -235,6 +235,22 @@ TEST_CASE("what auto refuses, and what it is not") {
     config.transactional = 1;
     CHECK(created(preset("auto", 0.01), &config) == sparsecollUnsupported);
   }
+  sparsecollReducerConfig_t counted = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  counted.planCount = 1;
+  CHECK(created(preset("auto", 0.01), &counted) == sparsecollInvalidArgument);
+  sparsecollParams_t nothing = preset("auto", 0);
+  nothing.flags = SPARSECOLL_SELECT_NOTHING;
+  CHECK(created(nothing, nullptr) == sparsecollSuccess);
+  const Choices choices{topka};
+  const sparsecollReducerConfig_t replayed = planned(choices);
+  CHECK(created(nothing, &replayed) == sparsecollUnsupported);
+  {
+    const AutoGroup group(0.01);
+    const Ranks others(kRanks);
+    sparsecollReducer_t moved = nullptr;
+    CHECK(sparsecollReducerMove(group.reducer(0), others[0], &moved, nullptr) == sparsecollInvalidArgument);
+    CHECK(moved == nullptr);
+  }
   // Chosen once: too short for anything but dense. What has a name has one choice.
   sparsecollReducerConfig_t transactional = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   transactional.transactional = 1;

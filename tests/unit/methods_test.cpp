@@ -156,6 +156,21 @@ TEST_CASE("auto takes dense for short vectors and high densities, whether they a
   CHECK(takesDense(65536, 0, 65536 / 3));
 }
 
+TEST_CASE("transactional is refused for a method without a residual, unless auto has chosen it") {
+  auto params = SPARSECOLL_INIT(sparsecollParams_t);
+  auto config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.transactional = 1;
+  params.collective = sparsecollCollDense;
+  CHECK(readReducerSpec(100, sparsecollFloat32, &params, &config).takeStatusOrOk().result() ==
+        sparsecollInvalidArgument);
+  params.collective = sparsecollCollAuto;
+  params.density = 0.1;
+  auto chosen = readReducerSpec(100, sparsecollFloat32, &params, &config);
+  REQUIRE(chosen.ok());
+  CHECK(chosen->dense());
+  CHECK_FALSE(chosen->transactional);
+}
+
 TEST_CASE("a method that cannot do what is asked for is refused by name") {
   const auto why = [](const sparsecollParams_t& params, const sparsecollReducerConfig_t* config) {
     Status status = readReducerSpec(100, sparsecollFloat32, &params, config).takeStatusOrOk();
