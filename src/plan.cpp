@@ -213,7 +213,7 @@ void Plan::decide() {
   ++decisions_;
   const double least = fastest();
   for (size_t c = candidates_.size(); c-- > 0;)
-    if (able_[c] != 0 && (predicted(c) == least || least == 0)) chosen_ = c;
+    if (able_[c] != 0 && predicted(c) == least) chosen_ = c;
 }
 
 void Plan::note(size_t candidate) {
