@@ -3,6 +3,7 @@
 #include "tests/support/catch.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 
 #include "tests/support/folder.h"
@@ -21,6 +22,12 @@ constexpr auto kNoType = static_cast<sparsecollDataType_t>(99);
 // One rank with all that calls need.
 struct World {
   World() : group(1, kLength, sparsecollFloat32, preset("topka", 0.1)) {
+    alone.allgather = [](void*, const void* send, void* recv, size_t bytes, uint64_t) {
+      std::memcpy(recv, send, bytes);
+      return 0;
+    };
+    nowhere.transport = sparsecollTransportTcp;
+    nowhere.interfaceName = "none0";
     group.fillRandom(1);
     in.add(1, 1);
     in.add(5, 2);
@@ -52,6 +59,8 @@ struct World {
   sparsecollUniqueId_t id{};
   sparsecollEngine_t engine = SPARSECOLL_INIT(sparsecollEngine_t);  // without a function
   sparsecollOob_t oob = SPARSECOLL_INIT(sparsecollOob_t);           // without its function
+  sparsecollOob_t alone = SPARSECOLL_INIT(sparsecollOob_t);         // of one rank
+  sparsecollConfig_t nowhere = SPARSECOLL_INIT(sparsecollConfig_t);
   sparsecollCommDetails_t details = SPARSECOLL_INIT(sparsecollCommDetails_t);
   sparsecollComm_t made = nullptr;
   alignas(8) std::byte blob[4096];
@@ -177,6 +186,8 @@ const Bad kValues[] = {
     BAD("CommInitEnv: device -3", sparsecollCommInitEnv(&w.made, -3, nullptr)),
     BAD("CommInitOob: comm", sparsecollCommInitOob(nullptr, 1, 0, SPARSECOLL_HOST, &w.oob, nullptr)),
     BAD("CommInitOob: device -3", sparsecollCommInitOob(&w.made, 1, 0, -3, &w.oob, nullptr)),
+    BAD("CommInitOob: an interface that is not there",
+        sparsecollCommInitOob(&w.made, 1, 0, SPARSECOLL_HOST, &w.alone, &w.nowhere)),
     BAD("CommInitOob: an oob without its function", sparsecollCommInitOob(&w.made, 1, 0, 0, &w.oob, nullptr)),
     BAD("CommInitEngine: comm", sparsecollCommInitEngine(nullptr, 1, 0, SPARSECOLL_HOST, &w.engine, nullptr)),
     BAD("CommInitEngine: 0 ranks", sparsecollCommInitEngine(&w.made, 0, 0, SPARSECOLL_HOST, &w.engine, nullptr)),

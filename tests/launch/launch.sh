@@ -165,6 +165,9 @@ expect 1 env RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port SPARSEC
 grep -q 'authentication failed: .*SPARSECOLL_SECRET_FILE has to name the same secret' "$folder/out" || fail "another secret"
 kill $first
 wait $first || true
+expect 1 env RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port "$program" hasty 200
+grep -q 'timeout: .*rank 0 was not reached' "$folder/out" || fail "a rank that finds nobody at a port does not say so"
+expect 0 env RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=$port "$program"
 expect 0 "$run" -n 2 "$program" hasty -1  # no deadline at all
 expect 0 env RANK=0 WORLD_SIZE=1 "$program"
 clean

@@ -345,6 +345,9 @@ TEST_CASE("arguments") {
   int available = 0;
   CHECK(sparsecollBackendAvailable(sparsecollBackendCuda, sparsecollTransportNccl, &available) == sparsecollSuccess);
   CHECK(available == 1);
+  available = 0;
+  CHECK(sparsecollBackendAvailable(sparsecollBackendCuda, sparsecollTransportThreads, &available) == sparsecollSuccess);
+  CHECK(available == 1);
   CHECK(sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportNccl, &available) == sparsecollSuccess);
   CHECK(available == 0);
   checkNoMisuse();

@@ -1,4 +1,7 @@
 // The preset auto: ranks change methods together, and nothing is lost on the way.
+#include <set>
+#include <string>
+
 #include "tests/oracle/auto_group.h"
 #include "tests/support/catch.h"
 
@@ -169,6 +172,23 @@ TEST_CASE("the caller's own dense sum is not tried, and may win") {
             return result;
           }) == all(kRanks, sparsecollSuccess));
   CHECK(collectives == std::vector<std::string>(kRanks, "split_gather"));
+}
+
+TEST_CASE("a candidate that cannot do what is asked for is left out") {
+  const CostsInPlace costs(kDenseWins);
+  const sparsecollSegment_t segments[] = {{1000, 0.5, 0, 0}, {2000, 0, 0, 0}};  // SparDL knows no densities of tensors
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.segments = segments;
+  config.segmentCount = 2;
+  AutoGroup group(preset("auto", 0.02), &config);
+  std::set<std::string> seen;
+  for (int step = 0; step < 28; ++step) {
+    REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
+    seen.insert(group.collective());
+  }
+  CHECK(seen.count("dense") == 1);
+  CHECK(seen.count("allgather") == 1);
+  CHECK(seen.count("spardl") == 0);
 }
 
 TEST_CASE("scales, segments and out that is preserved go with every candidate") {

@@ -286,6 +286,11 @@ TEST_CASE("a call writes the file where it is told to, or where the environment 
   const Variable off(variable::kFlightEntries, "0");
   const Ranks ranks(2);
   CHECK(sparsecollCommDumpFlightRecorder(ranks[0], path.c_str()) == sparsecollUnsupported);
+  const Reducers reducers(ranks, 64, sparsecollFloat32, preset("topka", 0.1));
+  CHECK(onEach(ranks, [&](int rank, sparsecollComm_t) {
+          std::vector<float> vector(64, 1);
+          return sparsecollReducerRun(reducers[rank], vector.data(), vector.data(), nullptr);
+        }) == all(2, sparsecollSuccess));
   CHECK(onEach(ranks, [](int rank, sparsecollComm_t comm) {
           return rank == 0 ? sparsecollCommAbort(comm) : sparsecollSuccess;
         }) == all(2, sparsecollSuccess));
