@@ -167,8 +167,10 @@ kill $first
 wait $first || true
 expect 1 env RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port "$program" hasty 200
 grep -q 'timeout: .*rank 0 was not reached' "$folder/out" || fail "a rank that finds nobody at a port does not say so"
-expect 0 env RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=$port "$program"
+expect 0 env SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0 SLURM_NNODES=1 SLURM_JOB_ID=$$ SLURM_STEP_ID=0 \
+  SLURM_STEP_NODELIST=localhost "$program"  # alone: nobody to meet at the host
 expect 0 "$run" -n 2 "$program" hasty -1  # no deadline at all
+expect 0 env SPARSECOLL_ISA=none "$run" -n 2 "$program"  # no such instruction set: the best there is
 expect 0 env RANK=0 WORLD_SIZE=1 "$program"
 clean
 echo "ranks of Slurm, Open MPI, MPICH, torchrun and Kubeflow meet"
