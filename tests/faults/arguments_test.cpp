@@ -22,8 +22,8 @@ constexpr auto kNoType = static_cast<sparsecollDataType_t>(99);
 // One rank with all that calls need.
 struct World {
   World() : group(1, kLength, sparsecollFloat32, preset("topka", 0.1)) {
-    alone.allgather = [](void*, const void* send, void* recv, size_t bytes, uint64_t) {
-      std::memcpy(recv, send, bytes);
+    alone.allgather = [](void*, const void* send, void* recv, size_t bytesPerRank, uint64_t) {
+      std::memcpy(recv, send, bytesPerRank);
       return 0;
     };
     nowhere.transport = sparsecollTransportTcp;
