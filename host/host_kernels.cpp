@@ -103,7 +103,7 @@ class Pass {
     const uint64_t found = runSpan();
     NonFinite& seen = args_.control->nonFinite;
     for (uint64_t i = 0; i < found; ++i, ++seen.count)
-      if (seen.count < kMaxNonFiniteIndices && i < kRoom) seen.indices[seen.count] = indices[i];
+      if (seen.count < kMaxNonFiniteIndices) seen.indices[seen.count] = indices[i];
   }
 
   // Bits are cleared while the cache still holds them. Spans come in ascending order, so the word in which one ends is

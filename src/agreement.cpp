@@ -77,7 +77,7 @@ OperationLabel labelOf(const char* what, std::span<const AgreedField> fields) {
   OperationLabel label{what};
   for (const AgreedField& field : fields) {
     const std::string_view name = field.name;
-    if (name == "n" || name == "length") label.n = field.bits;
+    if (name == "n") label.n = field.bits;
     if (name == "tag") label.tag = field.bits;
     if (name == "k") label.k = field.bits;
   }

@@ -53,12 +53,10 @@ Text<kSize> quoted(std::string_view text) {
 Text<80> hostName() {
   char name[65] = {};
   if (gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
+  constexpr std::string_view kPlain = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-";
   Text<80> host;
-  for (const char* letter = name; *letter != '\0'; ++letter) {
-    const bool plain = (*letter >= '0' && *letter <= '9') || (*letter >= 'a' && *letter <= 'z') ||
-                       (*letter >= 'A' && *letter <= 'Z') || *letter == '.' || *letter == '-';
-    host.append("{}", plain ? *letter : '-');
-  }
+  for (const char letter : std::string_view(name))
+    host.append("{}", kPlain.find(letter) != std::string_view::npos ? letter : '-');
   return host.empty() ? Text<80>("host") : host;
 }
 

@@ -178,7 +178,7 @@ size_t Plan::next() {
   }
   while (phase_ == Phase::kComparing) {
     const bool over = turn_ == kRounds[round_].settling + kRounds[round_].timed;
-    if (at_ < candidates_.size() && able_[at_] != 0 && !isFrom(Source::kByCaller, at_) && !over) {
+    if (able_[at_] != 0 && !isFrom(Source::kByCaller, at_) && !over) {
       note(at_);
       return at_;
     }
@@ -214,7 +214,7 @@ void Plan::decide() {
   ++decisions_;
   const double least = fastest();
   for (size_t c = candidates_.size(); c-- > 0;)
-    if (able_[c] != 0 && (predicted(c) == least || least == 0)) chosen_ = c;
+    if (able_[c] != 0 && predicted(c) == least) chosen_ = c;
 }
 
 void Plan::note(size_t candidate) {
@@ -261,10 +261,10 @@ Text<128> Plan::line() const {
     const double travels = predicted(sparse) - static_cast<double>(known_[sparse].ns) * (1 - known_[sparse].exchange);
     const double left = denseNs - (predicted(sparse) - travels);
     const double density = static_cast<double>(k_) / static_cast<double>(shape_.n);
-    if (left <= 0 || travels <= 0)
+    if (left <= 0)
       text.append("; dense at any density");
     else
-      text.append("; break-even density {:.2g}", std::min(1.0, density * left / travels));
+      text.append("; break-even density {:.2g}", density * left >= travels ? 1.0 : density * left / travels);
   }
   if (shape_.ranks > 1) {
     const auto ranks = static_cast<double>(shape_.ranks);

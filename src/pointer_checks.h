@@ -13,6 +13,6 @@ Status checkPointer(const char* name, const void* pointer, uint64_t alignment);
 Status checkDisjoint(const char* aName, const void* a, uint64_t aBytes, const char* bName, const void* b,
                      uint64_t bBytes);
 // Equal or disjoint. Errors: InvalidArgument.
-Status checkPair(const char* aName, const void* a, uint64_t aBytes, const char* bName, const void* b, uint64_t bBytes);
+Status checkPair(const char* aName, const void* a, const char* bName, const void* b, uint64_t bytes);
 
 }  // namespace sparsecoll

@@ -193,7 +193,7 @@ Status checkVectors(const ReducerSpec& spec, uint64_t n, const void* gradient, c
   if (out == nullptr) return invalid("out is NULL");
   SC_TRY(checkPointer("gradient", gradient, element));
   SC_TRY(checkPointer("out", out, element));
-  SC_TRY(checkPair("gradient", gradient, bytes, "out", out, bytes));
+  SC_TRY(checkPair("gradient", gradient, "out", out, bytes));
   if (spec.has(SPARSECOLL_OUT_PRESERVED) && gradient == out)
     return invalid("out is the gradient, so SPARSECOLL_OUT_PRESERVED cannot hold");
   return {};

@@ -53,7 +53,7 @@ bool eventually(Condition condition) {
 }  // namespace
 
 TEST_CASE(
-    "a mesh has a connection for every pair and everyone's card; no listener, descriptor or thread is left of it") {
+    "a mesh has a connection for every pair and everyone's card, and no listener, descriptor or thread is left of it") {
   const size_t descriptors = openDescriptors();
   const size_t threads = threadsNow();
   for (const int ranks : {1, 2, 5}) {
@@ -162,16 +162,92 @@ TEST_CASE("in a forked process a communicator says nothing and ends nothing") {
   const pid_t child = fork();
   if (child == 0) {
     const bool knows = controls[0]->forked() && !controls[0]->reaches(1);
-    controls[0]->announce(true);  // and never taken apart here: CommDestroy leaves it, too
+    controls[0]->blame(1);
+    controls[0]->write(1, FrameType::kPart, bytesOf("of the child"));
+    controls[0]->announce(true);
+    controls[0].reset();
     _exit(knows ? 0 : 1);
   }
   int status = 1;
   waitpid(child, &status, 0);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK_FALSE(controls[1]->await(Deadline::in(50), [&] { return !controls[1]->mail(0).empty(); }));
   CHECK(controls[1]->stateOf(0) == PeerState::kHere);
   CHECK(controls[0]->reaches(1));
+  controls[0]->announce(true);
+  CHECK(eventually([&] { return controls[1]->stateOf(0) == PeerState::kAborted; }));
+  CHECK(controls[1]->blameOf(0) == 0);
+}
+
+namespace {
+
+// Rank 0 of two, whose peer a test plays.
+struct Played {
+  Played() {
+    int ends[2] = {-1, -1};
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+    socket = ends[1];
+    Mesh mesh;
+    mesh.ranks = 2;
+    mesh.links.resize(2);
+    mesh.cards.resize(2);
+    mesh.links[1] = Link(Fd(ends[0]), 1, {});
+    peer = Link(Fd(ends[1]), 0, {});
+    auto made = Control::make(std::move(mesh), {});
+    REQUIRE(made.ok());
+    control = *made;
+  }
+  std::string whyLost() const {
+    if (!eventually([&] { return control->stateOf(1) != PeerState::kHere; })) return "it is here";
+    return control->stateOf(1) == PeerState::kLost ? control->reasonOf(1).c_str() : "it is not lost";
+  }
+
+  int socket;
+  Link peer;
+  std::shared_ptr<Control> control;
+};
+
+}  // namespace
+
+TEST_CASE("what a peer must not say ends its connection, with what it was") {
+  struct Row {
+    FrameType type;
+    int32_t about;
+    const char* why;
+  };
+  for (const Row& row :
+       {Row{FrameType::kLost, -2, "it speaks of rank -2"}, Row{FrameType::kLost, 2, "it speaks of rank 2"},
+        Row{FrameType::kAborted, 2, "it speaks of rank 2"}, Row{FrameType::kLost, -1, "a frame of no use here"},
+        Row{FrameType::kOffer, 1, "a frame of no use here"}, Row{FrameType::kLost, 0, "it has lost this rank"}}) {
+    Played played;
+    played.peer.send(row.type, std::as_bytes(std::span(&row.about, 1)));
+    CHECK(played.whyLost() == std::string("rank 1: ") + row.why);
+  }
+  {
+    Played played;
+    const std::string garbage(100, 'x');
+    REQUIRE(::write(played.socket, garbage.data(), garbage.size()) == 100);
+    CHECK_THAT(played.whyLost(), Catch::StartsWith("rank 1: "));
+  }
+  Played talkative;
+  const Deadline deadline = Deadline::in(kLong);
+  while (talkative.control->stateOf(1) == PeerState::kHere && !deadline.expired()) {
+    if (!talkative.peer.pending()) talkative.peer.send(FrameType::kPart, bytesOf("a letter"));
+    talkative.peer.flush();
+  }
+  CHECK(talkative.whyLost() == "rank 1: letters that nobody reads");
+}
+
+TEST_CASE("a peer that gives up because of itself, or of this rank, is the one that is blamed") {
+  for (const int32_t about : {-1, 0, 1}) {
+    Played played;
+    played.peer.send(FrameType::kAborted, std::as_bytes(std::span(&about, 1)));
+    CHECK(eventually([&] { return played.control->stateOf(1) == PeerState::kAborted; }));
+    CHECK(played.control->blameOf(1) == 1);
+  }
+  const Played alive;
+  CHECK(Watch(alive.control).blameOf(1) == 1);  // whatever it is blamed for, nothing has been heard of it
 }
 
 TEST_CASE("a rank whose connection is found closed by a write is heard to the end, and then is lost") {
@@ -216,7 +292,7 @@ TEST_CASE("signals of the process are never taken by the thread that watches") {
   CHECK(threadsNow() > before);
 }
 
-TEST_CASE("ranks that split a communicator wait for nobody once one of them has aborted it; survivors do") {
+TEST_CASE("ranks that split a communicator wait for nobody once one of them has aborted it, survivors do") {
   for (const Aborts aborts : {Aborts::kEnd, Aborts::kMeanNothing}) {
     const bool ends = aborts == Aborts::kEnd;
     Controls controls = makeControls(3);

@@ -171,6 +171,8 @@ TEST_CASE("verdicts survive the way, and cut ones are refused") {
   CHECK(read->peer == 7);
   CHECK(std::string(read->text.c_str()) == "rank(s) 2, 5 have not come");
   for (size_t cut = 0; cut < bytes.size(); ++cut) CHECK_FALSE(readVerdict(Bytes(bytes).first(cut)).ok());
+  for (const int none : {-1, sparsecollAuthFailed + 1})
+    CHECK_FALSE(readVerdict(writeVerdict({static_cast<sparsecollResult_t>(none), 7, "nRanks", "text"})).ok());
 }
 
 TEST_CASE("a unique id is read back, and its bytes are checked") {
@@ -195,6 +197,25 @@ TEST_CASE("a unique id is read back, and its bytes are checked") {
     CHECK(read(makeId(60000, engine)).engine == engine);
   const Id none = makeId(60000, sparsecollTransportThreads);
   CHECK(readInvitation(none).takeStatusOrOk().result() == sparsecollInvalidArgument);
+  for (const Address& nowhere : {invitation.address.withPort(0), Address::any(4).withPort(7)}) {
+    Invitation lost = invitation;
+    lost.address = nowhere;
+    writeInvitation(lost, written);
+    CHECK(readInvitation(written).takeStatusOrOk().result() == sparsecollInvalidArgument);
+  }
+}
+
+TEST_CASE("of the ids that ranks of a process have used it remembers the last 1024") {
+  const Invitation first = read(makeId());
+  CHECK(useOnce(first, 1).ok());
+  CHECK(useOnce(first, 2).ok());
+  CHECK(useOnce(first, 1).result() == sparsecollInvalidUsage);
+  for (int i = 0; i < 1024; ++i) {
+    Invitation next = first;
+    fillRandom(next.job);
+    REQUIRE(useOnce(next, 1).ok());
+  }
+  CHECK(useOnce(first, 1).ok());
 }
 
 TEST_CASE("interfaces are found by name, by address and by what they lead to") {

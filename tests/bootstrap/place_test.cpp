@@ -132,6 +132,33 @@ TEST_CASE("ranks pass over ports that are silent, talk nonsense, close, or have 
   strangers.join();
 }
 
+TEST_CASE("a rank says so where who answers in rank 0's place has another version of the library") {
+  const Job job{freePlace("127.0.0.1", 1)};
+  const Opening other = openListener(loopbackAt(job.place.firstPort), 16);
+  REQUIRE(other.listener.open());
+  std::vector<std::byte> hello(kServerHelloBytes);
+  const uint8_t head[] = {'S', 'P', 'H', '1', kWireVersion + 1, 0};
+  std::ranges::copy(std::as_bytes(std::span(head)), hello.begin());
+  std::atomic<bool> over{false};
+  std::thread another([&] {
+    std::vector<Fd> guests;
+    while (!over) {
+      Fd guest;
+      bool closed = false;
+      if (accept(other.listener, guest) == Arrival::kCame) {
+        (void)bootstrap::send(guest, hello, closed);
+        guests.push_back(std::move(guest));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  const Status refused = job.run(1, 2, kLong);
+  over = true;
+  another.join();
+  CHECK(refused.result() == sparsecollMismatch);
+  CHECK_THAT(textOf(refused), Catch::Contains("the peer speaks version " + std::to_string(kWireVersion + 1)));
+}
+
 TEST_CASE("two jobs meet at the same ports, each for itself") {
   const Place place = freePlace();
   const Job jobs[] = {{place, jobOf("one", 0, 0)}, {place, jobOf("another", 0, 0)}};

@@ -1,9 +1,11 @@
 // Ranks that meet by a unique id: all come, some do not, some come twice, with other numbers, or with a used id.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "tests/bootstrap/parties.h"
 #include "tests/support/catch.h"
+#include "transports/bootstrap/oob.h"
 
 namespace sparsecoll {
 namespace {
@@ -190,6 +192,52 @@ TEST_CASE("a rank that gives up while ranks are connected ends it for all, with 
   for (const int rank : {0, 2}) {
     CHECK(results[static_cast<size_t>(rank)].result() == sparsecollOutOfMemory);
     CHECK(results[static_cast<size_t>(rank)].failure().peer == 1);
+  }
+}
+
+TEST_CASE("an all-gather of the caller's that fails, comes late or gives back something else is named") {
+  struct Caller {
+    int code;
+    uint64_t lengthOfOther;
+    bool keepsOwn;
+  };
+  const auto gathered = [](Caller caller, uint64_t timeoutMs) {
+    sparsecollOob_t oob = SPARSECOLL_INIT(sparsecollOob_t);
+    oob.user = &caller;
+    oob.allgather = [](void* user, const void* send, void* recv, size_t bytes, uint64_t) {
+      const auto& how = *static_cast<const Caller*>(user);
+      auto* const to = static_cast<std::byte*>(recv);
+      if (how.keepsOwn) std::memcpy(to, send, bytes);
+      if (bytes == sizeof how.lengthOfOther) std::memcpy(to + bytes, &how.lengthOfOther, bytes);
+      return how.code;
+    };
+    return OobExchange(oob, 0, 2).allgather(bytesOf("own"), Deadline::in(timeoutMs)).takeStatusOrOk();
+  };
+  CHECK(gathered({0, 3, true}, kLong).ok());
+  const Status failed = gathered({7, 3, true}, kLong);
+  CHECK(failed.result() == sparsecollRemoteError);
+  CHECK(textOf(failed) == "the caller's allgather returned 7");
+  CHECK(gathered({7, 3, true}, 0).result() == sparsecollTimeout);
+  CHECK(gathered({0, 3, false}, kLong).result() == sparsecollCorrupted);
+  CHECK(gathered({0, uint64_t{1} << 40, true}, kLong).result() == sparsecollCorrupted);
+}
+
+TEST_CASE("ranks listen at the interface that is named, and say which one is not there") {
+  for (const char* const name : {"lo", "none0"}) {
+    CAPTURE(name);
+    const Id id = makeId();
+    const auto results = onRanks(2, [&](int rank) -> Status {
+      const Deadline deadline = Deadline::in(kLong);
+      const Invitation invitation = read(id);
+      SC_TRY(const auto exchange, meet(invitation, rank, 2, deadline));
+      const auto card = [](bool) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(); };
+      SC_TRY(const Mesh mesh, makeMesh(*exchange, {invitation.key, invitation.job, name, card}, deadline));
+      return mesh.at.isLoopback() ? Status() : fail(sparsecollInternalError, "at {}", mesh.at.text());
+    });
+    for (const Status& status : results) {
+      if (name == std::string("lo")) CHECK(textOf(status).empty());
+      if (name == std::string("none0")) CHECK_THAT(textOf(status), Catch::Contains("no interface none0"));
+    }
   }
 }
 

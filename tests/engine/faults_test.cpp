@@ -160,6 +160,16 @@ TEST_CASE("a rank that never comes to the making: Timeout after initTimeoutMs") 
   CHECK_THAT(sparsecollGetLastError(), Catch::Contains("rank(s) 1"));
 }
 
+TEST_CASE("ranks over an engine of the caller's are not parted: nothing but the engine connects them") {
+  const Ranks ranks(2);
+  sparsecollComm_t made = nullptr;
+  CHECK(sparsecollCommSplit(ranks[0], 0, 0, &made, nullptr) == sparsecollUnsupported);
+  CHECK(sparsecollCommShrink(ranks[1], nullptr, 0, &made, nullptr) == sparsecollUnsupported);
+  CHECK(made == nullptr);
+  const Reducers reducers(ranks, kLength, sparsecollFloat32, preset("topka", 0.1));
+  CHECK(runUntilFailure(ranks, reducers, 1) == all(2, sparsecollSuccess));
+}
+
 TEST_CASE("functions that may be NULL") {
   PairMesh mesh(2);
   std::vector<std::unique_ptr<PairEngine>> engines;

@@ -3,6 +3,7 @@
 #include "tests/support/catch.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 
 #include "tests/support/folder.h"
@@ -15,10 +16,18 @@ namespace {
 
 constexpr uint64_t kLength = 64;
 const sparsecollStream_t kNoStream = nullptr;
+constexpr int kNoRank = -1;
+constexpr auto kNoType = static_cast<sparsecollDataType_t>(99);
 
 // One rank with all that calls need.
 struct World {
   World() : group(1, kLength, sparsecollFloat32, preset("topka", 0.1)) {
+    alone.allgather = [](void*, const void* send, void* recv, size_t bytesPerRank, uint64_t) {
+      std::memcpy(recv, send, bytesPerRank);
+      return 0;
+    };
+    nowhere.transport = sparsecollTransportTcp;
+    nowhere.interfaceName = "none0";
     group.fillRandom(1);
     in.add(1, 1);
     in.add(5, 2);
@@ -34,7 +43,9 @@ struct World {
   SparseVector in{sparsecollFloat32, kLength, 4};
   SparseVector other{sparsecollFloat32, kLength, 4};
   SparseVector sum{sparsecollFloat32, kLength, kLength};
+  SparseVector wide{sparsecollFloat32, kLength, kLength, sparsecollIndexU64};
   sparsecollParams_t params = preset("topka", 0.1);
+  sparsecollParams_t together = preset("exdyna", 0.1);
   sparsecollStats_t stats = SPARSECOLL_INIT(sparsecollStats_t);
   sparsecollReducerInfo_t info = SPARSECOLL_INIT(sparsecollReducerInfo_t);
   sparsecollFailure_t failure = SPARSECOLL_INIT(sparsecollFailure_t);
@@ -48,6 +59,8 @@ struct World {
   sparsecollUniqueId_t id{};
   sparsecollEngine_t engine = SPARSECOLL_INIT(sparsecollEngine_t);  // without a function
   sparsecollOob_t oob = SPARSECOLL_INIT(sparsecollOob_t);           // without its function
+  sparsecollOob_t alone = SPARSECOLL_INIT(sparsecollOob_t);         // of one rank
+  sparsecollConfig_t nowhere = SPARSECOLL_INIT(sparsecollConfig_t);
   sparsecollCommDetails_t details = SPARSECOLL_INIT(sparsecollCommDetails_t);
   sparsecollComm_t made = nullptr;
   alignas(8) std::byte blob[4096];
@@ -165,12 +178,16 @@ const Bad kValues[] = {
     BAD("CommInitRank: comm", sparsecollCommInitRank(nullptr, 1, &w.id, 0, 0, nullptr)),
     BAD("CommInitRank: id", sparsecollCommInitRank(&w.made, 1, nullptr, 0, 0, nullptr)),
     BAD("CommInitRank: 0 ranks", sparsecollCommInitRank(&w.made, 0, &w.id, 0, 0, nullptr)),
+    BAD("CommInitRank: 257 ranks", sparsecollCommInitRank(&w.made, 257, &w.id, 0, 0, nullptr)),
     BAD("CommInitRank: rank 1 of 1", sparsecollCommInitRank(&w.made, 1, &w.id, 1, 0, nullptr)),
     BAD("CommInitRank: device -3", sparsecollCommInitRank(&w.made, 1, &w.id, 0, -3, nullptr)),
     BAD("CommInitRank: bytes that are no id", sparsecollCommInitRank(&w.made, 1, &w.id, 0, SPARSECOLL_HOST, nullptr)),
     BAD("CommInitEnv: comm", sparsecollCommInitEnv(nullptr, SPARSECOLL_HOST, nullptr)),
     BAD("CommInitEnv: device -3", sparsecollCommInitEnv(&w.made, -3, nullptr)),
+    BAD("CommInitOob: comm", sparsecollCommInitOob(nullptr, 1, 0, SPARSECOLL_HOST, &w.oob, nullptr)),
     BAD("CommInitOob: device -3", sparsecollCommInitOob(&w.made, 1, 0, -3, &w.oob, nullptr)),
+    BAD("CommInitOob: an interface that is not there",
+        sparsecollCommInitOob(&w.made, 1, 0, SPARSECOLL_HOST, &w.alone, &w.nowhere)),
     BAD("CommInitOob: an oob without its function", sparsecollCommInitOob(&w.made, 1, 0, 0, &w.oob, nullptr)),
     BAD("CommInitEngine: comm", sparsecollCommInitEngine(nullptr, 1, 0, SPARSECOLL_HOST, &w.engine, nullptr)),
     BAD("CommInitEngine: 0 ranks", sparsecollCommInitEngine(&w.made, 0, 0, SPARSECOLL_HOST, &w.engine, nullptr)),
@@ -200,6 +217,15 @@ const Bad kValues[] = {
     BAD("Preset: empty name", sparsecollPreset("", &w.params)),
     BAD("ReducerCreate: n 0", sparsecollReducerCreate(reinterpret_cast<sparsecollReducer_t*>(&w.data), 0, w.type,
                                                       &w.params, nullptr, w.comm())),
+    BAD("CommSplit: newComm", sparsecollCommSplit(w.comm(), 0, 0, nullptr, nullptr)),
+    BAD("CommShrink: newComm", sparsecollCommShrink(w.comm(), nullptr, 0, nullptr, nullptr)),
+    BAD("CommShrink: rank -1 of 1", sparsecollCommShrink(w.comm(), &kNoRank, 1, &w.made, nullptr)),
+    BAD("CommGetDetails: details at an odd address",
+        sparsecollCommGetDetails(w.comm(), reinterpret_cast<sparsecollCommDetails_t*>(w.blob + 1))),
+    BAD("Select: type 99",
+        sparsecollSelect(w.gradient(), kLength, kNoType, &w.params, w.sum.view(), w.comm(), kNoStream)),
+    BAD("Select: type is not out.dataType",
+        sparsecollSelect(w.gradient(), kLength, sparsecollFloat64, &w.params, w.sum.view(), w.comm(), kNoStream)),
     BAD("Select: n 0", sparsecollSelect(w.gradient(), 0, w.type, &w.params, w.sum.view(), w.comm(), kNoStream)),
     BAD("Select: n is not out.length",
         sparsecollSelect(w.gradient(), kLength - 1, w.type, &w.params, w.sum.view(), w.comm(), kNoStream)),
@@ -209,6 +235,15 @@ const Bad kValues[] = {
         sparsecollScatterAdd(w.in.view(), w.out(), kLength, std::nan(""), w.comm(), kNoStream)),
     BAD("ReducerImportFrom: sumMerge 2", sparsecollReducerImportFrom(w.reducer(), w.blob, w.bytes, 2, kNoStream)),
     BAD("ReducerImportFrom: sumMerge -1", sparsecollReducerImportFrom(w.reducer(), w.blob, w.bytes, -1, kNoStream)),
+};
+
+const Bad kUnsupported[] = {
+    BAD("Select: 2^32 elements",
+        sparsecollSelect(w.gradient(), uint64_t{1} << 32, w.type, &w.params, w.sum.view(), w.comm(), kNoStream)),
+    BAD("Select: a selector that asks the other ranks",
+        sparsecollSelect(w.gradient(), kLength, w.type, &w.together, w.sum.view(), w.comm(), kNoStream)),
+    BAD("ReducerRunSparse: 64-bit indices",
+        sparsecollReducerRunSparse(w.reducer(), w.gradient(), w.wide.view(), kNoStream)),
 };
 
 std::vector<std::byte> stateOf(World& world) {
@@ -249,6 +284,27 @@ TEST_CASE("numbers and names that are out of range") {
   World world;
   for (const Bad& bad : kValues)
     checkHarmless(world, bad.name, sparsecollInvalidArgument, [&] { return bad.run(world); });
+}
+
+TEST_CASE("what this version does not do") {
+  World world;
+  for (const Bad& bad : kUnsupported)
+    checkHarmless(world, bad.name, sparsecollUnsupported, [&] { return bad.run(world); });
+}
+
+TEST_CASE("a reducer that has no sparse sum leaves the vector for it alone") {
+  sparsecollParams_t adds = preset("topka", 0.1);
+  adds.flags = SPARSECOLL_ACCUMULATE;
+  for (const auto& [params, expected] :
+       {std::pair{preset("dense", 0), sparsecollUnsupported}, std::pair{adds, sparsecollInvalidArgument}}) {
+    Group group(1, kLength, sparsecollFloat32, params);
+    REQUIRE(group.created() == all(1, sparsecollSuccess));
+    SparseVector sum(sparsecollFloat32, kLength, kLength);
+    sum.add(3, 1);
+    CHECK(sparsecollReducerRunSparse(group.reducer(0), group.gradients[0].data(), sum.view(), nullptr) == expected);
+    CHECK(sum.count() == 1);
+    CHECK(group.step() == all(1, sparsecollSuccess));
+  }
 }
 
 TEST_CASE("the good calls of the tables are good") {
@@ -344,8 +400,12 @@ TEST_CASE("functions without an error code always answer") {
   int available = -1;
   CHECK(sparsecollBackendAvailable(sparsecollBackendHost, sparsecollTransportThreads, &available) == sparsecollSuccess);
   CHECK(available == 1);
-  CHECK(sparsecollBackendAvailable(sparsecollBackendCuda, sparsecollTransportNccl, &available) == sparsecollSuccess);
-  CHECK(available == 0);
+  for (const auto& [backend, transport] : {std::pair{sparsecollBackendCuda, sparsecollTransportNccl},
+                                           std::pair{sparsecollBackendHost, sparsecollTransportSimulated}}) {
+    available = -1;
+    CHECK(sparsecollBackendAvailable(backend, transport, &available) == sparsecollSuccess);
+    CHECK(available == 0);
+  }
 }
 
 TEST_CASE("a rank that is none is what the error names, whatever else is wrong") {

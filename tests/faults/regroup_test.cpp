@@ -107,7 +107,7 @@ TEST_CASE("ranks that are left after one was destroyed go on with their residual
 
 TEST_CASE("so do those that send tensors dense") { checkSurvivors(*SentDense(kLength, true).config()); }
 
-TEST_CASE("who is excluded is left out; who does not call shows as Timeout; a shrunk communicator is dead") {
+TEST_CASE("who is excluded is left out, who does not call shows as Timeout, and a shrunk communicator is dead") {
   const Ranks ranks(3);
   const sparsecollConfig_t patient = limits(60000);
   const sparsecollConfig_t hasty = limits(50);

@@ -237,6 +237,7 @@ const FieldRow<sparsecollParams_t> kParams[] = {
     PARAM(clipNorm = 1e-300, kGood),
     PARAM(clipNorm = 1; p.flags = SPARSECOLL_NO_RESIDUAL, kGood),
     PARAM(clipNorm = 1; p.collective = sparsecollCollDense, kGood),
+    PARAM(reserved0 = 1, kNotYet),
     PARAM(residualDecay = -0.5, kBad),
     PARAM(residualDecay = 1.001, kBad),
     PARAM(residualDecay = std::nan(""), kBad),
@@ -280,6 +281,7 @@ const FieldRow<sparsecollConfig_t> kConfigs[] = {
     CONFIG(security = 3, kBad),
     CONFIG(security = sparsecollSecurityNone, kGood),
     CONFIG(reserved1 = 1, kNotYet),
+    CONFIG(reserved2 = 1, kNotYet),
 };
 
 const sparsecollSegment_t kOne[] = {{kLength, 0, 0, 0}};

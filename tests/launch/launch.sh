@@ -138,6 +138,10 @@ for secret in "" "$tools/secret"; do
 done
 play RANK=% WORLD_SIZE=3 MASTER_ADDR=localhost SPARSECOLL_PORT=$port SPARSECOLL_JOB=mine
 [ "$(grep -c 'of 3 by RANK: success' "$folder/out")" = 9 ] || fail "ranks did not meet at SPARSECOLL_PORT"
+# A word that is no level of the log is taken for "warn".
+: > "$folder/out"
+play RANK=% WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=$port SPARSECOLL_LOG=loud
+[ "$(grep -c 'SPARSECOLL_SECRET_FILE names no file' "$folder/out")" = 1 ] || fail "no warning at a level that is none"
 clean
 expect 1 env PMI_RANK=1 PMI_SIZE=2 "$program"
 grep -q 'unsupported' "$folder/out" || fail "ranks without a place to meet are not refused"
@@ -147,6 +151,26 @@ expect 1 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost SPARSECOLL_PORT=70000 "$p
 grep -q "SPARSECOLL_PORT is '70000'" "$folder/out" || fail "a wrong port is not named"
 expect 1 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port SPARSECOLL_SECRET_FILE="$tools/none" "$program"
 grep -q "secret file $tools/none: No such file" "$folder/out" || fail "a missing secret is not named"
+for wrong in "3 2 rank 3 of 2" "0 0 0 ranks" "0 257 257 ranks"; do
+  read -r rank ranks named <<< "$wrong"
+  expect 1 env RANK="$rank" WORLD_SIZE="$ranks" MASTER_ADDR=localhost MASTER_PORT=$port "$program"
+  grep -q "RANK tells of $named" "$folder/out" || fail "not named: $named"
+done
+head -c 32 /dev/urandom > "$tools/another"
+chmod 600 "$tools/another"
+env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port SPARSECOLL_SECRET_FILE="$tools/secret" \
+  "$program" hasty 60000 > /dev/null 2>&1 &
+first=$!
+expect 1 env RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port SPARSECOLL_SECRET_FILE="$tools/another" "$program"
+grep -q 'authentication failed: .*SPARSECOLL_SECRET_FILE has to name the same secret' "$folder/out" || fail "another secret"
+kill $first
+wait $first || true
+expect 1 env RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port "$program" hasty 200
+grep -q 'timeout: .*rank 0 was not reached' "$folder/out" || fail "a rank that finds nobody at a port does not say so"
+expect 0 env SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0 SLURM_NNODES=1 SLURM_JOB_ID=$$ SLURM_STEP_ID=0 \
+  SLURM_STEP_NODELIST=localhost "$program"  # alone: nobody to meet at the host
+expect 0 "$run" -n 2 "$program" hasty -1  # no deadline at all
+expect 0 env SPARSECOLL_ISA=none "$run" -n 2 "$program"  # no such instruction set: the best there is
 expect 0 env RANK=0 WORLD_SIZE=1 "$program"
 clean
 echo "ranks of Slurm, Open MPI, MPICH, torchrun and Kubeflow meet"
@@ -321,6 +345,19 @@ play SLURM_PROCID=% PMIX_RANK=9 "${slurm[@]}"
 unset FAKE_PMIX_FOLDER FAKE_PMIX_SIZE PMIX_NAMESPACE SPARSECOLL_PMIX_LIBRARY
 clean
 echo "a PMIx that fails, hangs or lies is named"
+expect 0 env SPARSECOLL_INTERFACE=lo "$run" -n 2 "$program"
+expect 1 env SPARSECOLL_INTERFACE=none0 "$run" -n 2 --grace 20 "$program"
+grep -q 'invalid argument: .*no interface none0' "$folder/out" || fail "an interface that is not there is not named"
+clean
+echo "ranks meet at the interface that is named"
+
+# Where there is no UCX, or a file that is none, ranks that name no engine meet over TCP.
+for none in "$tools/none" libm.so.6; do
+  expect 0 env SPARSECOLL_UCX_LIBRARY="$none" "$run" -n 2 --grace 60 "$program"
+  [ "$(grep -c 'of 2 by sparsecoll-run: success' "$folder/out")" = 2 ] || fail "ranks without UCX did not meet"
+done
+clean
+echo "ranks without UCX meet"
 
 # A UCX that never opens a worker, as 1.13 does where no port is left, does not keep a rank past initTimeoutMs.
 expect 1 env SPARSECOLL_UCX_LIBRARY="$stuck" "$run" -n 2 --grace 60 "$program" hasty 300

@@ -1,4 +1,7 @@
 // The preset auto: ranks change methods together, and nothing is lost on the way.
+#include <set>
+#include <string>
+
 #include "tests/oracle/auto_group.h"
 #include "tests/support/catch.h"
 
@@ -171,6 +174,23 @@ TEST_CASE("the caller's own dense sum is not tried, and may win") {
   CHECK(collectives == std::vector<std::string>(kRanks, "split_gather"));
 }
 
+TEST_CASE("a candidate that cannot do what is asked for is left out") {
+  const CostsInPlace costs(kDenseWins);
+  const sparsecollSegment_t segments[] = {{1000, 0.5, 0, 0}, {2000, 0, 0, 0}};  // SparDL knows no densities of tensors
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.segments = segments;
+  config.segmentCount = 2;
+  AutoGroup group(preset("auto", 0.02), &config);
+  std::set<std::string> seen;
+  for (int step = 0; step < 28; ++step) {
+    REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
+    seen.insert(group.collective());
+  }
+  CHECK(seen.count("dense") == 1);
+  CHECK(seen.count("allgather") == 1);
+  CHECK(seen.count("spardl") == 0);
+}
+
 TEST_CASE("scales, segments and out that is preserved go with every candidate") {
   const CostsInPlace costs(kDenseWins);
   sparsecollParams_t params = preset("auto", 0.02);
@@ -234,6 +254,22 @@ TEST_CASE("what auto refuses, and what it is not") {
     CHECK(created(preset("topka", 0.01), &config) == sparsecollInvalidArgument);
     config.transactional = 1;
     CHECK(created(preset("auto", 0.01), &config) == sparsecollUnsupported);
+  }
+  sparsecollReducerConfig_t counted = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  counted.planCount = 1;
+  CHECK(created(preset("auto", 0.01), &counted) == sparsecollInvalidArgument);
+  sparsecollParams_t nothing = preset("auto", 0);
+  nothing.flags = SPARSECOLL_SELECT_NOTHING;
+  CHECK(created(nothing, nullptr) == sparsecollSuccess);
+  const Choices choices{topka};
+  const sparsecollReducerConfig_t replayed = planned(choices);
+  CHECK(created(nothing, &replayed) == sparsecollUnsupported);
+  {
+    const AutoGroup group(0.01);
+    const Ranks others(kRanks);
+    sparsecollReducer_t moved = nullptr;
+    CHECK(sparsecollReducerMove(group.reducer(0), others[0], &moved, nullptr) == sparsecollInvalidArgument);
+    CHECK(moved == nullptr);
   }
   // Chosen once: too short for anything but dense. What has a name has one choice.
   sparsecollReducerConfig_t transactional = SPARSECOLL_INIT(sparsecollReducerConfig_t);

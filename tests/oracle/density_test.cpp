@@ -185,7 +185,7 @@ TEST_CASE("per-tensor rules: a dense tensor, tensors with densities of their own
   }
 }
 
-TEST_CASE("segments without rules are one unit; a schedule moves only tensors without a rule") {
+TEST_CASE("segments without rules are one unit, and a schedule moves only tensors without a rule") {
   const sparsecollSegment_t plain[] = {{500, 0, 0, 0}, {500, 0, 0, 0}};
   const sparsecollSegment_t ruled[] = {{500, 0.5, 0, 0}, {500, 0, 0, 0}};
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);

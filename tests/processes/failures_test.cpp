@@ -264,8 +264,10 @@ TEST_CASE("a forked process cannot use its parent's communicator, and does not d
     const pid_t child = fork();
     if (child == 0) {
       const sparsecollResult_t used = sum();
+      const sparsecollResult_t written = sparsecollCommDumpFlightRecorder(comm, "/dev/null/none");
+      (void)sparsecollCommAbort(comm);
       const sparsecollResult_t ended = sparsecollCommDestroy(comm);
-      _exit(used == sparsecollInvalidUsage && ended == sparsecollSuccess ? 0 : 1);
+      _exit(used == sparsecollInvalidUsage && written == used && ended == sparsecollSuccess ? 0 : 1);
     }
     int how = 1;
     waitpid(child, &how, 0);

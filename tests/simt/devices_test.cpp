@@ -142,6 +142,14 @@ TEST_CASE("the current device of a call may be another one, and stays it") {
   checkEmulation();
 }
 
+TEST_CASE("more ranks on devices than a kernel's tables hold are refused") {
+  const std::vector<int> places(257, 0);
+  std::vector<sparsecollComm_t> comms(places.size());
+  CHECK(sparsecollCommInitAll(comms.data(), 257, places.data(), nullptr) == sparsecollUnsupported);
+  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("257 ranks on devices, at most 256 can be"));
+  CHECK(comms[0] == nullptr);
+}
+
 TEST_CASE("a kernel, an event and a time of another device are refused, as by CUDA") {
   const TwoDevices two;
   const RankStreams streams(2, two.inTurn);

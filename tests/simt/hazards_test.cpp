@@ -113,7 +113,7 @@ TEST_CASE("A1: while replays wait for a flag that never rises, every rank aborts
   });
 }
 
-TEST_CASE("A1: behind replays that wait a reducer is destroyed in time; what stays for ever is counted and logged") {
+TEST_CASE("A1: behind replays that wait a reducer is destroyed in time, and what stays for ever is counted and logged") {
   underSeeds([](uint64_t) {
     linesLogged = 0;
     Stuck stuck(impatient(), "topka");

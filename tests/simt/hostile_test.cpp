@@ -163,7 +163,7 @@ TEST_CASE("an answer that something is not ready stays as the last error") {
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("the legacy stream and blocking streams wait for each other; others wait for neither") {
+TEST_CASE("the legacy stream and blocking streams wait for each other, others wait for neither") {
   const Usual usual;
   needConnections(8);
   const Device<uint32_t> words(std::vector<uint32_t>(4));

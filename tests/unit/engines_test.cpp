@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/bytes.h"
 #include "tests/support/catch.h"
 #include "tests/support/room.h"
 #include "transports/bootstrap/oob.h"
@@ -188,6 +189,8 @@ TEST_CASE("ranks of different versions or with different kinds of memory all get
   CHECK(memory.result == sparsecollMismatch);
   CHECK(memory.field == "backend");
   CHECK(memory.peer == 1);
+  CHECK(memory.text == "rank 1 has its vectors in host memory, rank 0 has not");
+  CHECK(agree({onHost(able()), able()}).text == "rank 1 has its vectors on a device, rank 0 has not");
   std::vector<Candidate> versions(3, able());
   versions[2].version = SPARSECOLL_VERSION(9, 9, 9);
   // A rank reads of another version's part nothing but the version, so it cannot see that its own differs from all.
@@ -212,6 +215,26 @@ TEST_CASE("what another rank says may be anything, and is read with care") {
     bootstrap::OobExchange exchange(oobs[0], 0, 2);
     CHECK(agreeOnEngine(exchange, able(), Deadline::in(60000)).takeStatusOrOk().result() == sparsecollCorrupted);
     other.join();
+  }
+}
+
+TEST_CASE("a rank that names what no rank can name is told from others") {
+  for (const auto& [named, onDevice] :
+       {std::pair<uint16_t, uint16_t>{sparsecollTransportThreads, 0}, std::pair<uint16_t, uint16_t>{99, 0},
+        std::pair<uint16_t, uint16_t>{sparsecollTransportAuto, 2}}) {
+    Room room(2);
+    sparsecollOob_t oobs[2] = {room.of(0), room.of(1)};
+    Writer part;
+    part.write(uint32_t{SPARSECOLL_VERSION_CODE});
+    part.write(named);
+    part.write(onDevice);
+    std::thread other(
+        [&] { (void)bootstrap::OobExchange(oobs[1], 1, 2).allgather(part.bytes(), Deadline::in(60000)).ok(); });
+    bootstrap::OobExchange exchange(oobs[0], 0, 2);
+    const Status refused = agreeOnEngine(exchange, able(), Deadline::in(60000)).takeStatusOrOk();
+    other.join();
+    CHECK(refused.result() == sparsecollCorrupted);
+    CHECK(refused.failure().text == "a rank names engine " + std::to_string(named));
   }
 }
 

@@ -191,7 +191,7 @@ TEST_CASE("calls that are no operations are told while they wait") {
   CHECK(found[0].text == "ranks 0, 1 are in CommShrink since 3.0 s");
 }
 
-TEST_CASE("of several files of a rank the later one counts; communicators are told apart") {
+TEST_CASE("of several files of a rank the later one counts, and communicators are told apart") {
   std::vector<Recording> files = {rankOf(0, {stepOf(1)}), rankOf(0, {stepOf(2)})};
   files[1].writtenNs += 1;
   files[1].path = "later";

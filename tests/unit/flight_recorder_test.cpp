@@ -109,7 +109,7 @@ TEST_CASE("a reader never finds parts of two operations in one record") {
   CHECK(mixed == 0);
 }
 
-TEST_CASE("a record tells the round, its bytes and who is missing; nothing of it goes over to the next operation") {
+TEST_CASE("a record tells the round, its bytes and who is missing, and nothing of it goes over to the next operation") {
   FlightRecorder recorder(1);
   const OperationLabel label{"ReducerRun", "topka", "topk", "allgather", 4, 25000000, 250000};
   FlightRecord* const record = recorder.begin(118, 9, &label);
@@ -186,6 +186,26 @@ TEST_CASE("what a file says is what the recorder holds") {
   CHECK(read.writtenNs - read.entries[0].startNs < int64_t{3600} * 1000000000);
 }
 
+TEST_CASE("letters of a name stay, and bytes that are none, or too many, do not make the file unreadable") {
+  const Folder folder;
+  const FlightRecorder recorder(1);
+  const std::string path = folder.path() / "file.json";
+  const auto written = [&](const std::string& name) {
+    REQUIRE(writeFlight(recorder, sourceOf(name), path.c_str()).ok());
+    return flight::readRecording(path).name;
+  };
+  for (const std::string letter : {"\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+    CHECK(written(letter) == letter);
+  // Cut, without its second byte, longer than needed, half of a pair, beyond the last.
+  for (const std::string none :
+       {"\xc3", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5"})
+    CHECK(written(none) == std::string(none.size(), '?'));
+  CHECK(written("\xc3(") == "?(");
+  const std::string controls = written(std::string(2000, '\x01'));
+  CHECK(controls.size() > 10);
+  CHECK(controls == std::string(controls.size(), '\x01'));
+}
+
 TEST_CASE("a file takes the place of plain files alone, and nobody's other file is written through a link") {
   const Folder folder;
   FlightRecorder recorder(2);
@@ -234,7 +254,7 @@ TEST_CASE("without room on the disk the earlier file stays, and nothing is left 
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
-TEST_CASE("the environment says how much is kept and where files go; what it cannot mean makes no communicator") {
+TEST_CASE("the environment says how much is kept and where files go, and what it cannot mean makes no communicator") {
   const Folder folder;
   for (const char* const good : {"", "0", "1", "65536"})
     CHECK(oneRank(variable::kFlightEntries, good) == sparsecollSuccess);
@@ -266,13 +286,18 @@ TEST_CASE("a call writes the file where it is told to, or where the environment 
   const Variable off(variable::kFlightEntries, "0");
   const Ranks ranks(2);
   CHECK(sparsecollCommDumpFlightRecorder(ranks[0], path.c_str()) == sparsecollUnsupported);
+  const Reducers reducers(ranks, 64, sparsecollFloat32, preset("topka", 0.1));
+  CHECK(onEach(ranks, [&](int rank, sparsecollComm_t) {
+          std::vector<float> vector(64, 1);
+          return sparsecollReducerRun(reducers[rank], vector.data(), vector.data(), nullptr);
+        }) == all(2, sparsecollSuccess));
   CHECK(onEach(ranks, [](int rank, sparsecollComm_t comm) {
           return rank == 0 ? sparsecollCommAbort(comm) : sparsecollSuccess;
         }) == all(2, sparsecollSuccess));
   CHECK(flight::filesOf({folder.path()}).size() == 1);
 }
 
-TEST_CASE("any thread writes files while all ranks step; each file is whole, and numbers go up") {
+TEST_CASE("any thread writes files while all ranks step, each file is whole, and numbers go up") {
   const Folder folder;
   const Ranks ranks(3);
   const Reducers reducers(ranks, 5000, sparsecollFloat32, preset("topka", 0.01));

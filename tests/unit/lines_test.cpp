@@ -108,7 +108,7 @@ TEST_CASE("lines: numbers fill their field") {
   }
 }
 
-TEST_CASE("vocabulary: frequent words first, then the order of the text; fixed words lead") {
+TEST_CASE("vocabulary: frequent words first, then the order of the text, and fixed words lead") {
   Vocabulary vocabulary;
   std::vector<int32_t> counted;
   for (const char* word : {"b", "a", "c", "a", "<unk>", "d", "c"}) counted.push_back(vocabulary.count(word));

@@ -7,6 +7,8 @@
 #include "tests/support/catch.h"
 
 #include "core/numeric.h"
+#include "src/nodes.h"
+#include "src/reducer_spec.h"
 
 namespace sparsecoll {
 namespace {
@@ -119,6 +121,100 @@ TEST_CASE("every window has slots for all that it may keep") {
               CHECK(window.slots >= std::min(window.room, window.end - window.begin));
           }
         }
+}
+
+TEST_CASE("chunks are as long as is asked for") {
+  SelectionRequest request;
+  request.n = 10000;
+  request.density = request.maxDensity = 0.01;
+  const auto windows = [&](int32_t chunk) {
+    request.params.chunk = chunk;
+    return (*(*findSelector(sparsecollSelectChunkTopK))->plan(request)).windows;
+  };
+  REQUIRE(windows(0).size() == 3);
+  CHECK(windows(0)[0].end == 4096);
+  REQUIRE(windows(300).size() == 34);
+  CHECK(windows(300)[0].end == 300);
+  CHECK(windows(300).back().end == request.n);
+}
+
+TEST_CASE("auto takes dense for short vectors and high densities, whether they are given so or as k") {
+  const auto takesDense = [](uint64_t n, double density, uint64_t k) {
+    auto params = SPARSECOLL_INIT(sparsecollParams_t);
+    params.selector = sparsecollSelectTopK;
+    params.density = density;
+    params.k = k;
+    auto spec = readReducerSpec(n, sparsecollFloat32, &params, nullptr);
+    REQUIRE(spec.ok());
+    return spec->dense();
+  };
+  CHECK(takesDense(65535, 0.001, 0));
+  CHECK_FALSE(takesDense(65536, 0.001, 0));
+  CHECK_FALSE(takesDense(65536, 0.25, 0));
+  CHECK(takesDense(65536, 0.26, 0));
+  CHECK_FALSE(takesDense(65536, 0, 65536 / 4));
+  CHECK(takesDense(65536, 0, 65536 / 3));
+}
+
+TEST_CASE("transactional is refused for a method without a residual, unless auto has chosen it") {
+  auto params = SPARSECOLL_INIT(sparsecollParams_t);
+  auto config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.transactional = 1;
+  params.collective = sparsecollCollDense;
+  CHECK(readReducerSpec(100, sparsecollFloat32, &params, &config).takeStatusOrOk().result() ==
+        sparsecollInvalidArgument);
+  params.collective = sparsecollCollAuto;
+  params.density = 0.1;
+  auto chosen = readReducerSpec(100, sparsecollFloat32, &params, &config);
+  REQUIRE(chosen.ok());
+  CHECK(chosen->dense());
+  CHECK_FALSE(chosen->transactional);
+}
+
+TEST_CASE("a method that cannot do what is asked for is refused by name") {
+  const auto why = [](const sparsecollParams_t& params, const sparsecollReducerConfig_t* config) {
+    Status status = readReducerSpec(100, sparsecollFloat32, &params, config).takeStatusOrOk();
+    CHECK(status.result() == sparsecollUnsupported);
+    return std::string(status.failure().text.view());
+  };
+  auto params = SPARSECOLL_INIT(sparsecollParams_t);
+  params.density = 0.1;
+  sparsecollSegment_t segments[] = {{40, 0.5, 0, 0}, {60, 0, 0, 0}};
+  auto config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.segments = segments;
+  config.segmentCount = 2;
+  params.selector = sparsecollSelectRandom;
+  params.collective = sparsecollCollAllGather;
+  CHECK(why(params, &config) == "selector random has no densities of single tensors");
+  params.selector = sparsecollSelectTopK;
+  params.op = sparsecollAvg;
+  params.flags = SPARSECOLL_AVERAGE_CONTRIBUTORS;
+  for (const auto& [collective, name] :
+       {std::pair{sparsecollCollGTopk, "gtopk"}, std::pair{sparsecollCollSparDL, "spardl"}}) {
+    params.collective = collective;
+    CHECK(why(params, nullptr) == std::string("collective ") + name + " cannot tell how many ranks are in an entry");
+  }
+}
+
+TEST_CASE("a shard gets its share of k and of the candidates, and never fewer candidates than entries") {
+  const auto shardOf = [](double density, uint64_t k, uint64_t candidates) {
+    auto params = SPARSECOLL_INIT(sparsecollParams_t);
+    params.selector = sparsecollSelectRandomOfTop;
+    params.collective = sparsecollCollAllGather;
+    params.density = density;
+    params.k = k;
+    params.candidates = candidates;
+    auto spec = readReducerSpec(1000, sparsecollFloat32, &params, nullptr);
+    REQUIRE(spec.ok());
+    return specOfShard(*spec, {500, 1000}).params;
+  };
+  CHECK(shardOf(0.02, 0, 60).candidates == 30);
+  CHECK(shardOf(0.02, 0, 20).candidates == 10);
+  CHECK(shardOf(0.02, 0, 20).k == 0);
+  CHECK(shardOf(0, 20, 60).candidates == 30);
+  CHECK(shardOf(0, 1, 1).candidates == 1);
+  CHECK(shardOf(0, 1, 1).k == 1);
+  CHECK(shardOf(0, 20, 0).candidates == 0);
 }
 
 TEST_CASE("the C API lists the presets in the table's order") {

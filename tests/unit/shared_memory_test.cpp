@@ -2,6 +2,7 @@
 #include "transports/shared_memory.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +65,18 @@ TEST_CASE("nobody but its rank writes to it, and nobody makes it shorter") {
   CHECK(ftruncate(descriptor, 0) != 0);
   CHECK(write(descriptor, "x", 1) < 0);
   close(descriptor);
+}
+
+TEST_CASE("where files may not be so long the process goes on, and is told so") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit little{4096, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &little) == 0);
+  const Status refused = SharedMemory::make(kId, 0, 2, kBytes).takeStatusOrOk();
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(refused.result() == sparsecollSystemError);
+  CHECK_THAT(refused.failure().text.c_str(), Catch::StartsWith("files may have 4096 bytes"));
+  CHECK(made(kId, 0) != nullptr);
 }
 
 TEST_CASE("a forked process has nothing of it, and takes nothing from its parent") {

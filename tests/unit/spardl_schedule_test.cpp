@@ -122,6 +122,8 @@ TEST_CASE("the number of teams is a divisor of the ranks that costs least") {
         CHECK(ranks % *teams == 0);
         CHECK(resolveTeams(ranks, *teams, gather, k).ok());
       }
+  for (const int32_t teams : {4, 12})
+    CHECK(resolveTeams(6, teams, sparsecollTeamGatherBruck, 10).takeStatusOrOk().result() == sparsecollInvalidArgument);
   CHECK(*resolveTeams(16, 0, sparsecollTeamGatherRecursive, 10) == 16);       // latency decides
   CHECK(*resolveTeams(16, 0, sparsecollTeamGatherRecursive, 10000000) == 2);  // as many words, a round less
 }

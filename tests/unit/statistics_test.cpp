@@ -1,7 +1,12 @@
 // Squares: the same bits on every instruction set, and those of the documented tree.
 #include "host/statistics.h"
+#include "host/descent.h"
 
 #include "tests/support/catch.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
 
 #include "tests/unit/data.h"
 #include "tests/unit/isas.h"
@@ -81,6 +86,28 @@ TEST_CASE("squares are the sum of squares") {
   const std::vector<uint64_t> bounds = {0, x.size()};
   host::segmentSquares(x.data(), sparsecollFloat32, bounds, &square, host::bestIsa());
   CHECK(square == Approx(static_cast<double>(wanted)).epsilon(1e-14));
+}
+
+// The descent looks at 2048 keys at even distances first. Others may have nothing to do with these.
+TEST_CASE("the boundary is right whatever the sampled keys say of the others") {
+  constexpr uint64_t kCount = 100000;
+  constexpr uint64_t kSample = 2048;
+  for (const bool sampledAreLarge : {true, false})
+    for (const uint64_t need : {uint64_t{1}, uint64_t{100}, kSample, kCount / 2, kCount - 100, kCount}) {
+      CAPTURE(sampledAreLarge, need);
+      std::vector<uint32_t> keys(kCount);
+      for (uint64_t i = 0; i < kCount; ++i)
+        keys[i] = static_cast<uint32_t>(i * 7919 % 5000 + (sampledAreLarge ? 0 : 1000000));
+      for (uint64_t s = 0; s < kSample; ++s)
+        keys[kCount * s / kSample] = static_cast<uint32_t>(s % 500 + (sampledAreLarge ? 1000000 : 0));
+      std::vector<uint32_t> sorted = keys;
+      std::sort(sorted.begin(), sorted.end(), std::greater<>());
+      host::Descent<uint32_t> descent(host::kScalar);
+      const auto found = descent.findAmongMany([&](uint64_t i) { return keys[i]; }, kCount, need);
+      CHECK(found.key == sorted[need - 1]);
+      const auto above = std::lower_bound(sorted.begin(), sorted.end(), found.key, std::greater<>());
+      CHECK(static_cast<uint64_t>(above - sorted.begin()) + found.equals == need);
+    }
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Top-k over many steps: exact in every one, and the key near enough that few read the vector twice.
-#include "tests/support/catch.h"
 #include <cmath>
+#include "tests/support/catch.h"
 
 #include "tests/unit/cut_step.h"
 #include "tests/unit/selection_run.h"
@@ -138,6 +138,21 @@ TEST_CASE("a step that selects nothing tells a threshold that is a number") {
   SelectionRun<float> run(selectorRow(sparsecollSelectTopK)->plan, request, false);
   CHECK(run.step(gradientsOf<float>(1, 1000, 1)) == 0);
   CHECK_FALSE(std::isnan(run.control().threshold));
+}
+
+TEST_CASE("each of hundreds of chunks keeps its largest entries") {
+  constexpr uint64_t kChunk = 16;
+  constexpr uint64_t kChunks = 300;  // so many make their keys move in smaller steps
+  SelectionRequest request = requestOf(kChunk * kChunks, 0.125);
+  request.params.chunk = kChunk;
+  SelectionRun<float> run(selectorRow(sparsecollSelectChunkTopK)->plan, request, false);
+  std::vector<WindowSpec> windows;
+  for (uint64_t c = 0; c < kChunks; ++c) windows.push_back({c * kChunk, (c + 1) * kChunk, 2});
+  for (uint64_t step = 0; step < 10; ++step) {
+    CAPTURE(step);
+    REQUIRE(run.step(gradientsOf<float>(1, kChunk * kChunks, step)) == 2 * kChunks);
+    checkExact(run, windows);
+  }
 }
 
 }  // namespace

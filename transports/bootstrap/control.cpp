@@ -77,7 +77,7 @@ uint64_t Control::missedBeatsOf(int peer) const {
 int Control::blameOf(int peer) const {
   const std::lock_guard lock(mutex_);
   const int blamed = peers_[static_cast<size_t>(peer)].blamed;
-  return blamed >= 0 && blamed != mesh_.rank ? blamed : peer;
+  return blamed >= 0 ? blamed : peer;
 }
 
 void Control::blame(int peer) {

@@ -53,12 +53,6 @@ void Lanes::takeDown(int peer, const Status& why) {
   lane.why.peer = peer;
 }
 
-int Lanes::firstDown() const {
-  for (size_t peer = 0; peer < lanes_.size(); ++peer)
-    if (lanes_[peer].down) return static_cast<int>(peer);
-  return -1;
-}
-
 void Lanes::advance(int peer) {
   at(peer).full = false;
   post(peer);

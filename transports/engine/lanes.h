@@ -36,7 +36,6 @@ class Lanes {
   bool hasLeft(int peer) const { return at(peer).left; }
   // What the peer says of its end, though there may be envelopes from before it: kLeave, kAbort, or kFrame for nothing.
   EnvelopeKind noticeOf(int peer);
-  int firstDown() const;
 
   // Of the communicator's end: the receives that wait are given up.
   void close();

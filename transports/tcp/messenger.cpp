@@ -144,7 +144,7 @@ class TcpMessenger final : public engine::Messenger {
     auto* const request = static_cast<Request*>(*out);
     *done = request->ended() ? 1 : 0;
     if (*done == 0) return 0;
-    if (bytes != nullptr) *bytes = request->receives ? request->moved : 0;
+    *bytes = request->receives ? request->moved : 0;
     const bool good = request->state == Request::State::kDone || request->cancelled;
     free_.push_back(request);
     return good ? 0 : kFailed;

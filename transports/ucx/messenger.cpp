@@ -201,7 +201,7 @@ class UcxMessenger final : public engine::Messenger {
     }
     *done = 1;
     idle_ = 0;
-    if (bytes != nullptr) *bytes = request->receives ? request->info.length : 0;
+    *bytes = request->receives ? request->info.length : 0;
     const bool good = status == UCS_OK || request->cancelled;
     free_.push_back(request);
     return good ? 0 : kFailed;

@@ -1,0 +1,97 @@
+// What an auto reducer's plan says about its decision, and plans that have nothing to try.
+#include "src/plan.h"
+#include "tests/support/catch.h"
+
+#include <string>
+#include <vector>
+
+using namespace sparsecoll;
+
+namespace {
+
+const Plan::Candidate kTopk{"topka", sparsecollSelectTopK, sparsecollCollAllGather};
+const Plan::Candidate kSplit{"sparcml-split", sparsecollSelectTopK, sparsecollCollSplitGather};
+const Plan::Candidate kDense{"dense", sparsecollSelectTopK, sparsecollCollDense};
+
+struct Given {
+  Plan::Candidate candidate;
+  uint8_t able;
+  StepCost cost;
+};
+
+struct Trials {
+  Trials(std::vector<Given> all, const Plan::Shape& shape) : given(std::move(all)), plan(candidates(), shape) {}
+
+  std::vector<Plan::Candidate> candidates() const {
+    std::vector<Plan::Candidate> found;
+    for (const Given& one : given) found.push_back(one.candidate);
+    return found;
+  }
+  void start(uint64_t k) {
+    std::vector<uint8_t> able;
+    for (const Given& one : given) able.push_back(one.able);
+    plan.start(k, able);
+  }
+  size_t step() {
+    if (plan.meets()) plan.hear(std::vector{plan.own()});
+    const size_t ran = plan.next();
+    plan.stepped(true, given[ran].cost);
+    return ran;
+  }
+  // The line once it was decided for k entries.
+  std::string lineFor(uint64_t k) {
+    start(k);
+    for (int steps = 0; steps < 100 && plan.decisions() == 0; ++steps) (void)step();
+    return std::string(plan.line().view());
+  }
+
+  std::vector<Given> given;
+  Plan plan;
+};
+
+}  // namespace
+
+TEST_CASE("the line tells both sides' time, from which density on dense wins, and how fast the link seems") {
+  Trials trials({{kTopk, 1, {1000000, 500000}}, {kDense, 1, {2000000, 0}}}, {2000000, 4, 4});
+  CHECK(trials.lineFor(2000) == "n 2M P 4: topka, 1 ms; dense 2 ms; break-even density 0.003; link 48 Gbit/s measured");
+}
+
+TEST_CASE("where nothing travels no density makes dense win, and where the rest takes too long any does") {
+  Trials alone({{kTopk, 1, {6400, 0}}, {kDense, 1, {12800, 0}}}, {500, 4, 1});
+  CHECK(alone.lineFor(5) == "n 500 P 1: topka, 6.4 us; dense 13 us; break-even density 1");
+  Trials slow({{kTopk, 1, {12800, 0}}, {kDense, 1, {6400, 0}}}, {500, 4, 1});
+  CHECK(slow.lineFor(5) == "n 500 P 1: dense, 6.4 us; topka 13 us; dense at any density");
+}
+
+TEST_CASE("the line names only what has a time") {
+  Trials noDense({{kTopk, 1, {128000, 0}}, {kSplit, 1, {192000, 0}}}, {5000, 4, 2});
+  CHECK(noDense.lineFor(50) == "n 5k P 2: topka, 0.13 ms");
+  Trials unableDense({{kTopk, 1, {128000, 0}}, {kSplit, 1, {64000, 0}}, {kDense, 0, {}}}, {5000, 4, 2});
+  CHECK(unableDense.lineFor(50) == "n 5k P 2: sparcml-split, 64 us");
+  Trials denseAlone({{kTopk, 0, {}}, {kDense, 1, {}}}, {5000, 4, 2});
+  CHECK(denseAlone.lineFor(50) == "n 5k P 2: dense, 0 us");
+  Trials callersDense({{kTopk, 0, {}}, {kDense, 1, {}}}, {5000, 4, 2});
+  callersDense.plan.knowDense(160000);
+  CHECK(callersDense.lineFor(50) == "n 5k P 2: dense, 0.16 ms; link 1 Gbit/s by the caller");
+}
+
+TEST_CASE("a plan that replays goes on so after it took over the state of trials that were under way") {
+  const std::vector<Given> given{{kTopk, 1, {1000, 0}}, {kDense, 1, {2000, 0}}};
+  Trials from(given, {5000, 4, 2});
+  from.start(50);
+  (void)from.step();
+  Writer state;
+  from.plan.save(state, 0);
+
+  Trials replaying(given, {5000, 4, 2});
+  const sparsecollChoice_t recorded[] = {{0, kDense.selector, kDense.collective}};
+  REQUIRE(replaying.plan.replay(recorded).ok());
+  Reader reader(state.bytes());
+  REQUIRE(replaying.plan.load(reader).ok());
+  for (int step = 0; step < 5; ++step) {
+    CHECK(!replaying.plan.meets());
+    CHECK(!replaying.plan.measures());
+    CHECK(replaying.step() == 1);
+  }
+  CHECK(replaying.plan.decisions() == 0);
+}
