@@ -18,7 +18,7 @@ NO_NUMBERS = ["nan", "-nan", "inf", "-inf", "", " ", "1e", "0x", "one", "1;2", "
 NO_NAMES = ["", "nope", "threads", "threads:", "threads:0", "threads:-1", "threads:nan", "threads:1e9", "file:", "file:/nowhere/x",
             "powerlaw:", "powerlaw:nan", "powerlaw:-1", "cuda:-1", "cuda:x", "\n", "x" * 5000, "%s%n"]
 # Options that need no value, print and end, or take any text: paths and filters.
-LEFT_OUT = {"--help", "--version", "--list", "--dry-run", "--json", "--csv", "--svg", "--prefix", "-h"}
+LEFT_OUT = {"--help", "--version", "--list", "--dry-run", "--json", "--csv", "--svg", "--prefix", "--out", "-o", "-h"}
 # But this is right.
 RIGHT = {("--transport", "threads")}
 USAGE, ENVIRONMENT = 3, 4

@@ -17,8 +17,8 @@ for installed in "$prefix"/bin/sparsecoll-*; do
   [ -e "$installed" ] || continue
   "$installed" --version
 done
-for program in run perf tune; do
-  [ ! -e "$build_dir/bin/sparsecoll-$program" ] || [ -e "$prefix/bin/sparsecoll-$program" ]
+for tool in run perf tune; do
+  [ ! -e "$build_dir/bin/sparsecoll-$tool" ] || [ -e "$prefix/bin/sparsecoll-$tool" ]
 done
 
 echo "== find_package"
