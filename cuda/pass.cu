@@ -190,6 +190,7 @@ __global__ void beginPass(Control* control, SelectionSpace space) {
   control->nonFinite.count = 0;
   control->overflows = control->fallbacks = control->candidates = 0;
   control->selected = 0;
+  control->selectedWith = 0;
   space.turn->nonFinite = 0;
 }
 

@@ -50,6 +50,7 @@ class Pass {
     control.nonFinite.count = 0;
     control.overflows = control.fallbacks = control.candidates = 0;
     control.selected = 0;
+    control.selectedWith = 0;
     args_.norms != nullptr ? measure(control) : collect(control);
     if (args_.deferredZeros != nullptr) args_.deferredZeros[args_.n / 64] = 0;
   }

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "core/environment.h"
 #include "sparsecoll/launch.h"
 #include "src/ranks.h"
+#include "transports/bootstrap/crypto.h"
 #include "transports/bootstrap/id_file.h"
 #include "transports/bootstrap/notice.h"
 #include "transports/bootstrap/pmi.h"
@@ -92,14 +94,15 @@ class Told {
       SC_TRY(launcher_, openLauncher(launch));
     }
     if (launch.rank == 0 && word_.empty()) {
-      const bool chosen = launch.port > 0;
+      const bool chosen = launch.port > 0 && launch.ports > 0;
       SC_TRY(const bootstrap::Notice own,
-             bootstrap::makeNotice(interfaceOf(config).c_str(), static_cast<uint16_t>(launch.port),
+             bootstrap::makeNotice(interfaceOf(config).c_str(), static_cast<uint16_t>(chosen ? launch.port : 0),
                                    static_cast<uint16_t>(chosen ? launch.ports : SPARSECOLL_LAUNCH_PORTS)));
       word_ = writeNotice(own);
     }
     SC_TRY(word_, launcher_->spread(word_, launch.rank, deadline));
     SC_TRY(told_, bootstrap::readNotice(word_));
+    bootstrap::wipe(std::as_writable_bytes(std::span(word_)));
     launcher_.reset();
     if (launch.rank == 0)
       loggerOf(config).write(sparsecollLogInfo, "launch", "the other ranks learn by {} that rank 0 is at {}",

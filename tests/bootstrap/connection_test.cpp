@@ -259,7 +259,7 @@ TEST_CASE("what a peer must not say ends the connection, and writes nowhere") {
   }
 }
 
-TEST_CASE("a frame leaves behind all that was sent before it, and in front of what is sent later") {
+TEST_CASE("a frame leaves behind all that was sent before it") {
   Pair pair(makeEnds());
   Message sum(8, 'a'), frame(100, 'b'), later(8, 'c');
   Message sumPlace(8), place(100), laterPlace(8);

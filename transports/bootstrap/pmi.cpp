@@ -9,8 +9,10 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include "core/poll.h"
+#include "transports/bootstrap/crypto.h"
 #include "transports/bootstrap/mpi_here.h"
 
 namespace sparsecoll::bootstrap {
@@ -53,8 +55,23 @@ class Pmi final : public Launcher {
  public:
   explicit Pmi(int socket) : socket_(socket) {}
 
+  ~Pmi() override {
+    for (std::string* const one : {&said_, &heard_, &word_}) wipe(std::as_writable_bytes(std::span(*one)));
+  }
+  Pmi(const Pmi&) = delete;
+  Pmi& operator=(const Pmi&) = delete;
+
   Result<std::string> spread(std::string_view word, int rank, const Deadline& deadline) override {
+    if (!failed_.ok()) return Status(failed_.failure());
     if (word_.empty()) word_ = word;
+    Status talked = talk(rank, deadline);
+    if (talked.ok()) return word_;
+    if (talked.result() != sparsecollTimeout) failed_ = Status(talked.failure());
+    return talked;
+  }
+
+ private:
+  Status talk(int rank, const Deadline& deadline) {
     for (; step_ < kSteps.size(); ++step_) {
       const Step& step = kSteps[step_];
       if (step.ofRankZero && rank != 0) continue;
@@ -64,10 +81,9 @@ class Pmi final : public Launcher {
       SC_TRY(take(step, line));
       asked_ = false;
     }
-    return word_;
+    return {};
   }
 
- private:
   Status ask(const Step& step) {
     const bool put = step.ofRankZero;
     if (put && word_.size() > mostBytes_)
@@ -119,7 +135,7 @@ class Pmi final : public Launcher {
     const auto result = valueOf(line, "rc");
     if (valueOf(line, "cmd") != step.reply) return unexpected(step, line);
     if (result && *result != "0")
-      return fail(sparsecollSystemError, "the launcher's PMI refuses {}: {}", step.command, line);
+      return fail(sparsecollSystemError, "the launcher's PMI refuses {}: {}", step.command, withoutValue(line));
     if (const auto most = valueOf(line, "vallen_max"))
       (void)std::from_chars(most->data(), most->data() + most->size(), mostBytes_);
     if (const auto space = valueOf(line, "kvsname"); space && space_.empty()) space_ = *space;
@@ -133,8 +149,11 @@ class Pmi final : public Launcher {
   }
 
   static Status unexpected(const Step& step, std::string_view line) {
-    return fail(sparsecollSystemError, "the launcher's PMI answers {} with '{}'", step.command, line);
+    return fail(sparsecollSystemError, "the launcher's PMI answers {} with '{}'", step.command, withoutValue(line));
   }
+
+  // A value may be the key.
+  static std::string_view withoutValue(std::string_view line) { return line.substr(0, line.find(" value=")); }
 
   const int socket_;
   size_t step_ = 0;
@@ -144,6 +163,7 @@ class Pmi final : public Launcher {
   std::string space_;
   std::string word_;
   size_t mostBytes_ = 0;
+  Status failed_;  // for good
 };
 
 // A descriptor of the program's own may have the number, where a parent has closed the launcher's.

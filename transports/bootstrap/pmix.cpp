@@ -7,10 +7,12 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <span>
 #include <thread>
 #include <type_traits>
 
 #include "core/signals.h"
+#include "transports/bootstrap/crypto.h"
 #include "transports/bootstrap/mpi_here.h"
 #include "transports/bootstrap/pmix_abi.h"
 
@@ -58,6 +60,9 @@ decltype(Library::Finalize) finalizeAtExit = nullptr;
 class Talk {
  public:
   Talk(const Library& library, std::string_view word, int rank) : library_(library), word_(word), rank_(rank) {}
+  ~Talk() { wipe(std::as_writable_bytes(std::span(word_))); }
+  Talk(const Talk&) = delete;
+  Talk& operator=(const Talk&) = delete;
 
   void run() {
     Status ended;
@@ -134,6 +139,7 @@ class Talk {
     const bool text = value != nullptr && value->type == kString && value->data.text != nullptr;
     if (text) {
       word_ = value->data.text;
+      wipe(std::as_writable_bytes(std::span(value->data.text, word_.size())));
       std::free(value->data.text);
     }
     std::free(value);

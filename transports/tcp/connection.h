@@ -1,6 +1,7 @@
-// What goes on between two ranks over their data connection. A message leaves only once its receiver has a place for
-// it: every receive that is posted is granted to the sender. So nothing comes that is not expected, a rank that takes
-// nothing stops those that send to it and nobody else, and no message stands in front of one that could be taken.
+// What goes on between two ranks over their data connection. But for frames a message leaves only once its receiver has
+// a place for it: every receive that is posted is granted to the sender. So nothing comes that is not expected, a rank
+// that takes nothing stops those that send to it and nobody else, and no message stands in front of one that could be
+// taken.
 //
 // Frames need no grant: they leave once all that was posted before them has, their envelopes among it, and a rank that
 // has not taken an envelope yet reads no further. A grant would stand behind what its rank sends itself, so two ranks
@@ -136,7 +137,7 @@ class Connection {
   std::array<Lane, kTags> lanes_;
   uint64_t tickets_ = 0;  // given out
   uint64_t toGrant_ = 0;  // of all lanes
-  Queue out_;             // sends with a grant; at most the first has left in part
+  Queue out_;             // sends that may leave; at most the first has left in part
   std::array<std::byte, kTags * kHeadBytes> grants_;
   size_t grantsBegin_ = 0, grantsEnd_ = 0;  // what of them has not left
   Request* landing_ = nullptr;              // the receive whose message is coming

@@ -26,6 +26,7 @@ namespace sparsecoll::ucx {
   X(ucp_ep_create)              \
   X(ucp_ep_close_nbx)           \
   X(ucp_tag_send_nbx)           \
+  X(ucp_tag_send_sync_nbx)      \
   X(ucp_tag_recv_nbx)           \
   X(ucp_tag_recv_request_test)  \
   X(ucp_request_check_status)   \

@@ -15,6 +15,7 @@
 #include "core/environment.h"
 #include "core/poll.h"
 #include "core/wait.h"
+#include "transports/engine/tag.h"
 #include "transports/ucx.h"
 #include "transports/ucx/library.h"
 
@@ -33,12 +34,13 @@ constexpr const char* kOneHost = "posix,sysv,self";
 constexpr const char* kManyHosts = "^cma";
 
 // In shared memory a message that waits for its receive costs more messages than it saves copies. Segments of dense
-// sums, of 128 KiB at most and a few at a time, go at once, and so do frames up to this size. What comes too early is
-// in UCX's memory until its receive is posted, at most so much from each peer; longer frames still wait.
+// sums, of 128 KiB at most, go at once, and so do frames up to this size. What comes too early is in UCX's memory until
+// its receive is posted: of each peer a frame, and the few segments that it has under way. Contributions to a sum count
+// as under way until they are taken, which may be long after they have left: their receiver waits for other ranks.
 constexpr const char* kWaitFrom = "256k";
 // Over sockets a message that waits asks on the connection on which its sender sends, too, and two ranks take turns:
-// over 100 Mbit/s two frames of 1.28 MB for each other took 213 ms instead of 106. There none waits, and one frame of
-// each peer may lie in UCX's memory.
+// over 100 Mbit/s two frames of 1.28 MB for each other took 213 ms instead of 106. There none waits, however
+// long a frame is.
 constexpr const char* kNoneWaits = "inf";
 constexpr const char* kRemoteMemoryDevices = "/sys/class/infiniband";  // EFA's are among them
 
@@ -173,9 +175,8 @@ class UcxMessenger final : public engine::Messenger {
     if (stuck_) return kFailed;
     Request* const request = take();
     const ucp_request_param_t param{};
-    return begun(request,
-                 ucx_.ucp_tag_send_nbx(endpoints_[static_cast<size_t>(peer)], data, bytes, tagOf(rank_, tag), &param),
-                 out);
+    const auto call = tag == engine::kContributions ? ucx_.ucp_tag_send_sync_nbx : ucx_.ucp_tag_send_nbx;
+    return begun(request, call(endpoints_[static_cast<size_t>(peer)], data, bytes, tagOf(rank_, tag), &param), out);
   }
 
   int receive(int peer, int tag, void* data, size_t capacity, void** out) {
