@@ -70,7 +70,7 @@ inline std::vector<double> warmUpDensities(double density) {
 /// How many steps each of them takes in a training of so many steps; at most 100, so that a warm-up is a small part of
 /// what a long training sends.
 inline std::uint64_t warmUpSteps(std::uint64_t trainingSteps) {
-  return std::min<std::uint64_t>(std::max<std::uint64_t>(trainingSteps / 48, 1), 100);
+  return std::min<std::uint64_t>(std::max<std::uint64_t>(trainingSteps / 8, 1), 100);
 }
 
 struct Options {

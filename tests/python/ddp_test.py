@@ -132,7 +132,7 @@ class TwoProcesses(unittest.TestCase):
         def attached():
             ddp = ddp_of()
             optimizer = sgd(ddp, momentum=0.9, nesterov=True)
-            state = sct.attach(ddp, optimizer, 0.02, "topka", training_steps=4 * 48, config=QUICK)
+            state = sct.attach(ddp, optimizer, 0.02, "topka", training_steps=4 * 8, config=QUICK)
             self.addCleanup(state.close)
             return ddp, optimizer, state
 
@@ -219,7 +219,7 @@ class TwoProcesses(unittest.TestCase):
                      lambda ddp: torch.optim.Adam(ddp.parameters(), lr=0.003)):
             ddp = ddp_of()
             optimizer = make(ddp)
-            state = sct.attach(ddp, optimizer, 0.01, "topka", training_steps=5 * 48, config=QUICK)
+            state = sct.attach(ddp, optimizer, 0.01, "topka", training_steps=5 * 8, config=QUICK)
             self.addCleanup(state.close)
             if isinstance(optimizer, torch.optim.SGD):
                 self.assertAlmostEqual(optimizer.param_groups[0]["weight_decay"], 1e-2)

@@ -213,7 +213,7 @@ TEST_CASE("torch: a saved state goes on with the same bits") {
     INFO(preset);
     auto options = sparse(preset, 0.05);
     options.bucketBytes = 2000;
-    options.useRecipe(5 * 48, 0.9);  // saved between the densities 0.25 and 0.05, and the last steps are behind them
+    options.useRecipe(5 * 8, 0.9);  // saved between the densities 0.25 and 0.05, and the last steps are behind them
     std::vector<std::vector<float>> whole(kRanks), resumed(kRanks);
     requireNone(onRanks(kRanks, [&](int rank, sparsecollComm_t comm) {
       const auto r = static_cast<size_t>(rank);
@@ -248,13 +248,13 @@ TEST_CASE("torch: a saved state goes on with the same bits") {
 TEST_CASE("torch: the recipe's densities fall to that of the method") {
   CHECK(sparsecoll::torch::warmUpDensities(0.01) == std::vector<double>{0.25, 0.0625, 0.015625});
   CHECK(sparsecoll::torch::warmUpDensities(0.25).empty());
-  for (const auto& [training, each] : {std::pair{1, 1}, {480, 10}, {4799, 99}, {1000000, 100}})
+  for (const auto& [training, each] : {std::pair{1, 1}, {480, 60}, {799, 99}, {1000000, 100}})
     CHECK(sparsecoll::torch::warmUpSteps(static_cast<uint64_t>(training)) == static_cast<uint64_t>(each));
   std::vector<uint64_t> asked(12);
   requireNone(onRanks(2, [&](int rank, sparsecollComm_t comm) {
     auto weight = torch::zeros({1000}).requires_grad_();
     auto options = sparse("topka", 0.05);
-    GradientSync sync({weight}, comm, options.useRecipe(4 * 48, 0.9));
+    GradientSync sync({weight}, comm, options.useRecipe(4 * 8, 0.9));
     for (auto& count : asked) {
       weight.mutable_grad().copy_(pattern({1000}, rank));
       sync.step();

@@ -18,7 +18,7 @@ def _schedule(density, training_steps):
     while training_steps and level > density:
         densities.append(level)
         level /= 4
-    return densities, min(max((training_steps or 0) // 48, 1), 100)
+    return densities, min(max((training_steps or 0) // 8, 1), 100)
 
 
 def _same(optimizers, key):
@@ -37,7 +37,7 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
     SGD's momentum moves out of the optimiser, in front of the exchange; the optimiser's own becomes 0 and its weight
     decay is divided by 1 - momentum. What the optimiser had of momentum goes along. Adam and others without SGD's
     momentum keep what they have. training_steps: of the whole training; with it the density starts at 0.25 and falls to
-    a quarter of the one before until it is `density`, a 48th of the training each, at most 100 steps.
+    a quarter of the one before until it is `density`, an eighth of the training each, at most 100 steps.
     group, options: of DDPState. Call it behind optimizer.load_state_dict, or load a state that was saved behind attach.
 
     optimizer: a list of all that step ddp's parameters, if there are several. ddp: a list, if an optimiser has
