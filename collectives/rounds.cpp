@@ -65,12 +65,14 @@ Result<FullRound> FullRound::make(Transport& transport, Kernels& kernels, const 
   }
   round.came_.resize(ranks);
   round.bytes_.resize(ranks);
-  // Each rank begins with another one, so that no link has all that is sent first.
-  for (int step = 1; step < transport.ranks(); ++step) {
-    const int peer = (transport.rank() + step) % transport.ranks();
+  // Each rank begins with another one, so that no link has all that is sent first. What comes is looked at in the order
+  // of ranks: all name the same one.
+  for (int step = 1; step < transport.ranks(); ++step)
+    round.outgoing_.push_back({(transport.rank() + step) % transport.ranks(), nullptr, layout});
+  for (int peer = 0; peer < transport.ranks(); ++peer) {
+    if (peer == transport.rank()) continue;
     std::byte* const place =
         round.landing_ != nullptr ? round.landing_->data() + static_cast<uint64_t>(peer) * capacity : nullptr;
-    round.outgoing_.push_back({peer, nullptr, layout});
     round.incoming_.push_back({peer, place, capacity, nullptr, 0});
   }
   return round;

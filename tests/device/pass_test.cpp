@@ -130,7 +130,7 @@ class PassCase {
     args.momentum.nesterov = form_.nesterov;
     args.momentum.decay = form_.decay;
     if (!form_.clips) return args;
-    auto* const squares = outcome.room<double>(1);
+    auto* const squares = outcome.scratch<double>(1);
     auto* const scaleAt = outcome.room<double>(1);
     kernels.squares(args.gradient, args.gradientType, n_, squares, stream);
     kernels.clip({squares, 1}, scale_, 20, scaleAt, stream);

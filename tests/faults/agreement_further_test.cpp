@@ -92,6 +92,7 @@ const std::map<std::string, const char*> kEnvironment = {
     {"SPARSECOLL_SILENCE_MS", "a rank with less patience loses the others, and then all know"},
     {"SPARSECOLL_TUNER_FILE", "auto reducers agree on what it says as `tunerFile`"},
     {"SPARSECOLL_UCX_LIBRARY", "a path"},
+    {"SPARSECOLL_PMIX_LIBRARY", "a path"},
     {"UCX_HANDLE_ERRORS", "a process's own signals"},
     {"UCX_RNDV_THRESH", "the sender decides, receivers take both"},
     {"UCX_TLS", "UCX finds what both ends have"},

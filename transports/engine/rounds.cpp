@@ -259,7 +259,6 @@ Status Rounds::timeout() const {
   std::vector<int> missing;
   for (const Incoming& message : in_)
     if (awaited_[static_cast<size_t>(message.peer)].stage != Stage::kDone) missing.push_back(message.peer);
-  std::ranges::sort(missing);  // all ranks blame the same one
   if (!missing.empty()) return overdue(missing, "nothing came in time from");
   const int slow = sent_ < out_.size() ? out_[sent_].peer : -1;
   return failBy(slow, sparsecollTimeout, "rank {} takes no messages", slow);
