@@ -40,8 +40,9 @@ std::string_view take(std::string_view& text, char separator) {
 double onLine(double x, double x0, double y0, double x1, double y1) { return y0 + (x - x0) / (x1 - x0) * (y1 - y0); }
 
 std::string columns() {
-  std::string names = std::string(kTunerElements) + "," + kTunerDensity;
-  for (const CandidateRow& row : kCandidates) names += std::string(",") + row.preset;
+  std::string names = kTunerElements;
+  names.append(",").append(kTunerDensity);
+  for (const CandidateRow& row : kCandidates) names.append(",").append(row.preset);
   return names;
 }
 
