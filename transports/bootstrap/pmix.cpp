@@ -15,6 +15,7 @@
 #include "transports/bootstrap/crypto.h"
 #include "transports/bootstrap/mpi_here.h"
 #include "transports/bootstrap/pmix_abi.h"
+#include "transports/symbol.h"
 
 namespace sparsecoll::bootstrap {
 
@@ -31,12 +32,6 @@ struct Library {
 #undef SC_PMIX_MEMBER
 };
 
-template <class Pointer>
-bool find(void* handle, const char* name, Pointer& pointer) {
-  pointer = reinterpret_cast<Pointer>(dlsym(handle, name));
-  return pointer != nullptr;
-}
-
 Result<Library> load(const char* named) {
   const char* const file = named != nullptr ? named : kSystemName;
   if (mpiHere() == MpiHere::kInitialised && dlopen(file, RTLD_LAZY | RTLD_NOLOAD) == nullptr)
@@ -48,7 +43,7 @@ Result<Library> load(const char* named) {
   }
   Library found;
 #define SC_PMIX_FIND(name, ...) \
-  if (!find(handle, "PMIx_" #name, found.name)) return unsupported("{} has no PMIx_" #name, file);
+  if (!findSymbol(handle, "PMIx_" #name, found.name)) return unsupported("{} has no PMIx_" #name, file);
   SC_PMIX_CALLS(SC_PMIX_FIND)
 #undef SC_PMIX_FIND
   return found;

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "core/environment.h"
+#include "transports/symbol.h"
 
 namespace sparsecoll::ucx {
 
@@ -10,12 +11,6 @@ namespace {
 
 constexpr const char* kSystemName = "libucp.so.0";
 constexpr unsigned kOldestMinor = 11;  // of version 1
-
-template <class Pointer>
-bool find(void* handle, const char* name, Pointer& pointer) {
-  pointer = reinterpret_cast<Pointer>(dlsym(handle, name));
-  return pointer != nullptr;
-}
 
 Result<Library> load(const char* named) {
   const char* const file = named != nullptr ? named : kSystemName;
@@ -26,15 +21,16 @@ Result<Library> load(const char* named) {
   }
   // By default libucs takes over the signals of crashes when it is opened, which are the caller's.
   void (*leaveSignals)() = nullptr;
-  if (environmentText(variable::kUcxSignals) == nullptr && find(handle, "ucs_debug_disable_signals", leaveSignals))
+  if (environmentText(variable::kUcxSignals) == nullptr &&
+      findSymbol(handle, "ucs_debug_disable_signals", leaveSignals))
     leaveSignals();
   Library found;
 #define SC_UCX_FIND(name) \
-  if (!find(handle, #name, found.name)) return unsupported("{} has no {}", file, #name);
+  if (!findSymbol(handle, #name, found.name)) return unsupported("{} has no {}", file, #name);
   SC_UCX_CALLS(SC_UCX_FIND)
 #undef SC_UCX_FIND
-  if (!find(handle, "ucs_log_push_handler", found.pushLogHandler) ||
-      !find(handle, "ucs_log_pop_handler", found.popLogHandler))
+  if (!findSymbol(handle, "ucs_log_push_handler", found.pushLogHandler) ||
+      !findSymbol(handle, "ucs_log_pop_handler", found.popLogHandler))
     found.pushLogHandler = nullptr;
   unsigned major = 0;
   unsigned minor = 0;
