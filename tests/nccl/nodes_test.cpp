@@ -35,6 +35,17 @@ struct Pair {
         ranks(shape.ranks, &config),
         nccl(ranks, n, type, params, reducer) {}
 
+  // Of the ranks on devices, a step.
+  Results capture(RankGraphs& graphs) {
+    return ranks.each(
+        [&](int rank) { return captureGraph(ranks.stream(rank), &graphs[rank], [&] { return nccl.run(rank); }); });
+  }
+  Results replay(RankGraphs& graphs) {
+    return ranks.each([&](int rank) {
+      if (cudaGraphLaunch(graphs[rank], ranks.stream(rank)) != cudaSuccess) return sparsecollCudaError;
+      return sparsecollCommWait(ranks[rank], ranks.stream(rank), 60000);
+    });
+  }
   // Of both, a step with the host's gradients.
   Results stepHost(uint64_t seed, double scale = 1) {
     host.fillRandom(seed, scale);
@@ -143,16 +154,11 @@ TEST_CASE("steps over nodes are captured and replayed") {
       REQUIRE(pair.stepHost(1) == good);
       REQUIRE(pair.nccl.step() == good);
       RankGraphs graphs(kUnequal.ranks);
-      REQUIRE(pair.ranks.each([&](int rank) {
-        return captureGraph(pair.ranks.stream(rank), &graphs[rank], [&] { return pair.nccl.run(rank); });
-      }) == good);
+      REQUIRE(pair.capture(graphs) == good);
       for (uint64_t seed = 2; seed < 5; ++seed) {
         CAPTURE(seed);
         REQUIRE(pair.stepHost(seed) == good);
-        REQUIRE(pair.ranks.each([&](int rank) {
-          if (cudaGraphLaunch(graphs[rank], pair.ranks.stream(rank)) != cudaSuccess) return sparsecollCudaError;
-          return sparsecollCommWait(pair.ranks[rank], pair.ranks.stream(rank), 60000);
-        }) == good);
+        REQUIRE(pair.replay(graphs) == good);
         pair.checkEqual();
       }
       const sparsecollStats_t stats = statsOf(pair.nccl.reducer(0));
@@ -174,9 +180,7 @@ TEST_CASE("a density schedule over nodes is not captured, on any rank") {
   Pair pair(kUnequal, nodesOf(kUnequal.perNode), kLength, sparsecollFloat32, paramsOf("topka"), &config);
   REQUIRE(pair.nccl.created() == all(kUnequal.ranks, sparsecollSuccess));
   RankGraphs graphs(kUnequal.ranks);
-  CHECK(pair.ranks.each([&](int rank) {
-    return captureGraph(pair.ranks.stream(rank), &graphs[rank], [&] { return pair.nccl.run(rank); });
-  }) == all(kUnequal.ranks, sparsecollUnsupported));
+  CHECK(pair.capture(graphs) == all(kUnequal.ranks, sparsecollUnsupported));
 }
 
 TEST_CASE("ranks over nodes that mean another step all hear of it, also without a shard") {
@@ -262,16 +266,11 @@ TEST_CASE("clipped steps over nodes are captured, and replays clip by the norm o
       REQUIRE(pair.stepHost(1) == good);
       REQUIRE(pair.nccl.step() == good);
       RankGraphs graphs(kUnequal.ranks);
-      REQUIRE(pair.ranks.each([&](int rank) {
-        return captureGraph(pair.ranks.stream(rank), &graphs[rank], [&] { return pair.nccl.run(rank); });
-      }) == good);
+      REQUIRE(pair.capture(graphs) == good);
       for (uint64_t seed = 2; seed < 6; ++seed) {
         CAPTURE(seed);
         REQUIRE(pair.stepHost(seed, seed % 2 == 0 ? 1 : 1e-4) == good);
-        REQUIRE(pair.ranks.each([&](int rank) {
-          if (cudaGraphLaunch(graphs[rank], pair.ranks.stream(rank)) != cudaSuccess) return sparsecollCudaError;
-          return sparsecollCommWait(pair.ranks[rank], pair.ranks.stream(rank), 60000);
-        }) == good);
+        REQUIRE(pair.replay(graphs) == good);
         pair.checkEqual();
       }
     }
