@@ -120,7 +120,7 @@ template <>
 struct Magnitude<float> {
   using Key = uint32_t;
   static constexpr Key kInfinity = 0x7f800000u;
-  SC_HD static Key of(float x) { return std::bit_cast<uint32_t>(x) & 0x7fffffffu; }
+  SC_HD static constexpr Key of(float x) { return std::bit_cast<uint32_t>(x) & 0x7fffffffu; }
   SC_HD static float value(Key key) { return std::bit_cast<float>(key); }
 };
 template <>

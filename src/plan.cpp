@@ -16,6 +16,7 @@ struct TrialRound {
 constexpr TrialRound kRounds[] = {{1, 1}, {1, 3}};
 constexpr double kTooSlow = 2;  // times the fastest: not run again
 constexpr double kNear = 1.15;  // times the fastest by the tuner file: nobody knows which of them is
+constexpr double kEven = 1.05;  // times the fastest: a few trials cannot tell them apart
 
 constexpr uint32_t kShareBits = 20;  // of a number that ranks exchange; above them the time in units
 constexpr uint64_t kShareMost = (uint64_t{1} << kShareBits) - 1;
@@ -209,12 +210,16 @@ void Plan::differed() {
   ++steps_;
 }
 
+// Of those that are as fast as each other dense is taken, which leaves nothing for later, or else the first.
 void Plan::decide() {
   phase_ = Phase::kDecided;
   ++decisions_;
-  const double least = fastest();
+  const double most = kEven * fastest();
+  const auto even = [&](size_t c) { return able_[c] != 0 && predicted(c) <= most; };
   for (size_t c = candidates_.size(); c-- > 0;)
-    if (able_[c] != 0 && predicted(c) == least) chosen_ = c;
+    if (even(c)) chosen_ = c;
+  for (size_t c = 0; c < candidates_.size(); ++c)
+    if (candidates_[c].dense() && even(c)) chosen_ = c;
 }
 
 void Plan::note(size_t candidate) {

@@ -79,6 +79,21 @@ TEST_CASE("sparse to dense takes the residual along") {
   CHECK(std::ranges::all_of(rest, [](float x) { return x == 0; }));
 }
 
+TEST_CASE("what trials cannot tell apart is decided for dense, or else for the first") {
+  const auto chosen = [](uint64_t topka, uint64_t split, uint64_t spardl, uint64_t dense) {
+    const CostsInPlace costs(
+        {{{"topka", topka}, {"sparcml-split", split}, {"spardl", spardl}, {"dense", dense}}, -1, {}});
+    AutoGroup group;
+    group.run(30);
+    return group.collective();
+  };
+  CHECK(chosen(104, 100, 102, 200) == "allgather");
+  CHECK(chosen(106, 104, 100, 200) == "split_gather");
+  CHECK(chosen(108, 106, 100, 200) == "spardl");
+  CHECK(chosen(100, 100, 100, 104) == "dense");
+  CHECK(chosen(100, 106, 106, 106) == "allgather");
+}
+
 TEST_CASE("no candidate delivers fewer entries than topka") {
   const CostsInPlace costs({{{"topka", 900}, {"sparcml-split", 900}, {"spardl", 100}, {"dense", 900}}, -1, {}});
   AutoGroup group(0.01);
