@@ -8,14 +8,16 @@ namespace sparsecoll {
 
 namespace {
 
+constexpr double kTooSlow = 2;  // times the fastest: not run again
+constexpr double kNear = 1.15;  // times the fastest: nobody knows yet which of them is
+
 // Steps of a candidate in one turn. The first one finds thresholds, or takes the residual along, and is not timed.
 struct TrialRound {
   uint32_t settling;
   uint32_t timed;
+  double most;  // times the fastest, before it: slower ones are left out
 };
-constexpr TrialRound kRounds[] = {{1, 1}, {1, 3}};
-constexpr double kTooSlow = 2;  // times the fastest: not run again
-constexpr double kNear = 1.15;  // times the fastest by the tuner file: nobody knows which of them is
+constexpr TrialRound kRounds[] = {{1, 1, kTooSlow}, {1, 3, kTooSlow}, {1, 3, kNear}};
 constexpr double kEven = 1.05;  // times the fastest: a few trials cannot tell them apart
 
 constexpr uint32_t kShareBits = 20;  // of a number that ranks exchange; above them the time in units
@@ -126,7 +128,7 @@ void Plan::start(uint64_t k, std::span<const uint8_t> able, std::span<const doub
   able_.assign(able.begin(), able.end());
   std::ranges::fill(fresh_, uint8_t{0});
   takeTuned(tuned);
-  leaveOutSlow(kTooSlow);
+  leaveOutSlow(kRounds[0].most);
   unheard_ = false;
   round_ = 0;
   phase_ = Phase::kComparing;
@@ -185,8 +187,8 @@ size_t Plan::next() {
     }
     turn_ = 0;
     if (++at_ < candidates_.size()) continue;
-    leaveOutSlow(kTooSlow);
-    if (++round_ == std::size(kRounds) || std::ranges::count(able_, uint8_t{1}) == 1)
+    if (++round_ < std::size(kRounds)) leaveOutSlow(kRounds[round_].most);
+    if (round_ == std::size(kRounds) || std::ranges::count(able_, uint8_t{1}) == 1)
       decide();
     else
       beginRound();

@@ -25,7 +25,7 @@ inline constexpr const char* kTopK = "topka";
 // The preset that finds the fastest method by trials, which is none of the published ones. So many steps, and its
 // choice is made.
 inline constexpr const char* kAuto = "auto";
-inline constexpr uint64_t kAutoSteps = 26;
+inline constexpr uint64_t kAutoSteps = 42;
 
 std::vector<std::string> presetNames();
 bool isDense(const sparsecollParams_t& params);

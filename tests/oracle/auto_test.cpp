@@ -11,7 +11,7 @@ TEST_CASE("ranks change methods together, and the fastest one on the slowest ran
   const CostsInPlace costs(kSplitWins);
   AutoGroup group;
   group.run(30);
-  // Two steps of each, then four of those that are not twice as slow.
+  // Two steps of each, then four of those that are not twice as slow. None is near the fastest.
   CHECK(group.plan() ==
         "0 allgather, 2 split_gather, 4 spardl, 6 dense, 8 allgather, 12 split_gather, 16 dense, 20 split_gather, ");
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -84,7 +84,7 @@ TEST_CASE("what trials cannot tell apart is decided for dense, or else for the f
     const CostsInPlace costs(
         {{{"topka", topka}, {"sparcml-split", split}, {"spardl", spardl}, {"dense", dense}}, -1, {}});
     AutoGroup group;
-    group.run(30);
+    group.run(42);
     return group.collective();
   };
   CHECK(chosen(104, 100, 102, 200) == "allgather");
@@ -166,7 +166,8 @@ TEST_CASE("the caller's own dense sum is not tried, and may win") {
   AutoGroup group(0.01, sparsecollFloat32, &config);
   group.run(30);
   CHECK(group.collective() == "dense");
-  CHECK(group.plan() == "0 allgather, 2 split_gather, 4 spardl, 6 split_gather, 10 dense, ");
+  // 102 us of split_gather are near the 90 that the caller's takes.
+  CHECK(group.plan() == "0 allgather, 2 split_gather, 4 spardl, 6 split_gather, 14 dense, ");
   CHECK_THAT(group.reason(), Catch::Contains("by the caller"));
   // The slowest rank's time counts.
   std::vector<sparsecollReducer_t> reducers(kRanks);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kRanks = 3;
 constexpr uint64_t kLength = 20000;
-constexpr uint64_t kMostTrials = 24;
+constexpr uint64_t kMostTrials = 40;
 
 uint64_t hashOfPlan(sparsecollReducer_t reducer, int64_t& last) {
   uint64_t count = 64;

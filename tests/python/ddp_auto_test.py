@@ -50,7 +50,7 @@ class FourRanks(unittest.TestCase):
                 train(ddp, optimizer, range(4))
                 self.assertEqual({bucket.plan for bucket in state.stats()}, {"dense"})
                 self.assertIn("dense while auto times it, 3 steps", {bucket.reason for bucket in state.stats()})
-                train(ddp, optimizer, range(4, 24))
+                train(ddp, optimizer, range(4, 44))
                 choices = self.choices_of_all(state)
                 self.assertEqual(set(choices), {"0.weight", "3.weight", "5.weight"})
                 for choice in choices.values():
@@ -160,16 +160,16 @@ class FourRanks(unittest.TestCase):
         for nanoseconds in (1, 10 ** 15):
             with dense_takes(nanoseconds):
                 ddp, optimizer, state = self.attached()
-                train(ddp, optimizer, range(22))
+                train(ddp, optimizer, range(36))
                 saved = pickle.loads(pickle.dumps([each.state_dict() for each in (ddp.module, optimizer, state)]))
                 chosen = self.choices_of_all(state)
-                train(ddp, optimizer, range(22, 26))
+                train(ddp, optimizer, range(36, 40))
                 whole = vector_of(ddp)
             with dense_takes(10 ** 15 + 1 - nanoseconds):  # trials would find the contrary
                 ddp, optimizer, state = self.attached()
                 for each, values in zip((ddp.module, optimizer, state), saved):
                     each.load_state_dict(values)
-                train(ddp, optimizer, range(22, 26))
+                train(ddp, optimizer, range(36, 40))
                 self.assertEqual(self.choices_of_all(state), chosen)
                 for bucket in state.stats():
                     plans = {chosen[name] for name in bucket.parameters if name in chosen}
@@ -188,12 +188,12 @@ class FourRanks(unittest.TestCase):
         with dense_takes(10 ** 15):
             ddp, optimizer, state = self.attached()
             state.set_loss_scale(8.0)
-            train(ddp, optimizer, range(22))
+            train(ddp, optimizer, range(36))
             chosen = self.choices_of_all(state)
             optimizer.zero_grad()
-            backward(ddp, 22, float("inf") if dist.get_rank() == 1 else 8)
+            backward(ddp, 36, float("inf") if dist.get_rank() == 1 else 8)
             self.assertEqual(self.choices_of_all(state), chosen)
-            train(ddp, optimizer, [23])
+            train(ddp, optimizer, [37])
             self.assertEqual(self.choices_of_all(state), chosen)
             self.assertEqual({bucket.plan for bucket in state.stats() if bucket.reason != "kept dense"},
                              set(chosen.values()))
