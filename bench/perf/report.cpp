@@ -101,9 +101,14 @@ nlohmann::json measuredJson(const Row& row) {
                          {"k", t.k},
                          {"reason", t.reason},
                          {"selected", t.selected}};
-  for (const char* const name : {"select_us", "exchange_us", "scatter_us", "local_roofline_us", "xlocal"})
+  for (const char* const name :
+       {"select_us", "select_imbalance", "exchange_us", "scatter_us", "local_roofline_us", "xlocal"})
     json[name] = nullptr;
-  if (t.phases) json.update({{"select_us", t.select}, {"exchange_us", t.exchange}, {"scatter_us", t.scatter}});
+  if (t.phases)
+    json.update({{"select_us", t.select},
+                 {"select_imbalance", t.selectImbalance},
+                 {"exchange_us", t.exchange},
+                 {"scatter_us", t.scatter}});
   if (row.localRoofline) json.update({{"local_roofline_us", *row.localRoofline}, {"xlocal", *xlocal(row)}});
   json["wire_percent"] = json["speedup_dense"] = json["wrong"] = json["sum_hash"] = nullptr;
   if (row.wirePercent) json["wire_percent"] = *row.wirePercent;

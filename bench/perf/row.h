@@ -23,7 +23,8 @@ struct Timing {
   uint64_t selected = 0;                       // entries a rank sent
   uint64_t unionEntries = 0;
   double achievedDensity = 0;
-  double imbalance = 0;
+  double imbalance = 0;        // the longest of the ranks' lists over the mean one
+  double selectImbalance = 0;  // the slowest rank's selection over the mean one
   uint64_t k = 0;
   std::string reason;  // of the choice of a method
 };

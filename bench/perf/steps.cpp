@@ -34,6 +34,11 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
+double largestOverMean(const std::vector<double>& values) {
+  const double average = mean(values);
+  return average > 0 ? largest(values) / average : 1;
+}
+
 double microsecondsOf(const Step& step) { return static_cast<double>(step.endNs - step.startNs) / 1e3; }
 
 // The longest duration of a rank: ranks start together, and their clocks may differ. On a device steps follow each
@@ -104,6 +109,7 @@ Timing timingOf(const std::vector<Steps>& ranks, const sparsecollReducerInfo_t& 
   timing.selected =
       static_cast<uint64_t>(medianOf(ranks, mean, [](const Step& step) { return step.stats.lastSelected; }));
   timing.imbalance = medianOf(ranks, largest, [](const Step& step) { return step.stats.lastImbalance; });
+  timing.selectImbalance = medianOf(ranks, largestOverMean, [](const Step& step) { return step.stats.lastSelectNs; });
   timing.k = info.k;
   timing.reason = info.reason;
   const double together = medianOf(ranks, largest, [](const Step& step) { return step.stats.lastUnion; });

@@ -2,9 +2,12 @@
 // METHOD.txt; their code is no part of this project. `make golden` prints the comparison as a table.
 #include "tests/support/catch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <span>
+#include <string>
 
 #include "tests/golden/inputs.h"
 #include "tests/support/group.h"
@@ -57,6 +60,20 @@ constexpr Program kCounted[] = {
     {.record = "randomk", .preset = "randomk"},
 };
 
+// A number of every step.
+struct Course {
+  double sum = 0, least = std::numeric_limits<double>::infinity(), most = 0;
+  uint64_t steps = 0;
+
+  void add(double value) {
+    sum += value;
+    least = std::min(least, value);
+    most = std::max(most, value);
+    ++steps;
+  }
+  double mean() const { return sum / static_cast<double>(steps); }
+};
+
 struct Comparison {
   uint64_t steps = 0;
   uint64_t samePlaces = 0;
@@ -64,7 +81,9 @@ struct Comparison {
   uint64_t sameThresholds = 0;  // where the program has none they count as the same
   uint64_t theirs = 0;          // entries of all sums
   uint64_t ours = 0;
-  uint64_t closeSteps = 0;  // counts within a tenth of each other
+  uint64_t closeSteps = 0;        // counts within a tenth of each other
+  Course theirsOverK, oursOverK;  // entries of a sum over those asked for
+  Course longest;                 // of the ranks' lists here, over the mean one
 };
 
 sparsecollParams_t paramsOf(const Program& program, double density) {
@@ -119,6 +138,10 @@ void compare(const Program& program, const Group& group, const std::vector<doubl
   comparison.ours += entries;
   const double apart = std::abs(static_cast<double>(entries) - static_cast<double>(theirs.entries));
   comparison.closeSteps += apart <= 0.1 * static_cast<double>(theirs.entries) ? 1 : 0;
+  const auto k = static_cast<double>(group.info().k);
+  comparison.theirsOverK.add(static_cast<double>(theirs.entries) / k);
+  comparison.oursOverK.add(static_cast<double>(entries) / k);
+  comparison.longest.add(group.stats(0).lastImbalance);
 }
 
 // Adds the steps of the run to the comparison; nothing if the reducer cannot be made or a step fails.
@@ -181,20 +204,39 @@ TEST_CASE("faithful sends as many entries as the authors' programs do") {
 }
 
 // Not a test: what `make golden` prints.
+std::string textOf(const Course& course) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.2f (%.2f-%.2f)", course.mean(), course.least, course.most);
+  return text;
+}
+
 void printRows(std::span<const Program> programs) {
   for (const Program& program : programs) {
-    const Comparison c = compared(program, goldenRecord(program.record));
-    std::printf("%-16s %5d %12d %14d %15d %12d %14.4f\n", program.record, static_cast<int>(c.steps),
-                static_cast<int>(c.samePlaces), static_cast<int>(c.sameResiduals), static_cast<int>(c.sameThresholds),
-                static_cast<int>(c.closeSteps), static_cast<double>(c.ours) / static_cast<double>(c.theirs));
+    const GoldenRecord record = goldenRecord(program.record);
+    const Comparison c = compared(program, record);
+    const Comparison byDefault = compared({.record = program.record,
+                                           .preset = program.preset,
+                                           .rule = 0,
+                                           .teams = program.teams,
+                                           .smallTensorsDense = program.smallTensorsDense},
+                                          record);
+    std::printf("%-16s %5d %12d %14d %15d %12d %14.4f %18s %18s %8.2f %8.2f\n", program.record,
+                static_cast<int>(c.steps), static_cast<int>(c.samePlaces), static_cast<int>(c.sameResiduals),
+                static_cast<int>(c.sameThresholds), static_cast<int>(c.closeSteps),
+                static_cast<double>(c.ours) / static_cast<double>(c.theirs), textOf(c.theirsOverK).c_str(),
+                textOf(byDefault.oursOverK).c_str(), c.longest.mean(), byDefault.longest.mean());
   }
 }
 
 TEST_CASE("table", "[.table]") {
-  std::printf("%-16s %5s %12s %14s %15s %12s %14s\n", "record", "steps", "same places", "same residuals",
-              "same thresholds", "counts: 10 %", "all counts");
+  std::printf("%-16s %5s %12s %14s %15s %12s %14s %18s %18s %8s %8s\n", "record", "steps", "same places",
+              "same residuals", "same thresholds", "counts: 10 %", "all counts", "program / k", "default / k",
+              "faithful", "default");
   printRows(kExact);
   printRows(kCounted);
+  std::printf(
+      "program / k, default / k: entries of a sum over those asked for: mean (least-most) of the steps\n"
+      "faithful, default: longest / mean list of a rank, mean of the steps\n");
 }
 
 }  // namespace
