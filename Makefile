@@ -89,7 +89,7 @@ stress: setup ## kill, abort and shrink ranks in processes many times, over ever
 	  processes_rate_test
 	@SPARSECOLL_TEST_TIMES=1 build/release/bin/processes_rate_test
 	@SPARSECOLL_TEST_TRIALS=200 SPARSECOLL_TEST_ABORTS=1000 build/release/bin/processes_failures_test
-	@SPARSECOLL_TEST_SHRINKS=200 build/release/bin/processes_regroup_test
+	@SPARSECOLL_TEST_SHRINKS=200 SPARSECOLL_TEST_ABORTS=200 build/release/bin/processes_regroup_test
 
 convergence: setup ## train every example with dense and sparse exchange, hours; writes docs/convergence.md
 	cmake --preset release

@@ -76,7 +76,7 @@ Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine,
     if (engine == sparsecollTransportUcx) {
       SC_TRY(messenger, ucx::makeMessenger(oneHost, deadline));
     } else {
-      SC_TRY(messenger, tcp::makeMessenger());
+      SC_TRY(messenger, tcp::makeMessenger(config.abortTimeoutMs));
     }
     return messenger->card();
   };

@@ -63,6 +63,7 @@ bool lostOne(const bootstrap::MembersExchange& exchange, bootstrap::Control& con
     return false;
   };
   constexpr uint64_t kNoticeMs = 200;  // the new connections may have told of it first
+  for (int peer = 0; peer < control.ranks(); ++peer) control.listenTo(peer);
   return control.await(Deadline::in(kNoticeMs), anyGone);
 }
 

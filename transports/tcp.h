@@ -15,7 +15,8 @@ namespace sparsecoll::tcp {
 // anything), SystemError.
 Result<int> version();
 
-// Errors: SystemError.
-Result<std::unique_ptr<engine::Messenger>> makeMessenger();
+// closeMs: longest wait, once its table is released, for what was sent last to reach the peers' hosts. Errors:
+// SystemError.
+Result<std::unique_ptr<engine::Messenger>> makeMessenger(uint64_t closeMs);
 
 }  // namespace sparsecoll::tcp

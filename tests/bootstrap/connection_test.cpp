@@ -1,5 +1,5 @@
 // Data connections: messages leave only for receives that are posted, frames behind their envelopes, in pieces of any
-// length, and whatever else comes ends the connection and nothing more.
+// length, also once their sender has gone, and whatever else comes ends the connection and nothing more.
 #include "transports/tcp/connection.h"
 
 #include <sys/epoll.h>
@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/bootstrap/parties.h"
 #include "tests/support/catch.h"
+#include "transports/tcp.h"
 
 namespace sparsecoll::tcp {
 namespace {
@@ -305,6 +307,60 @@ TEST_CASE("a peer that has gone fails what waits for it, after what it has said 
   CHECK(second.request.state == State::kFailed);
   CHECK(waiting.request.state == State::kFailed);
   CHECK_FALSE(wire.connection->open());
+}
+
+namespace {
+
+// Sends a frame and goes as soon as this host has it.
+Status sendAndGo(bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh, const Message& frame,
+                 const Deadline& deadline) {
+  SC_TRY(const auto messenger, makeMessenger(60000));
+  SC_TRY(messenger->connect(exchange, mesh, deadline));
+  const sparsecollEngine_t table = messenger->table();
+  void* request = nullptr;
+  int done = 0;
+  size_t bytes = 0;
+  int failed = table.isend(table.user, 1, engine::kFrames, frame.bytes.data(), frame.bytes.size(), &request);
+  while (done == 0 && failed == 0)
+    failed = table.progress(table.user) + table.test(table.user, &request, &done, &bytes);
+  return failed == 0 ? Status() : fail(sparsecollInternalError, "the frame did not leave");
+}
+
+// What comes, a little at a time, with grants on the way, as of a rank that takes envelopes.
+Status takeSlowly(bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh, std::vector<std::byte>& all,
+                  const Deadline& deadline) {
+  SC_TRY(const std::vector<Fd> sockets, bootstrap::makeDataConnections(exchange, mesh, deadline));
+  const Fd& socket = sockets[0];
+  std::vector<std::byte> piece(1 << 16);
+  const int room = 1 << 16;
+  (void)setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+  const HeadBytes granted = headOf(2, engine::kEnvelopes, 1);
+  for (bool closed = false, unheard = false; !closed && !deadline.expired();) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    (void)bootstrap::send(socket, granted, unheard);
+    const size_t got = bootstrap::receive(socket, piece, closed);
+    all.insert(all.end(), piece.begin(), piece.begin() + static_cast<ptrdiff_t>(got));
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a frame reaches a rank that takes it slowly, though its sender has gone") {
+  const Message frame(1 << 20);
+  std::vector<std::byte> all;
+  const test::Id id = test::makeId();
+  const std::vector<Status> ended = test::onRanks(2, [&](int rank) -> Status {
+    const Deadline deadline = Deadline::in(60000);
+    const bootstrap::Invitation invitation = test::read(id);
+    SC_TRY(const auto exchange, bootstrap::meet(invitation, rank, 2, deadline));
+    const auto card = [](bool) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(); };
+    SC_TRY(const auto mesh, bootstrap::makeMesh(*exchange, {invitation.key, invitation.job, "", card}, deadline));
+    return rank == 0 ? sendAndGo(*exchange, mesh, frame, deadline) : takeSlowly(*exchange, mesh, all, deadline);
+  });
+  for (const Status& status : ended) CHECK(std::string(status.failure().text.c_str()) == "");
+  REQUIRE(all.size() == kHeadBytes + frame.bytes.size());
+  CHECK(std::equal(frame.bytes.begin(), frame.bytes.end(), all.begin() + kHeadBytes));
 }
 
 TEST_CASE("what is cancelled ends at once, and takes the connection along only where it has begun") {

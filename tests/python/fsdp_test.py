@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The hook for FSDP2: two replicas of two shards each, in four processes over gloo."""
+import dataclasses
 import sys
 import unittest.mock
 
@@ -185,7 +186,7 @@ class FourProcesses(unittest.TestCase):
     def test_a_state_lives_on_after_a_step_with_nan(self):
         model = sharded(self.mesh["shard"])
         state = sct.fsdp_hook(model, self.replicas, density=0.02,
-                              config=sparsecoll.Config(op_timeout=60, init_timeout=60, non_finite="error"))
+                              config=dataclasses.replace(QUICK, non_finite="error"))
         self.addCleanup(state.close)
         train(model, range(2))
         with self.assertRaisesRegex(RuntimeError, "non-finite gradient"):
@@ -202,7 +203,7 @@ class Starts(unittest.TestCase):
             result = unittest.main(argv=[sys.argv[0], "FourProcesses"], verbosity=2, exit=False).result
             assert result.wasSuccessful()
 
-        for status, output in launch.fork(main, 4, 250):
+        for status, output in launch.fork(main, 4):
             self.assertEqual(status, 0, output)
             self.assertRegex(output, r"Ran 9 tests[^$]*\nOK")
 

@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,19 +23,15 @@ PROGRAMS = pathlib.Path(sys.argv[2])
 FOLDER = ROOT / "examples/kubernetes"
 INSTRUCTIONS = {"FROM", "RUN", "COPY", "ENV", "USER", "WORKDIR", "CMD"}
 
+sys.path.insert(0, str(ROOT / "tests/python"))
+import launch  # pylint: disable=wrong-import-position
+
 
 def instructions():
     """(name, arguments) of each instruction of the Dockerfile, its lines joined."""
     text = re.sub(r"^#.*\n", "", (FOLDER / "Dockerfile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     text = text.replace("\\\n", " ")
     return [tuple(line.split(None, 1)) for line in text.splitlines() if line.strip()]
-
-
-def free_port():
-    """One of which some behind it are likely to be free, too."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return min(probe.getsockname()[1], 65000)
 
 
 class Image(unittest.TestCase):
@@ -86,7 +81,7 @@ class Job(unittest.TestCase):
     def start(self, change, folder):
         trainer = self.job["spec"]["trainer"]
         script = change(trainer["args"][0])
-        port = str(free_port())
+        port = str(launch.free_port())
         ranks = []
         for node in range(trainer["numNodes"]):
             variables = {name: value for name, value in os.environ.items() if name in ("HOME", "LD_LIBRARY_PATH")}

@@ -8,9 +8,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
+#include <thread>
 
 namespace sparsecoll::test::libc {
 
@@ -20,6 +23,20 @@ thread_local Call armed = Call::kCalls;
 thread_local uint64_t left = 0;
 thread_local int how = 0;
 thread_local bool fired = false;
+
+std::atomic<bool> starving{false};
+std::atomic<int> kept{0};
+thread_local bool goesOn = false;
+
+void aMoment() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+void starve() {
+  if (goesOn || !starving) return;
+  const int error = errno;
+  for (++kept; starving;) aMoment();
+  --kept;
+  errno = error;
+}
 
 // 0: the call is to do its work.
 int fault(Call call) {
@@ -50,6 +67,13 @@ bool failed() {
   armed = Call::kCalls;
   return fired;
 }
+
+Starvation::Starvation(int threads) {
+  goesOn = starving = true;
+  while (kept < threads) aMoment();
+}
+
+Starvation::~Starvation() { goesOn = starving = false; }
 
 }  // namespace sparsecoll::test::libc
 
@@ -95,7 +119,9 @@ LIBC ssize_t recv(int fd, void* data, size_t bytes, int flags) {
 }
 LIBC int ppoll(pollfd* watched, nfds_t count, const timespec* timeout, const sigset_t* mask) {
   REAL(ppoll);
-  return fault(Call::kPoll) > 0 ? -1 : call(watched, count, timeout, mask);
+  const int ready = fault(Call::kPoll) > 0 ? -1 : call(watched, count, timeout, mask);
+  starve();
+  return ready;
 }
 LIBC int getsockname(int fd, sockaddr* address, socklen_t* length) noexcept {
   REAL(getsockname);

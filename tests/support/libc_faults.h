@@ -33,4 +33,15 @@ void failAfter(Call call, uint64_t skip, int error);
 // Whether it has; nothing fails any more.
 bool failed();
 
+// While it lives no other thread comes back from a wait for descriptors, as on a machine that is too busy for it. There
+// is one at a time.
+class Starvation {
+ public:
+  // Returns once so many threads are kept.
+  explicit Starvation(int threads);
+  ~Starvation();
+  Starvation(const Starvation&) = delete;
+  Starvation& operator=(const Starvation&) = delete;
+};
+
 }  // namespace sparsecoll::test::libc

@@ -80,6 +80,18 @@ int Control::blameOf(int peer) const {
   return blamed >= 0 ? blamed : peer;
 }
 
+void Control::listenTo(int peer) {
+  if (forked()) return;
+  const std::lock_guard lock(mutex_);
+  try {
+    hear(static_cast<size_t>(peer));
+  } catch (const std::bad_alloc&) {
+    link(static_cast<size_t>(peer)).close();  // the thread that watches finds it so
+  }
+  if (stateOf(peer) != PeerState::kHere) wakeUp_.wake();
+  changed_.wake();
+}
+
 void Control::blame(int peer) {
   if (forked()) return;
   const std::lock_guard lock(mutex_);
@@ -248,9 +260,10 @@ void Control::lose(size_t peer, const Reason& reason) {
 }
 
 int Watch::blameOf(int peer) const {
-  const Deadline deadline = Deadline::in(kHearsayMs);
-  while (control_->stateOf(peer) == PeerState::kHere && !deadline.expired()) pause(deadline);
-  return control_->blameOf(peer);
+  for (const Deadline deadline = Deadline::in(kHearsayMs);; pause(deadline)) {
+    control_->listenTo(peer);
+    if (control_->stateOf(peer) != PeerState::kHere || deadline.expired()) return control_->blameOf(peer);
+  }
 }
 
 }  // namespace sparsecoll::bootstrap

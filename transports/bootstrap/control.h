@@ -58,6 +58,8 @@ class Control {
   Reason reasonOf(int peer) const;
   // Since its last word.
   uint64_t missedBeatsOf(int peer) const;
+  // Hears on this thread what has come from a peer: the thread that watches may not have had its turn since.
+  void listenTo(int peer);
   // The rank that a peer's end is to be blamed on: itself, or the one whose end made it give up.
   int blameOf(int peer) const;
   // Blames its end, if that is an abort, on whom blame() named last, else on who ended first; if nobody did, on itself.

@@ -172,7 +172,7 @@ Result<bool> DenseSum::proceed(bool& moved) {
       continue;
     }
     finished = false;
-    SC_TRY(rounds_.check(peer));
+    SC_TRY(rounds_.check(peer, pair(peer).arrived + pair(peer).sumsTaken));
   }
   return finished && summed_ == segmentsOf(rank_);
 }

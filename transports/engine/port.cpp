@@ -77,7 +77,7 @@ Status Port::receive(Arrival& arrival, int peer, Tag tag, std::byte* data, uint6
   arrival.peer_ = peer;
   arrival.pieces_.clear();
   arrival.done_ = 0;
-  arrival.bytes_ = 0;
+  arrival.bytes_ = arrival.partly_ = 0;
   makeRoom(arrival, capacity);
   makeRoom(piecesOf(capacity));
   do {
@@ -99,9 +99,8 @@ Outcome Port::look(void** request, uint64_t* bytes) {
   int done = 0;
   size_t received = 0;
   if (!good(table_.test(table_.user, request, &done, &received), "test")) return Outcome::kFailed;
-  if (done == 0) return Outcome::kUnderWay;
   *bytes = received;
-  return Outcome::kDone;
+  return done == 0 ? Outcome::kUnderWay : Outcome::kDone;
 }
 
 Outcome Port::test(Arrival& arrival) {
@@ -109,6 +108,7 @@ Outcome Port::test(Arrival& arrival) {
     Arrival::Piece& piece = arrival.pieces_[arrival.done_];
     uint64_t bytes = 0;
     const Outcome outcome = look(&piece.request, &bytes);
+    arrival.partly_ = outcome == Outcome::kUnderWay ? bytes : 0;
     if (outcome == Outcome::kUnderWay) return outcome;
     ++arrival.done_;
     --posted_;

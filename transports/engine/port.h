@@ -23,7 +23,9 @@ enum class Outcome { kUnderWay, kDone, kFailed };
 class Arrival {
  public:
   bool posted() const { return !pieces_.empty(); }
-  uint64_t bytes() const { return bytes_; }  // that have come
+  uint64_t bytes() const { return bytes_; }  // that have come in whole pieces
+  // Grows while a message comes, where the engine tells.
+  uint64_t moved() const { return bytes_ + partly_; }
 
  private:
   friend class Port;
@@ -35,7 +37,7 @@ class Arrival {
   int peer_ = -1;
   std::vector<Piece> pieces_;
   size_t done_ = 0;
-  uint64_t bytes_ = 0;
+  uint64_t bytes_ = 0, partly_ = 0;
 };
 
 class Port {

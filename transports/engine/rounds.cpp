@@ -135,7 +135,7 @@ Status Rounds::take(Incoming& message, bool& moved) {
                       peer, message.bytes);
     }
   }
-  return from.stage == Stage::kDone ? Status() : check(peer);
+  return from.stage == Stage::kDone ? Status() : check(peer, from.frame.moved());
 }
 
 // The envelope is of this operation or a later one.
@@ -169,18 +169,19 @@ void Rounds::noteCame(Awaited& from, int peer) {
   if (record_ != nullptr) record_->came(peer);
 }
 
-Status Rounds::check(int peer) {
+Status Rounds::check(int peer, uint64_t came) {
   if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
   if (state_.lanes.noticeOf(peer) == EnvelopeKind::kAbort) return gone(peer, EnvelopeKind::kAbort);
   if (watch_ == nullptr) return {};
   const PeerState now = watch_->stateOf(peer);
   if (now == PeerState::kHere) return {};
-  std::optional<Deadline>& grace = awaited(peer).grace;
-  if (!grace) {
-    grace = Deadline::in(now == PeerState::kLeft ? kLossGraceMs : 0);
+  Awaited& from = awaited(peer);
+  if (!from.grace || (now == PeerState::kLeft && came != from.came)) {
+    from.grace = Deadline::in(now == PeerState::kLeft ? kLossGraceMs : 0);
+    from.came = came;
     return {};
   }
-  return grace->expired() ? lose(peer) : Status();
+  return from.grace->expired() ? lose(peer) : Status();
 }
 
 Status Rounds::lose(int peer) {
@@ -269,7 +270,7 @@ Result<bool> Rounds::finishSends(uint64_t sequence, bool& moved) {
   const int slow = state_.port.sendingTo(sequence);
   if (slow < 0) return true;
   moved = state_.lanes.look(slow, current_) || moved;
-  if (!check(slow).ok()) state_.port.giveUp(slow);  // what it needs of this rank it has, or never will
+  if (!check(slow, 0).ok()) state_.port.giveUp(slow);  // what it needs of this rank it has, or never will
   return false;
 }
 

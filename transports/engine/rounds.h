@@ -53,10 +53,10 @@ class Rounds {
   void close();
 
   // For messages without envelopes. work and lookAround: the engine's turn, and one look at the lane of a peer that may
-  // have given up. check: of a peer that something is missing from. Errors: as proceed.
+  // have given up. check: of a peer that something is missing from; came: changes while that comes. Errors: as proceed.
   Result<bool> work();
   Status lookAround(bool& moved);
-  Status check(int peer);
+  Status check(int peer, uint64_t came);
   // For a wait of any kind, at each look. since: from when on no message has ended while a peer was known to be lost or
   // to have aborted.
   // Without that peer the operation may still end; but its last message, begun and never ended, may keep away what
@@ -69,7 +69,8 @@ class Rounds {
   struct Awaited {
     Stage stage = Stage::kDone;
     Arrival frame;
-    std::optional<Deadline> grace;  // of a peer that is said to be gone, for what it has sent before
+    std::optional<Deadline> grace;  // of a peer that is said to be gone, for more of what it has sent before
+    uint64_t came = 0;              // when that began
   };
 
   Awaited& awaited(int peer) { return awaited_[static_cast<size_t>(peer)]; }

@@ -319,11 +319,12 @@ void Connection::end() {
   }
 }
 
-bool Connection::delivered() const {
+uint64_t Connection::undelivered() const {
   int unsent = 0;
-  if (!open() || ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0) return true;
+  if (!open() || ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent <= 0) return 0;
   std::array<pollfd, 1> peer = {{{fd(), POLLRDHUP, 0}}};
-  return awaitAny(peer, Deadline::in(0));  // it has closed its end
+  const bool closed = awaitAny(peer, Deadline::in(0));  // its end
+  return closed ? 0 : static_cast<uint64_t>(unsent);
 }
 
 }  // namespace sparsecoll::tcp

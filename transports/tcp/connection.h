@@ -109,8 +109,8 @@ class Connection {
 
   // All of its requests fail, and the peer learns of it, even if a forked process has copies of the socket.
   void end();
-  // Whether all that was written has reached the peer's host, or never will.
-  bool delivered() const;
+  // Bytes that were written and have not reached the peer's host; 0 where they never will.
+  uint64_t undelivered() const;
 
  private:
   static constexpr size_t kTags = SPARSECOLL_ENGINE_TAGS;

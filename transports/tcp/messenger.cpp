@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kVersion = 2;
 constexpr int kFailed = 1;
-constexpr uint64_t kCloseMs = 1000;  // for the last messages to reach their hosts
+constexpr uint64_t kStuckMs = 1000;  // hosts that take nothing of the last messages for so long never will
 
 // Looks in vain come at once, for a while; then this thread sleeps until something comes.
 constexpr uint32_t kSleepAfter = 32;
@@ -28,7 +28,7 @@ constexpr size_t kMostEvents = 64;
 
 class TcpMessenger final : public engine::Messenger {
  public:
-  TcpMessenger() = default;
+  explicit TcpMessenger(uint64_t closeMs) : closeMs_(closeMs) {}
   ~TcpMessenger() override {
     // In a forked process the connections are the parent's: there only the copies of their descriptors are closed.
     if (getpid() == process_) awaitDelivery();
@@ -143,8 +143,8 @@ class TcpMessenger final : public engine::Messenger {
   int test(void** out, int* done, size_t* bytes) {
     auto* const request = static_cast<Request*>(*out);
     *done = request->ended() ? 1 : 0;
-    if (*done == 0) return 0;
     *bytes = request->receives ? request->moved : 0;
+    if (*done == 0) return 0;
     const bool good = request->state == Request::State::kDone || request->cancelled;
     free_.push_back(request);
     return good ? 0 : kFailed;
@@ -231,13 +231,20 @@ class TcpMessenger final : public engine::Messenger {
   }
 
   // What was sent last may still stand in this host, which forgets it if a connection is closed before all that came on
-  // it was read. A host that does not answer has a limited time.
+  // it was read, or if anything comes later.
   void awaitDelivery() {
-    const Deadline deadline = Deadline::in(kCloseMs);
-    for (const Peer& peer : peers_)
-      while (peer.connection != nullptr && !peer.connection->delivered() && !deadline.expired()) pause(deadline);
+    const Deadline latest = Deadline::in(closeMs_);
+    Deadline deadline = Deadline::earlier(latest, Deadline::in(kStuckMs));
+    for (uint64_t before = UINT64_MAX; !deadline.expired(); pause(deadline)) {
+      uint64_t left = 0;
+      for (const Peer& peer : peers_) left += peer.connection != nullptr ? peer.connection->undelivered() : 0;
+      if (left == 0) return;
+      if (left < before) deadline = Deadline::earlier(latest, Deadline::in(kStuckMs));
+      before = left;
+    }
   }
 
+  const uint64_t closeMs_;
   const pid_t process_ = getpid();
   bootstrap::Fd poll_;
   std::shared_ptr<const engine::Pace> pace_;
@@ -257,8 +264,8 @@ Result<int> version() {
   return kVersion;
 }
 
-Result<std::unique_ptr<engine::Messenger>> makeMessenger() {
-  auto made = std::make_unique<TcpMessenger>();
+Result<std::unique_ptr<engine::Messenger>> makeMessenger(uint64_t closeMs) {
+  auto made = std::make_unique<TcpMessenger>(closeMs);
   SC_TRY(made->open());
   return std::unique_ptr<engine::Messenger>(std::move(made));
 }
