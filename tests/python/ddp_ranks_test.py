@@ -354,12 +354,14 @@ def closed_many_times():
     assert after == before, f"threads and descriptors: {before}, and later {after}"
 
 
-def killed(folder):
-    """Rank 2 dies while the others wait for it, in steps that are sparse already; all of them name it within 2 s."""
+def killed(folder, warmup_steps):
+    """Rank 2 dies while the others wait for it, in steps that are still dense or sparse already; all of them name it
+    within 2 s."""
     ddp = ddp_of()
-    state = hooked(ddp, density=0.05)
+    state = hooked(ddp, density=0.05, warmup_steps=warmup_steps)
     optimizer = sgd(ddp)
     train(ddp, optimizer, range(4))
+    assert ("topka" in {bucket.plan for bucket in state.stats()}) == (warmup_steps < 4)
     if dist.get_rank() == 2:
         (folder / "when").write_text(str(time.monotonic()))
         os.kill(os.getpid(), signal.SIGKILL)
@@ -499,14 +501,15 @@ class Starts(unittest.TestCase):
         self.succeed(closed_many_times, 2)
 
     def test_all_ranks_name_the_one_that_was_killed(self):
-        with tempfile.TemporaryDirectory() as name:
-            results = in_ranks(lambda: killed(pathlib.Path(name)), RANKS)
-        for rank, (status, output) in enumerate(results):
-            if rank == 2:
-                self.assertEqual(status, -signal.SIGKILL, output)
-                continue
-            self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"PeerFailed of rank 2 after [01]\.\d+ s: .*rank 2")
+        for warmup_steps in (2, 1000):
+            with self.subTest(warmup_steps=warmup_steps), tempfile.TemporaryDirectory() as name:
+                results = in_ranks(lambda: killed(pathlib.Path(name), warmup_steps), RANKS)
+                for rank, (status, output) in enumerate(results):
+                    if rank == 2:
+                        self.assertEqual(status, -signal.SIGKILL, output)
+                        continue
+                    self.assertEqual(status, 0, output)
+                    self.assertRegex(output, r"PeerFailed of rank 2 after [01]\.\d+ s: .*rank 2")
 
     def interrupt(self, *arguments):
         """Exit statuses and outputs of two ranks after Ctrl-C, which a terminal sends to both."""
