@@ -238,6 +238,7 @@ class DDPState(HookState):
         result = arrived.then(average)
 
         def exchange():
+            leaves = False
             try:
                 if self.error is not None:
                     raise self.error
@@ -249,13 +250,15 @@ class DDPState(HookState):
                 if not isinstance(error, Exception):
                     error = Aborted(f"{type(error).__name__} in a step: {error}")
                 elif getattr(error, "by_group", False) and self.error is None:
-                    error = self._end_group(error)
+                    error, leaves = self._named(error), True
                 outcome.append(error)
                 self._failed(error)
             try:
                 arrived.set_result(None)
             finally:
                 done.set()
+            if leaves:  # ranks without a connection to the one that is gone learn of it so
+                self._leave_group()
 
         self._worker.post(exchange)
         if bucket.is_last():
@@ -276,15 +279,13 @@ class DDPState(HookState):
         if self._method.undo:
             raise Unsupported("ddp.join() with set_loss_scale: ranks that are out of inputs do not call it")
 
-    def _end_group(self, error):
-        """The exchange ends because the process group failed, whose error names no rank. Ranks that have no connection
-        with the one that is gone learn of it as this one leaves the group."""
+    def _named(self, error):
+        """What to raise instead of an error of the process group's, which names no rank."""
         found = lost_peer(self._communicator)
-        if found is not None:
-            found.__cause__ = error
-        self._failed(found or error)
-        self._leave_group()
-        return found or error
+        if found is None:
+            return error
+        found.__cause__ = error
+        return found
 
     def _abandon_step(self):
         if self._within_step:  # its last bucket will not come
