@@ -38,11 +38,13 @@ def _of(names, name, what):
         raise InvalidArgument(f"{what} {name!r}; possible are {', '.join(names)}") from None
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Config:
-    """How ranks wait for and find each other. Times are seconds, inf for no limit. None: the library's default."""
+    """How ranks wait for and find each other. Times are seconds, inf for no limit. None: the library's default, and for
+    hooks of sparsecoll.torch an op_timeout as of the process group. It cannot change, since what it was given to would
+    not: dataclasses.replace makes another."""
 
-    op_timeout: Optional[float] = 600.0  # longest wait for the other ranks in one call
+    op_timeout: Optional[float] = None  # longest wait for the other ranks in one call; 600
     init_timeout: Optional[float] = None  # longest wait for them while a communicator is made; 120
     abort_timeout: Optional[float] = None  # longest wait for work on memory that is to go back; 10
     transport: str = "auto"  # "ucx", "tcp" or "nccl": that one, or an error
@@ -50,10 +52,6 @@ class Config:
     interface: Optional[str] = None  # the network interface that ranks meet on, or "auto"
     name: Optional[str] = None  # shown in logs and errors
     workspace_limit: int = 0  # bytes that a communicator and its reducers may hold on a rank; 0: no limit
-
-    def __post_init__(self):
-        if self.op_timeout is None:
-            self.op_timeout = Config.op_timeout
 
     def _struct(self):
         config = init(_abi.sparsecollConfig_t)

@@ -353,12 +353,13 @@ def closed_many_times():
     launch.assert_no_more_than(before)
 
 
-def killed(folder):
-    """Rank 2 dies while the others wait for it, in steps that are sparse already."""
+def killed(folder, warmup_steps):
+    """Rank 2 dies while the others wait for it, in steps that are still dense or sparse already."""
     ddp = ddp_of()
-    state = hooked(ddp, density=0.05)
+    state = hooked(ddp, density=0.05, warmup_steps=warmup_steps)
     optimizer = sgd(ddp)
     train(ddp, optimizer, range(4))
+    assert ("topka" in {bucket.plan for bucket in state.stats()}) == (warmup_steps < 4)
     (folder / str(dist.get_rank())).touch()  # it is through: what rank 2 has sent may die with rank 2
     if dist.get_rank() == 2:
         while len(list(folder.iterdir())) < RANKS:
@@ -496,14 +497,15 @@ class Starts(unittest.TestCase):
         self.succeed(closed_many_times, 2)
 
     def test_all_ranks_name_the_one_that_was_killed(self):
-        with tempfile.TemporaryDirectory() as name:
-            results = in_ranks(lambda: killed(pathlib.Path(name)), RANKS)
-        for rank, (status, output) in enumerate(results):
-            if rank == 2:
-                self.assertEqual(status, -signal.SIGKILL, output)
-                continue
-            self.assertEqual(status, 0, output)
-            self.assertRegex(output, "PeerFailed of rank 2: .*rank 2")
+        for warmup_steps in (2, 1000):
+            with self.subTest(warmup_steps=warmup_steps), tempfile.TemporaryDirectory() as name:
+                results = in_ranks(lambda: killed(pathlib.Path(name), warmup_steps), RANKS)
+                for rank, (status, output) in enumerate(results):
+                    if rank == 2:
+                        self.assertEqual(status, -signal.SIGKILL, output)
+                        continue
+                    self.assertEqual(status, 0, output)
+                    self.assertRegex(output, "PeerFailed of rank 2: .*rank 2")
 
     def interrupt(self, *arguments):
         """Exit statuses and outputs of two ranks after Ctrl-C, which a terminal sends to both."""

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """The hook for FSDP2: two replicas of two shards each, in four processes over gloo."""
 import dataclasses
+import signal
 import sys
+import time
 import unittest.mock
 
 try:
     import torch
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 except ImportError:
     print("skipped: there is no PyTorch with FSDP2 here (2.6 or later)")
     sys.exit(77)
@@ -80,6 +82,24 @@ class FourProcesses(unittest.TestCase):
             train(model, range(5))
         torch.testing.assert_close(vector_of(ours), vector_of(plain), rtol=1e-4, atol=1e-6)
 
+    def test_accumulation_is_hsdps(self):
+        def accumulate(model):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+            for step in range(4):
+                optimizer.zero_grad()
+                for part in range(2):
+                    model.set_requires_gradient_sync(part == 1)
+                    inputs, targets = batch_of(2 * step + part)
+                    torch.nn.functional.mse_loss(model(inputs), targets).backward()
+                optimizer.step()
+
+        plain = sharded(self.mesh)
+        ours, state = self.hooked(density=1)
+        for model in (plain, ours):
+            accumulate(model)
+        torch.testing.assert_close(vector_of(ours), vector_of(plain), rtol=1e-4, atol=1e-6)
+        self.assertEqual({counters.ops_completed for counters in state.stats().values()}, {4})
+
     def test_replicas_stay_equal(self):
         for preset in ("topka", "micro"):
             model, state = self.hooked(density=0.02, preset=preset)
@@ -132,6 +152,53 @@ class FourProcesses(unittest.TestCase):
         state.close()
         with self.assertRaisesRegex(RuntimeError, "closed"):
             train(model, [0])
+
+    def test_a_hook_of_the_users_stays(self):
+        seen, model = [], sharded(self.mesh["shard"])
+        model[3].set_all_reduce_hook(seen.append)
+        with self.assertRaisesRegex(sparsecoll.InvalidUsage, "^3 has an all-reduce hook already"):
+            sct.fsdp_hook(model, self.replicas, config=QUICK)
+        train(model, [0])
+        self.assertEqual(len(seen), 1)
+        if dist.get_rank() == 0:
+            model[3].set_all_reduce_hook(None)
+        if dist.get_rank() % 2 == 0:  # in the first group of replicas rank 0 alone has none
+            with self.assertRaisesRegex(sparsecoll.Mismatch, "different hook$"):
+                sct.fsdp_hook(model, self.replicas, config=QUICK)
+        model[3].set_all_reduce_hook(None)
+        sct.fsdp_hook(model, self.replicas, config=QUICK).close()
+        sct.fsdp_hook(model, self.replicas, config=QUICK).close()
+
+    def test_gradients_in_half_precision(self):
+        """They are sent as such; residuals are in float32, and load from another type of floating point."""
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16,
+                                      output_dtype=torch.float32)
+        model = model_of()
+        fully_shard(model, mesh=self.mesh["shard"], mp_policy=policy)
+        state = sct.fsdp_hook(model, self.replicas, density=0.02, config=QUICK)
+        self.addCleanup(state.close)
+        train(model, range(4))
+        first, *others = self.replicas_of(model)
+        self.assertTrue(all(torch.equal(first, other) for other in others))
+        saved = state.state_dict()
+        self.assertEqual(saved["residuals"][""].dtype, torch.float32)
+        state.load_state_dict({**saved, "residuals": {"": saved["residuals"][""].double()}})
+        self.assertTrue(torch.equal(state.state_dict()["residuals"][""], saved["residuals"][""]))
+        train(model, [4])
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "residuals of the model are torch.int64.*were saved"):
+            state.load_state_dict({**saved, "residuals": {"": saved["residuals"][""].long()}})
+
+    def test_threads_and_descriptors_go_with_close(self):
+        def use():
+            model, state = self.hooked(density=0.1)
+            train(model, [0])
+            state.close()
+
+        use()
+        before = launch.threads_and_descriptors()
+        for _ in range(3):
+            use()
+        self.assertEqual(launch.threads_and_descriptors(), before)
 
     def test_a_hook_that_pytorch_refuses_for_one_module_is_on_none(self):
         model = sharded(self.mesh["shard"])
@@ -195,7 +262,39 @@ class FourProcesses(unittest.TestCase):
         sparsecoll.all_reduce(state.communicator, torch.ones(100), density=0.1)
 
 
+def interrupted():
+    """Rank 1 does not come to a step, and rank 0 is interrupted while it waits; both get Ctrl-C."""
+    mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("replicate", "shard"))
+    model = sharded(mesh["shard"])
+    state = sct.fsdp_hook(model, mesh["replicate"].get_group(), config=QUICK)
+    train(model, range(2))
+    print("trains", flush=True)
+    if dist.get_rank() == 1:
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            pass
+    try:
+        train(model, [2])
+    except RuntimeError as error:
+        print(f"{type(state.error).__name__} of rank {state.error.peer}: {error}", flush=True)
+        raise SystemExit(4)
+
+
 class Starts(unittest.TestCase):
+    def test_ctrl_c_while_a_replica_does_not_come(self):
+        processes = launch.start(__file__, ["interrupted"], 2)
+        for process in processes:
+            self.assertEqual(process.stdout.readline(), "trains\n")
+        time.sleep(1)
+        for process in processes:
+            process.send_signal(signal.SIGINT)
+        (first, output), (second, others) = launch.finish(processes, 50)
+        self.assertIn(first, (1, -signal.SIGINT), output)
+        self.assertIn("KeyboardInterrupt", output)
+        self.assertEqual(second, 4, others)
+        self.assertRegex(others, "PeerFailed of rank 0")
+
     def test_four_processes(self):
         def main():
             torch.set_num_threads(1)
@@ -205,8 +304,12 @@ class Starts(unittest.TestCase):
 
         for status, output in launch.fork(main, 4):
             self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"Ran 9 tests[^$]*\nOK")
+            self.assertRegex(output, r"Ran 13 tests[^$]*\nOK")
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["interrupted"]:
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo")
+        interrupted()
     unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["Starts"])], verbosity=2)

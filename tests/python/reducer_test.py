@@ -452,6 +452,8 @@ class Processes(unittest.TestCase):
                 sparsecoll.all_reduce(alone, np.ones(100, np.float32))
             self.assertEqual(sparsecoll.Config(op_timeout=seconds)._struct().opTimeoutMs, 2 ** 64 - 1)
         self.assertEqual(sparsecoll.Config(op_timeout=None), sparsecoll.Config())
+        with self.assertRaises(dataclasses.FrozenInstanceError):
+            sparsecoll.Config().op_timeout = 60.0
 
 
 def steps_of_a_process():

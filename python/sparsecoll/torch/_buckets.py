@@ -89,6 +89,16 @@ def accumulate_type(dtype):
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
+@contextlib.contextmanager
+def by_group():
+    """Marks an error as one of the process group's, which knows nothing of the rank that is gone."""
+    try:
+        yield
+    except RuntimeError as error:
+        error.by_group = True
+        raise
+
+
 def nanoseconds(job):
     """What job takes, which is run."""
     begin = time.perf_counter_ns()
@@ -176,7 +186,8 @@ class Bucket:
     def _find_unused(self, used, group):
         """As DDP does itself, which tells once all buckets have gone out."""
         anywhere = torch.tensor(used, dtype=torch.uint8)
-        dist.all_reduce(anywhere, dist.ReduceOp.MAX, group=group)
+        with by_group():
+            dist.all_reduce(anywhere, dist.ReduceOp.MAX, group=group)
         return [(begin, end) for (_, begin, end, _), rank in zip(self.ranges(), anywhere.tolist()) if not rank]
 
     @contextlib.contextmanager
@@ -320,10 +331,12 @@ class Bucket:
         def average():
             # As DDP does: what half precision can hold of each rank's may be too much for their sum.
             total.div_(ranks)
-            dist.all_reduce(total, group=group)
+            with by_group():
+                dist.all_reduce(total, group=group)
 
         if method.preset == "auto" and self.choice is None and not all(self.kept) and 0 < self.dense_steps <= _TIMED:
-            dist.barrier(group=group)  # a late rank plays no part in the time
+            with by_group():
+                dist.barrier(group=group)  # a late rank plays no part in the time
             took = max(nanoseconds(average), 1)
             self.dense_ns = took if self.dense_ns is None else min(self.dense_ns, took)
         else:

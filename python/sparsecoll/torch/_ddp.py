@@ -11,13 +11,14 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Union
 import torch
 import torch.distributed as dist
 
+from .._arrays import TYPES
 from .._communicator import Communicator, Config
 from .._errors import Aborted, InvalidArgument, InvalidUsage, Mismatch, NonFinite, Unsupported
 from .._reducer import presets
 from ._buckets import Buckets, BucketStats, Method
-from ._gather import agree, agree_on_group, gatherer
+from ._gather import agree, agree_on_group, gatherer, lost_peer, waits_as
 from ._hook_state import HookState
-from ._state import chosen
+from ._state import check_floats, chosen
 from ._worker import Worker
 
 _FORM = 2  # of state_dict
@@ -60,6 +61,13 @@ def _settle(state):
             each._buckets.settle(skipped)
 
 
+def averaged(ddp):
+    """(name, parameter) of all that the DDP object averages gradients of."""
+    ignored = set(getattr(ddp, "parameters_to_ignore", None) or ())
+    return [(name, parameter) for name, parameter in ddp.module.named_parameters()
+            if parameter.requires_grad and name not in ignored]
+
+
 def _check_model(ddp):
     """Names what this hook cannot do before anything waits for other ranks."""
     if _SHARDED & {base.__name__ for base in type(ddp).__mro__}:
@@ -67,9 +75,17 @@ def _check_model(ddp):
                           "replicas too (HYBRID_SHARD, HSDP); fsdp_hook is for FSDP2")
     if not hasattr(ddp, "register_comm_hook"):
         raise InvalidArgument(f"{type(ddp).__name__} is no DistributedDataParallel")
-    for name, parameter in ddp.module.named_parameters():
-        if parameter.requires_grad and parameter.device.type != "cpu":
+    if getattr(ddp, "_use_python_reducer", False):
+        raise Unsupported("the python_reducer of torch.compile has other buckets than DDP's own reducer: leave "
+                          "torch._dynamo.config.optimize_ddp as it is")
+    if getattr(ddp, "skip_all_reduce_unused_params", False):
+        raise Unsupported("with skip_all_reduce_unused_params DDP hands out some of its buckets only")
+    for name, parameter in averaged(ddp):
+        if parameter.device.type != "cpu":
             raise Unsupported(f"{name} is on {parameter.device}; this hook takes parameters in host memory only")
+        if str(parameter.dtype).rpartition(".")[2] not in TYPES:
+            raise Unsupported(f"{name} is of {parameter.dtype}, and this hook takes {', '.join(TYPES)}: cast it, or "
+                              "make a complex one of real numbers by torch.view_as_complex")
     for name, module in ddp.module.named_modules():
         if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
             raise Unsupported(f"{name or type(module).__name__} has sparse gradients, which DDP gathers without "
@@ -88,7 +104,8 @@ class DDPState(HookState):
     cuts its buckets anew after the first one. keep_dense(name, parameter): which parameters are always sent dense.
     density_schedule, schedule_steps: densities of the first steps, so many steps each. optimizers: those that step
     ddp's parameters; a loss scaler needs them here if there are several, or one has parameters of other models. adjust
-    may set every other field of sparsecollParams_t; its clipNorm counts for each bucket. config: of the communicator.
+    may set every other field of sparsecollParams_t; its clipNorm counts for each bucket. config: of the communicator;
+    without an op_timeout ranks wait as long as in `group`, or in ddp's if that is None.
 
     Errors, all as exceptions of sparsecoll: InvalidArgument, Unsupported (parameters on a GPU, sparse gradients, FSDP),
     InvalidUsage (ddp has a state or hook already), Mismatch (ranks have different arguments or name different groups);
@@ -104,17 +121,17 @@ class DDPState(HookState):
                  optimizers: Sequence[torch.optim.Optimizer] = (),
                  adjust: Optional[Callable[[Any], None]] = None, config: Optional[Config] = None):
         self._worker = self._communicator = None
+        ddp = getattr(ddp, "_orig_mod", ddp)  # of torch.compile
         _check_model(ddp)
         before = _states[ddp]() if ddp in _states else None
         if before is not None and before._worker is not None:
             raise InvalidUsage("this DistributedDataParallel has a state already; PyTorch takes one hook")
         has_hook = bool(ddp._get_ddp_logging_data().get("comm_hook"))
-        self._names: Dict[torch.Tensor, str] = {}
-        for name, parameter in ddp.module.named_parameters():
-            if parameter.requires_grad:
-                self._names[parameter] = name
+        self._ddp = weakref.ref(ddp)
+        self._names: Dict[torch.Tensor, str] = {parameter: name for name, parameter in averaged(ddp)}
         self._kept = {name: bool(keep_dense(name, parameter)) for parameter, name in self._names.items()}
         self._shapes = {name: parameter.shape for parameter, name in self._names.items()}
+        self._types = {name: parameter.dtype for parameter, name in self._names.items()}
         self._views = bool(getattr(ddp, "gradient_as_bucket_view", False))
         self._method = Method(preset, density, warmup_steps, adjust)
         self._method.static_graph = bool(getattr(ddp, "static_graph", False))
@@ -131,12 +148,13 @@ class DDPState(HookState):
             raise InvalidArgument("density_schedule without schedule_steps")
         self._own_group = group is None
         agree_on_group(ddp.process_group, group)
+        config = waits_as(ddp.process_group if group is None else group, config)
         if group is None:
             if dist.get_world_size(ddp.process_group) != dist.get_world_size():
                 raise Unsupported("ddp has a group of some ranks only: give `group`, a process group of these ranks "
                                   "that nothing else uses")
-            longest = min((config or Config()).op_timeout or Config.op_timeout, _LONGEST)
-            group = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=longest))
+            longest = datetime.timedelta(seconds=min(config.op_timeout, _LONGEST))
+            group = dist.new_group(backend="gloo", timeout=longest)
         elif dist.get_world_size(group) != dist.get_world_size(ddp.process_group):
             raise InvalidArgument(f"group has {dist.get_world_size(group)} ranks, and that of ddp "
                                   f"{dist.get_world_size(ddp.process_group)}")
@@ -195,6 +213,7 @@ class DDPState(HookState):
             raise self.error
         if bucket.index() == 0:
             self._within_step = True
+            self._check_join()
             if self._before_step is not None:
                 self._before_step()
             self._worker.post(self._start_step)
@@ -219,6 +238,7 @@ class DDPState(HookState):
         result = arrived.then(average)
 
         def exchange():
+            leaves = False
             try:
                 if self.error is not None:
                     raise self.error
@@ -229,17 +249,43 @@ class DDPState(HookState):
                 traceback.clear_frames(error.__traceback__)  # which name the group, whose threads are to end with close
                 if not isinstance(error, Exception):
                     error = Aborted(f"{type(error).__name__} in a step: {error}")
+                elif getattr(error, "by_group", False) and self.error is None:
+                    error, leaves = self._named(error), True
                 outcome.append(error)
                 self._failed(error)
             try:
                 arrived.set_result(None)
             finally:
                 done.set()
+            if leaves:  # ranks without a connection to the one that is gone learn of it so
+                self._leave_group()
 
         self._worker.post(exchange)
         if bucket.is_last():
-            torch.autograd.Variable._execution_engine.queue_callback(functools.partial(_wait, weakref.ref(self), done))
+            try:
+                torch.autograd.Variable._execution_engine.queue_callback(
+                    functools.partial(_wait, weakref.ref(self), done))
+            except RuntimeError:  # no backward pass: a rank that is out of inputs, for which ddp.join() waits
+                self._within_step, self._ended_step = False, True
         return result
+
+    def _check_join(self):
+        """A rank that is out of inputs sends zeros, and what it has kept. It knows no new loss scale."""
+        ddp = self._ddp()
+        if ddp is None or not ddp._join_config.enable:
+            return
+        if not ddp._divide_by_initial_world_size:
+            raise Unsupported("ddp.join(divide_by_initial_world_size=False): this hook divides by all ranks")
+        if self._method.undo:
+            raise Unsupported("ddp.join() with set_loss_scale: ranks that are out of inputs do not call it")
+
+    def _named(self, error):
+        """What to raise instead of an error of the process group's, which names no rank."""
+        found = lost_peer(self._communicator)
+        if found is None:
+            return error
+        found.__cause__ = error
+        return found
 
     def _abandon_step(self):
         if self._within_step:  # its last bucket will not come
@@ -274,7 +320,9 @@ class DDPState(HookState):
         def give_back():
             _settle(self)
             for bucket in self._buckets.all():
-                bucket.give_back(factor if self._views else 1.0)
+                # A wrapper as fp16_compress_wrapper hands out a copy.
+                views = self._views and bucket.dtype == self._types[bucket.names[0]]
+                bucket.give_back(factor if views else 1.0)
 
         self._call(give_back)
 
@@ -339,6 +387,8 @@ class DDPState(HookState):
             choices = {}
 
         def replace():
+            if self.error is not None:
+                raise self.error
             try:
                 agree(self._gather, state=failed is None, step=step, choices=sorted(choices.items()))
             except Mismatch as error:
@@ -358,6 +408,7 @@ class DDPState(HookState):
             for name, value in state[kind].items():
                 if name not in self._shapes:
                     raise InvalidArgument(f"the state has {kind} of {name}, which the model has not")
+                check_floats(f"{kind} of {name}", value)
                 if value.shape != self._shapes[name]:
                     raise InvalidArgument(f"the state's {name} is {tuple(value.shape)}, the model's "
                                           f"{tuple(self._shapes[name])}")

@@ -15,8 +15,9 @@ from .._errors import Aborted, InvalidArgument, InvalidUsage, NonFinite, Unsuppo
 from .._reducer import Reducer
 from .._stats import Stats
 from ._buckets import accumulate_type
-from ._gather import agree, gatherer
+from ._gather import agree, gatherer, waits_as
 from ._hook_state import HookState
+from ._state import check_floats
 from ._worker import Worker
 
 _FORM = "fsdp 2"
@@ -60,6 +61,17 @@ def _shards(modules):
     return {name: shards[id(group(each))] for name, each in modules.items()}
 
 
+def _has_hook(module):
+    """Whether set_all_reduce_hook was called on it, other than by a state that is closed by now."""
+    state = module._get_fsdp_state()
+    groups = getattr(state, "_fsdp_param_groups", None)
+    if groups is None:  # before 2.11
+        groups = [getattr(state, "_fsdp_param_group", None)]
+    hooks = [getattr(group, "_all_reduce_hook", None) for group in groups]
+    return any(each is not None and not isinstance(getattr(getattr(each, "func", None), "__self__", None), FSDPState)
+               for each in hooks)
+
+
 class FSDPState(HookState):
     """What the hook of fsdp_hook keeps: a reducer and a residual for each module that fully_shard was called on."""
 
@@ -71,9 +83,14 @@ class FSDPState(HookState):
             before = _states[each]() if each in _states else None
             if before is not None and before._worker is not None:
                 raise InvalidUsage(f"{name or 'the model'} has a state already; FSDP takes one hook")
+        taken = sorted(name for name, each in modules.items() if _has_hook(each))
         rank, ranks = dist.get_rank(replicate_group), dist.get_world_size(replicate_group)
         gather = gatherer(replicate_group, ranks)
-        agree(gather, modules=sorted(modules), density=density, preset=preset, error_feedback=error_feedback)
+        agree(gather, modules=sorted(modules), density=density, preset=preset, error_feedback=error_feedback,
+              hook=taken)
+        if taken:
+            raise InvalidUsage(f"{', '.join(name or 'the model' for name in taken)} has an all-reduce hook already, "
+                               "and FSDP takes one: set_all_reduce_hook(None) removes it")
         self._options = dict(preset=preset, density=density, op="avg", error_feedback=error_feedback, adjust=adjust)
         self._tags = {name: tag for tag, name in enumerate(modules)}
         self._reducers: Dict[str, Reducer] = {}
@@ -83,6 +100,7 @@ class FSDPState(HookState):
                         for mesh in [parameter.device_mesh for parameter, _ in shard[:1]]}
         self._trained: Dict[str, Tuple[bool, ...]] = {}  # which parameters of a module its residual is of
         self.error: Optional[BaseException] = None  # what ended the exchange
+        config = waits_as(dist.group.WORLD if replicate_group is None else replicate_group, config)
         self._communicator = Communicator.from_all_gather(rank, ranks, gather, config=config)
         self._worker = Worker("sparsecoll")
         hooked = []
@@ -133,7 +151,8 @@ class FSDPState(HookState):
         if name not in self._reducers:
             options = dict(self._options)
             if options["error_feedback"]:
-                kept = self._residuals.setdefault(name, torch.zeros(shard.numel(), dtype=accumulate_type(shard.dtype)))
+                kind = accumulate_type(shard.dtype)
+                kept = self._residuals[name] = self._residuals.get(name, torch.zeros(shard.numel())).to(kind)
                 if kept.numel() != shard.numel():
                     raise InvalidArgument(f"the state has {kept.numel()} elements of {name or 'the model'}, whose "
                                           f"shard has {shard.numel()}")
@@ -166,6 +185,8 @@ class FSDPState(HookState):
         unknown = set(state["residuals"]) - set(self._tags)
         if unknown:
             raise InvalidArgument(f"the state has residuals of {sorted(unknown)}, which the model has not")
+        for name, value in state["residuals"].items():
+            check_floats(f"residuals of {name or 'the model'}", value)
         self._drop_reducers()
         self._trained.clear()
         self._residuals = {name: value.detach().clone() for name, value in state["residuals"].items()}
@@ -193,7 +214,8 @@ def fsdp_hook(module: Any, replicate_group: Any, density: float = 0.01, preset: 
     tensor it is of. The rest as for DDPState. A backward pass gives gradients to all trained parameters that
     fully_shard put together, or to none of them: else it ends with Unsupported.
 
-    Errors: Unsupported (PyTorch before 2.6, HSDP of FSDP's own, parameters on a GPU), InvalidArgument, Mismatch, those
-    of Communicator; ValueError (PyTorch's: a module with several groups of parameters).
+    Errors: Unsupported (PyTorch before 2.6, HSDP of FSDP's own, parameters on a GPU), InvalidUsage (there is a state or
+    an all-reduce hook already), InvalidArgument, Mismatch, those of Communicator; ValueError (PyTorch's: a module with
+    several groups of parameters).
     """
     return FSDPState(module, replicate_group, density, preset, error_feedback, adjust, config)

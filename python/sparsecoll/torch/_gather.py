@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ranks tell each other by PyTorch before they have a communicator."""
+"""What PyTorch's process groups know of the ranks: before they have a communicator, and where a group fails."""
+import dataclasses
 import hashlib
+import threading
 
 import torch
 import torch.distributed as dist
 
-from .._errors import Mismatch
+from .._communicator import Config
+from .._errors import Error, Mismatch, PeerFailed
+from .._reducer import all_reduce
+
+_UNTOLD = 600.0  # seconds, the library's own
+_MOMENT = 1.5  # seconds; the library takes one at most to find out who has ended
 
 
 def gatherer(group, ranks):
@@ -37,6 +44,41 @@ def _text_of(group):
         return "one that it is not in"
     known = dist.distributed_c10d
     return f"{known._pg_names[group]!r} of ranks {sorted(known._pg_group_ranks[group])}"
+
+
+def waits_as(group, config):
+    """config, in which an op_timeout that nobody has given is that of the process group."""
+    config = config or Config()
+    if config.op_timeout is None:
+        config = dataclasses.replace(config, op_timeout=_timeout_of(group))
+    config._struct()  # what is wrong shows before ranks wait for each other
+    return config
+
+
+def _timeout_of(group):
+    try:
+        backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group  # PyTorch 1
+        seconds = backend.options._timeout.total_seconds()
+    except (AttributeError, RuntimeError):  # a back end that does not tell, or none for host memory
+        return _UNTOLD
+    return seconds if seconds > 0 else float("inf")
+
+
+def lost_peer(communicator):
+    """PeerFailed with the rank that has ended, None if there is none: a process group does not know which. Asks by a
+    sum that ranks which still wait in the group do not come to: so whoever asks is to abort then."""
+    timer = threading.Timer(_MOMENT, communicator.abort)
+    timer.start()
+    try:
+        all_reduce(communicator, torch.zeros(1), preset="dense")
+        return None
+    except PeerFailed as error:
+        return error
+    except Error:
+        return None
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def agree(gather, **values):

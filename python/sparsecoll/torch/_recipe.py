@@ -8,7 +8,7 @@ import torch
 
 from .._errors import InvalidArgument, InvalidUsage, Unsupported
 from ._buckets import accumulate_type
-from ._ddp import DDPState, hook
+from ._ddp import DDPState, averaged, hook
 from ._gather import agree
 
 
@@ -86,17 +86,21 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
 def _check_sgd(models, optimizers, momentum):
     if momentum >= 1:
         raise Unsupported(f"SGD with a momentum of {momentum}: weight decay is divided by 1 - momentum")
-    known = {parameter for model in models for parameter in model.module.parameters() if parameter.requires_grad}
+    known = {parameter for model in models for _, parameter in averaged(model)}
+    trained = [parameter for optimizer in optimizers for group in optimizer.param_groups
+               for parameter in group["params"] if parameter.requires_grad]
+    for parameter in trained:
+        if parameter not in known:
+            raise InvalidArgument("the optimiser has momentum for a parameter that ddp does not average: attach all "
+                                  "its models together, as a list; give parameters that DDP ignores another optimiser")
+        if parameter.dtype in (torch.float16, torch.bfloat16):
+            raise Unsupported(f"momentum of gradients of {parameter.dtype} cannot move in front of the exchange: keep "
+                              "parameters in float32 and train them under torch.autocast, or make a DDPState and "
+                              "register sct.hook, which leave momentum in the optimiser")
     for group in [group for optimizer in optimizers for group in optimizer.param_groups]:
         for key in ("dampening", "maximize"):
             if group.get(key):
                 raise Unsupported(f"SGD with {key}: its momentum cannot move in front of the exchange")
-        for parameter in group["params"]:
-            if parameter not in known:
-                raise InvalidArgument("the optimiser has momentum for a parameter that ddp does not average: attach "
-                                      "all its models together, as a list")
-            if parameter.dtype in (torch.float16, torch.bfloat16):
-                raise Unsupported("momentum of gradients in half precision cannot move in front of the exchange")
 
 
 def _take_velocities(state, optimizers, momentum, nesterov):

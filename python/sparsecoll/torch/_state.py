@@ -5,6 +5,15 @@ from __future__ import annotations
 import torch
 
 from .._errors import InvalidArgument
+from ._buckets import accumulate_type
+
+
+def check_floats(name, value):
+    """Errors: InvalidArgument."""
+    if not (isinstance(value, torch.Tensor) and value.is_floating_point()):
+        kind = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
+        raise InvalidArgument(f"the state's {name} are {kind}, and no tensor of floating point: load them as they "
+                              "were saved")
 
 
 def _all_of(states, form):
@@ -49,11 +58,12 @@ def chosen(saved, form, rank, ranks, density, check):
     sums = []
     for kind in ("residuals", "velocities"):
         # Ranks that take over nothing have zeros, since all send alike.
-        total = {} if mine else {name: torch.zeros_like(value).reshape(-1) for name, value in states[0][kind].items()}
+        total = {} if mine else {name: torch.zeros(value.numel()) for name, value in states[0][kind].items()}
         for state in mine:
             for name, value in state[kind].items():
-                value = value.detach().reshape(-1)
-                total[name] = total[name] + value if name in total else value.clone()
+                # What was saved in half precision is added in more.
+                value = value.detach().reshape(-1).to(accumulate_type(value.dtype), copy=True)
+                total[name] = total[name] + value if name in total else value
         sums.append({name: value if factor == 1 else value * factor for name, value in total.items()})
     stays = before == ranks and states[0]["density"] == density
     return step, sums[0], sums[1], dict(states[0]["choices"]) if stays else {}

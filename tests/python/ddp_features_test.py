@@ -1,0 +1,365 @@
+#!/usr/bin/env python3
+"""The hook for DistributedDataParallel beside PyTorch's other features, on two ranks: accumulation, graphs, compiled
+and frozen parts, ddp.join(), types of gradients, and time-outs of process groups."""
+import contextlib
+import copy
+import datetime
+import pickle
+import sys
+import unittest
+
+import needs_gloo  # pylint: disable=unused-import  (it skips this)
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_wrapper
+from torch.utils.checkpoint import checkpoint
+
+import sparsecoll
+import sparsecoll.torch as sct
+from ddp_models import (QUICK, Parts, assert_replicas_equal, backward, batch_of, ddp_of, hooked, in_ranks, model_of,
+                        run_tests, sgd, train, vector_of)
+from sparsecoll.torch._gather import waits_as
+
+OLD = torch.__version__.startswith("1.")
+RANKS = 2
+
+
+class Cast(torch.nn.Module):
+    """Two layers with parameters of another type than that of their sums, which PyTorch 1 has not for half precision on
+    the CPU."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        torch.manual_seed(5)
+        self.inner = torch.nn.Parameter(torch.randn(300, 20).div(5).to(dtype))
+        self.outer = torch.nn.Parameter(torch.randn(30, 300).div(20).to(dtype))
+
+    def forward(self, inputs):
+        return torch.relu(inputs @ self.inner.float().t()) @ self.outer.float().t()
+
+
+class Checkpointed(torch.nn.Module):
+    def __init__(self, reentrant):
+        super().__init__()
+        self.first, self.rest, self.reentrant = torch.nn.Linear(20, 20), model_of(), reentrant
+
+    def forward(self, inputs):
+        return checkpoint(self.rest, self.first(inputs), use_reentrant=self.reentrant)
+
+
+class TwoRanks(unittest.TestCase):
+    """Runs in each of two processes, in the same order."""
+
+    def state(self, ddp, **options):
+        state = hooked(ddp, **options)
+        self.addCleanup(state.close)
+        return state
+
+    def assert_as_plain(self, module, run, **options):
+        """At density 1, and with the optimiser's momentum in front of the exchange, as without the hook, up to
+        rounding. run(ddp, optimizer)."""
+        for attached in (False, True):
+            results = []
+            for hook in (False, True):
+                ddp = ddp_of(copy.deepcopy(module), **options)
+                optimizer = sgd(ddp, momentum=0.5)
+                if hook and attached:
+                    state = sct.attach(ddp, optimizer, 1, "topka", warmup_steps=1, config=QUICK,
+                                       keep_dense=lambda name, parameter: True)
+                    self.addCleanup(state.close)
+                elif hook:
+                    self.state(ddp, density=1, warmup_steps=1)
+                run(ddp, optimizer)
+                assert_replicas_equal(ddp)
+                results.append(vector_of(ddp))
+            torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-6)
+
+    def test_accumulation_in_any_graph_and_view(self):
+        def run(ddp, optimizer):
+            for step in range(7):
+                optimizer.zero_grad()
+                for part in range(3 if step else 1):  # PyTorch learns a static graph in a first pass that exchanges
+                    with ddp.no_sync() if step and part < 2 else contextlib.nullcontext():
+                        backward(ddp, 3 * step + part)
+                optimizer.step()
+
+        graphs = [{}, {"find_unused_parameters": True}]
+        if not OLD:  # PyTorch 1 has no no_sync with a static graph
+            graphs.append({"static_graph": True})
+        for views in (False, True):
+            for options in graphs:
+                with self.subTest(views=views, **options):
+                    self.assert_as_plain(model_of(), run, gradient_as_bucket_view=views, **options)
+
+    def test_activation_checkpointing(self):
+        def run(ddp, optimizer):
+            train(ddp, optimizer, range(5))
+
+        for reentrant, options in ((False, {}), (True, {"static_graph": True})):
+            with self.subTest(reentrant=reentrant):
+                self.assert_as_plain(Checkpointed(reentrant), run, **options)
+
+    def test_parameters_that_are_frozen_later(self):
+        """With find_unused_parameters they stay; without, DDP itself ends the next step, and close still returns."""
+        def run(ddp, optimizer):
+            for step in range(8):
+                for parameter in ddp.module.branches[1].parameters():
+                    parameter.requires_grad_(step < 4)
+                optimizer.zero_grad(set_to_none=True)
+                inputs, targets = batch_of(step)
+                torch.nn.functional.mse_loss(ddp(inputs, [0, 1]), targets).backward()
+                optimizer.step()
+
+        self.assert_as_plain(Parts(), run, find_unused_parameters=True)
+        ddp = ddp_of()
+        state = self.state(ddp)
+        train(ddp, sgd(ddp), range(4))
+        ddp.module[3].weight.requires_grad_(False)
+        with self.assertRaisesRegex(RuntimeError, "Expected to have finished reduction"):
+            train(ddp, sgd(ddp), range(4, 6))
+        state.close()
+
+    def test_parameters_that_were_frozen_before(self):
+        module = model_of()
+        module[0].requires_grad_(False)
+        self.assert_as_plain(module, lambda ddp, optimizer: train(ddp, optimizer, range(5)))
+
+    def test_parameters_that_ddp_ignores(self):
+        module = model_of()
+        torch.nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, ["0.weight"])
+        ddp = ddp_of(module)
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "ddp does not average.*that DDP ignores"):
+            sct.attach(ddp, sgd(ddp, momentum=0.9), config=QUICK)
+        state = self.state(ddp, density=0.05)
+        train(ddp, sgd(ddp), range(4))
+        self.assertEqual(set(state.state_dict()["residuals"]), {"3.weight", "5.weight"})
+
+    def test_join(self):
+        """Rank 1 has more inputs."""
+        def run(ddp, optimizer):
+            with ddp.join():
+                train(ddp, optimizer, range(5 + 3 * dist.get_rank()))
+
+        for views in (False, True):
+            self.assert_as_plain(model_of(), run, gradient_as_bucket_view=views)
+        self.assert_as_plain(model_of(), run, find_unused_parameters=True)
+        ddp = ddp_of()
+        state = self.state(ddp, density=0.02)
+        run(ddp, sgd(ddp))
+        assert_replicas_equal(ddp)
+        self.assertEqual(state.step, 8)
+        self.assertIn("topka", {bucket.plan for bucket in state.stats()})
+
+    def test_what_join_cannot_have(self):
+        ddp = ddp_of()
+        self.state(ddp)
+        with self.assertRaisesRegex(RuntimeError, "divide_by_initial_world_size=False"):
+            with ddp.join(divide_by_initial_world_size=False):
+                train(ddp, sgd(ddp), range(2))
+        ddp = ddp_of()
+        self.state(ddp).set_loss_scale(8.0)
+        with self.assertRaisesRegex(RuntimeError, "join.. with set_loss_scale"):
+            with ddp.join():
+                train(ddp, sgd(ddp), range(2))
+
+    @unittest.skipIf(OLD, "this PyTorch does not compile")
+    def test_compiled_models(self):
+        """The graph alone: another back end would compile for a minute."""
+        def wrapped(module):  # the compiler takes no buckets of less than 1 MB
+            return torch.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=1)
+
+        plain = wrapped(model_of())
+        self.state(plain, density=0.02)
+        train(plain, sgd(plain), range(6))
+        for outside in (True, False):
+            module = model_of()
+            ddp = wrapped(module if outside else torch.compile(module, backend="aot_eager"))
+            compiled = torch.compile(ddp, backend="aot_eager") if outside else ddp
+            state = self.state(compiled, density=0.02)
+            with self.assertRaisesRegex(sparsecoll.InvalidUsage, "has a state already"):
+                sct.DDPState(ddp)
+            train(compiled, sgd(compiled), range(6))
+            self.assertEqual(state.step, 6)
+            self.assertIn("topka", {bucket.plan for bucket in state.stats()})
+            assert_replicas_equal(ddp)
+            torch.testing.assert_close(vector_of(ddp), vector_of(plain), rtol=1e-3, atol=1e-4)
+
+    @unittest.skipIf(OLD, "this PyTorch does not compile")
+    def test_reducers_of_other_kinds_are_refused(self):
+        import torch._dynamo
+
+        with torch._dynamo.config.patch(optimize_ddp="python_reducer"):
+            ddp = ddp_of()
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "python_reducer.*optimize_ddp"):
+            sct.DDPState(ddp)
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "skip_all_reduce_unused_params"):
+            sct.DDPState(ddp_of(skip_all_reduce_unused_params=True))
+
+    def given(self, module, steps):
+        """The sum over ranks of the gradients that `module` gives."""
+        alone, total = copy.deepcopy(module), None
+        for step in steps:
+            for rank in range(RANKS):
+                alone.zero_grad()
+                inputs, targets = batch_of(step, rank)
+                torch.nn.functional.mse_loss(alone(inputs), targets).backward()
+                gradients = torch.cat([each.grad.flatten().float() for each in alone.parameters()])
+                total = gradients if total is None else total + gradients
+        return total
+
+    def kept(self, ddp, state):
+        residuals = state.state_dict()["residuals"]
+        kept = torch.cat([residuals[name].flatten() if name in residuals else torch.zeros(each.numel())
+                          for name, each in ddp.module.named_parameters()])
+        dist.all_reduce(kept)
+        return kept
+
+    def test_gradients_in_half_precision(self):
+        """Nothing is lost but by rounding what arrives; residuals are in float32."""
+        for dtype in (torch.float16, torch.bfloat16):
+            with self.subTest(dtype):
+                if OLD and dtype == torch.bfloat16:
+                    with self.assertRaises(RuntimeError):  # PyTorch 1's gloo has none
+                        ddp_of(Cast(dtype))
+                    continue
+                ddp = ddp_of(Cast(dtype))
+                given = self.given(ddp.module, range(6))
+                state, delivered = self.state(ddp, density=0.05), torch.zeros_like(given)
+                for step in range(6):
+                    ddp.zero_grad()
+                    backward(ddp, step)
+                    delivered += RANKS * torch.cat([each.grad.flatten().float() for each in ddp.parameters()])
+                self.assertEqual({value.dtype for value in state.state_dict()["residuals"].values()}, {torch.float32})
+                self.assertIn("topka", {bucket.plan for bucket in state.stats()})
+                torch.testing.assert_close(delivered + self.kept(ddp, state), given, rtol=0.03, atol=1e-3)
+                train(ddp, sgd(ddp), range(3))
+                assert_replicas_equal(ddp)
+                with self.assertRaisesRegex(sparsecoll.Unsupported, f"{dtype}.*autocast.*DDPState"):
+                    sct.attach(ddp, sgd(ddp, momentum=0.9))
+
+    def test_buckets_that_a_wrapper_casts(self):
+        """A step that is given back after unscaling is the next step's, whatever the gradients are views of."""
+        for views in (False, True):
+            ddp = ddp_of(Cast(torch.float32), gradient_as_bucket_view=views)
+            state = sct.DDPState(ddp, 0.05, "topka", warmup_steps=0, config=QUICK)
+            self.addCleanup(state.close)
+            ddp.register_comm_hook(state, fp16_compress_wrapper(sct.hook))
+            state.set_loss_scale(64.0)
+            for step in range(3):
+                ddp.zero_grad()
+                backward(ddp, 0, 64)
+                for each in ddp.parameters():
+                    each.grad /= 64
+                arrived = torch.cat([each.grad.flatten() for each in ddp.parameters()])
+                if step < 2:
+                    state.give_back(1 / 64)
+            self.assertTrue(arrived.any())
+            torch.testing.assert_close(RANKS * arrived + self.kept(ddp, state),
+                                       self.given(ddp.module, [0, 0, 0]), rtol=0.01, atol=1e-4)
+
+    def test_autocast(self):
+        def run(ddp, optimizer):
+            for step in range(5):
+                optimizer.zero_grad()
+                inputs, targets = batch_of(step)
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    outputs = ddp(inputs)
+                torch.nn.functional.mse_loss(outputs.float(), targets).backward()
+                optimizer.step()
+
+        self.assert_as_plain(torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.ReLU(), torch.nn.Linear(300, 30)),
+                             run)
+
+    def test_types_that_are_refused_and_taken(self):
+        class Wave(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.phase = torch.nn.Parameter(torch.ones(5000, dtype=torch.complex64))
+
+        if not OLD:  # PyTorch 1's gloo has no complex numbers
+            with self.assertRaisesRegex(sparsecoll.Unsupported, "^phase is of torch.complex64.*view_as_complex"):
+                sct.DDPState(ddp_of(Wave()))
+        ddp = ddp_of()
+        state = self.state(ddp, density=0.02)
+        train(ddp, sgd(ddp), range(4))
+        saved, results = state.state_dict(), []
+        model = copy.deepcopy(ddp.module.state_dict())
+        for cast in (lambda value: value, lambda value: value.double()):
+            ddp.module.load_state_dict(model)
+            state.load_state_dict({**saved, "residuals": {name: cast(value)
+                                                          for name, value in saved["residuals"].items()}})
+            train(ddp, sgd(ddp), range(4, 6))
+            results.append(vector_of(ddp))
+        self.assertTrue(torch.equal(*results))
+        for wrong, kind in ((saved["residuals"]["0.weight"].long(), "torch.int64"), ([1.0], "list")):
+            with self.assertRaisesRegex(sparsecoll.InvalidArgument, f"residuals of 0.weight are {kind}.*were saved"):
+                state.load_state_dict({**saved, "residuals": {"0.weight": wrong}})
+
+    def test_resume_across_a_change_of_the_loss_scale(self):
+        """Into a new DDP object, whose buckets are cut anew, and over a step that overflows: the same bits."""
+        def scaled(ddp, optimizer, state, steps):
+            for step in steps:
+                scale = 1024.0 if step < 6 else 256.0 if step < 8 else 4096.0
+                state.set_loss_scale(scale)
+                optimizer.zero_grad()
+                overflows = step == 5
+                backward(ddp, step, float("inf") if overflows and dist.get_rank() == 1 else scale)
+                for each in ddp.parameters():
+                    each.grad /= scale
+                if not overflows:
+                    optimizer.step()
+
+        def made(momentum):
+            ddp = ddp_of()
+            optimizer = sgd(ddp, momentum=momentum)
+            state = sct.attach(ddp, optimizer, 0.02, "topka", config=QUICK)
+            self.addCleanup(state.close)
+            return ddp, optimizer, state
+
+        for momentum in (0.0, 0.9):
+            whole = made(momentum)
+            scaled(*whole, range(11))
+            parts = made(momentum)
+            scaled(*parts, range(6))  # the last of them is skipped, and the scale falls behind it
+            saved = pickle.loads(pickle.dumps([parts[0].module.state_dict(), *[each.state_dict()
+                                                                                for each in parts[1:]]]))
+            again = made(momentum)
+            for each, values in zip((again[0].module, *again[1:]), saved):
+                each.load_state_dict(values)
+            scaled(*again, range(6, 11))
+            self.assertTrue(torch.equal(vector_of(again[0]), vector_of(whole[0])))
+            self.assertTrue(again[2].state_dict()["residuals"])
+
+    def test_a_rank_waits_as_long_as_its_process_group(self):
+        group = dist.new_group(range(RANKS), timeout=datetime.timedelta(seconds=5))
+        waits = waits_as(group, None).op_timeout
+        self.assertEqual(waits, 5)
+        self.assertEqual(waits_as(group, sparsecoll.Config(op_timeout=None)).op_timeout, waits)
+        self.assertEqual(waits_as(group, sparsecoll.Config(op_timeout=7)).op_timeout, 7)
+        ddp = ddp_of()
+        state = sct.DDPState(ddp, 0.05, "topka", group=group, warmup_steps=0, config=sparsecoll.Config(init_timeout=60))
+        self.addCleanup(state.close)
+        ddp.register_comm_hook(state, sct.hook)
+        dist.barrier()
+        backward(ddp, 0)
+        dist.barrier()
+        if dist.get_rank() == 0:
+            inputs, targets = batch_of(1)
+            loss = torch.nn.functional.mse_loss(ddp(inputs), targets)
+            with self.assertRaisesRegex(RuntimeError, "Timeout"):
+                loss.backward()
+            self.assertIsInstance(state.error, sparsecoll.Timeout)
+        else:
+            ddp(batch_of(1)[0])
+        dist.barrier()
+
+
+class Starts(unittest.TestCase):
+    def test_two_ranks(self):
+        for status, output in in_ranks(lambda: run_tests("TwoRanks"), RANKS):
+            self.assertEqual(status, 0, output)
+            self.assertRegex(output, r"Ran 15 tests[^$]*\nOK")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["Starts"])], verbosity=2)
