@@ -300,7 +300,7 @@ def saved_by_four(folder):
     optimizer = sgd(ddp, momentum=0.5)
     state = sct.attach(ddp, optimizer, 0.02, config=QUICK)
     with dense_takes(10 ** 15):
-        train(ddp, optimizer, range(22))
+        train(ddp, optimizer, range(36))
     torch.save(state.state_dict(), folder / f"state{dist.get_rank()}")
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), folder / "model")
@@ -331,9 +331,9 @@ def loaded_by_others(folder):
             before = sum(each[kind][name].double() for each in saved)
             assert before.abs().max() > 0
             torch.testing.assert_close(mass / dist.get_world_size(), before / 4, rtol=1e-5, atol=1e-7)
-    train(ddp, optimizer, range(22, 29))
+    train(ddp, optimizer, range(36, 43))
     assert_replicas_equal(ddp)
-    assert state.step == 29 and "dense" not in {bucket.plan for bucket in state.stats() if bucket.elements > 5000}
+    assert state.step == 43 and "dense" not in {bucket.plan for bucket in state.stats() if bucket.elements > 5000}
     state.close()
 
 
@@ -491,7 +491,7 @@ class Starts(unittest.TestCase):
                     self.assertIn("on another number of ranks the list of all", output)
                     self.assertIn("states of ranks [0, 1, 2] of [4]", output)
                     self.assertIn("states of ranks [0, 0, 1, 2] of [4]", output)
-                    self.assertIn("states of different steps: [1, 22]", output)
+                    self.assertIn("states of different steps: [1, 36]", output)
 
     def test_threads_and_descriptors_go_with_close(self):
         self.succeed(closed_many_times, 2)

@@ -149,7 +149,7 @@ class TwoProcesses(unittest.TestCase):
             optimizer = sgd(ddp, momentum=0.9)
             state = sct.attach(ddp, optimizer, config=QUICK)
             self.addCleanup(state.close)
-            train(ddp, optimizer, range(24))
+            train(ddp, optimizer, range(40))
             assert_replicas_equal(ddp)
             choices = [None, None]
             dist.all_gather_object(choices, state.state_dict()["choices"])

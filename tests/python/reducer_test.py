@@ -178,7 +178,7 @@ class Threads(unittest.TestCase):
             def rank_of(communicator):
                 with Reducer(communicator, 5000, preset="auto", density=0.01, dense_ns=dense_ns) as reducer:
                     self.assertFalse(reducer.decided())
-                    for step in range(25):
+                    for step in range(40):
                         reducer.run(gradient_of(communicator.rank, step))
                     self.assertTrue(reducer.decided())
                     self.assertIn("by the caller", reducer.info().reason)
