@@ -60,9 +60,10 @@ Plan::Plan(std::vector<Candidate> candidates, const Shape& shape)
   makeRoom();
 }
 
-// What is replayed; or a turn in every round for each, what is decided, and what comes after a reset.
+// What is replayed; or a turn in every round for each, what runs before them, what is decided, and what comes after a
+// reset.
 void Plan::makeRoom() {
-  record_.reserve(record_.size() + replayed_.size() + candidates_.size() * std::size(kRounds) + 2);
+  record_.reserve(record_.size() + replayed_.size() + candidates_.size() * std::size(kRounds) + 3);
 }
 
 void Plan::knowDense(uint64_t ns) {

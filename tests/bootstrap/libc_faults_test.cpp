@@ -124,7 +124,7 @@ TEST_CASE("calls that fail while ranks meet end in a result with a text, and wha
   for (std::thread& worker : workers) worker.join();
   CHECK(all == "");
   CHECK(openDescriptors() == descriptors);
-  CHECK(eventually([&] { return threadsNow() == threads; }));
+  CHECK(eventually([&] { return threadsNow() <= threads; }));
   std::printf("%llu calls failed\n", static_cast<unsigned long long>(failures.load()));
   CHECK(failures > 300);
 }

@@ -28,7 +28,7 @@ bin=$(cd "$1" && pwd)
 what=$2
 shift 2
 network=$here/network.sh
-fail() { echo "FAIL: $*"; exit 1; }
+fail() { echo "FAIL: $*" >&2; exit 1; }
 # between OPTIONS... -- WHAT ARGUMENTS...: this script again, between hosts that the options make.
 between() {
   local options=()

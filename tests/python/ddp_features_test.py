@@ -6,7 +6,9 @@ import copy
 import datetime
 import pickle
 import sys
+import threading
 import unittest
+import unittest.mock
 
 import needs_gloo  # pylint: disable=unused-import  (it skips this)
 import torch
@@ -330,6 +332,20 @@ class TwoRanks(unittest.TestCase):
             self.assertTrue(torch.equal(vector_of(again[0]), vector_of(whole[0])))
             self.assertTrue(again[2].state_dict()["residuals"])
 
+    def test_a_rank_that_has_given_up_is_not_the_lost_one(self):
+        """Nor does an error of the group get lost where nobody can be asked."""
+        state = sct.DDPState(ddp_of(), 0.05, "topka", config=QUICK)
+        self.addCleanup(state.close)
+        late = RuntimeError("timed out")
+        with unittest.mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
+            self.assertIs(state._named(late), late)
+        dist.barrier()
+        if dist.get_rank() == 1:
+            state._communicator.abort()
+        else:
+            self.assertIs(state._named(late), late)
+        dist.barrier()
+
     def test_a_rank_waits_as_long_as_its_process_group(self):
         group = dist.new_group(range(RANKS), timeout=datetime.timedelta(seconds=5))
         waits = waits_as(group, None).op_timeout
@@ -358,7 +374,7 @@ class Starts(unittest.TestCase):
     def test_two_ranks(self):
         for status, output in in_ranks(lambda: run_tests("TwoRanks"), RANKS):
             self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"Ran 15 tests[^$]*\nOK")
+            self.assertRegex(output, r"Ran 16 tests[^$]*\nOK")
 
 
 if __name__ == "__main__":

@@ -18,19 +18,21 @@ _claims = []  # on ports, as long as this process lives
 def free_port():
     """A port that is free with those behind it. No other test chooses it, and it is below those that kernels hand out,
     as they would to any process until rank 0 listens."""
-    while True:
-        first = random.choice(_PORTS)
+    why = None
+    for first in random.sample(_PORTS, len(_PORTS)):
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             claim.bind(f"\0sparsecoll-test-port-{first}")
             for port in range(first, first + _PORTS.step):
                 with socket.socket() as probe:
                     probe.bind(("", port))
-        except OSError:
+        except OSError as error:
             claim.close()
+            why = error
             continue
         _claims.append(claim)
         return first
+    raise OSError(f"no port is free: {why}")
 
 
 def threads_and_descriptors():

@@ -87,6 +87,7 @@ void Control::listenTo(int peer) {
     hear(static_cast<size_t>(peer));
   } catch (const std::bad_alloc&) {
     link(static_cast<size_t>(peer)).close();  // the thread that watches finds it so
+    wakeUp_.wake();
   }
   if (stateOf(peer) != PeerState::kHere) wakeUp_.wake();
   changed_.wake();

@@ -19,6 +19,7 @@ namespace {
 constexpr int kVersion = 2;
 constexpr int kFailed = 1;
 constexpr uint64_t kStuckMs = 1000;  // hosts that take nothing of the last messages for so long never will
+constexpr uint64_t kMostCloseMs = 10000;
 
 // Looks in vain come at once, for a while; then this thread sleeps until something comes.
 constexpr uint32_t kSleepAfter = 32;
@@ -233,7 +234,7 @@ class TcpMessenger final : public engine::Messenger {
   // What was sent last may still stand in this host, which forgets it if a connection is closed before all that came on
   // it was read, or if anything comes later.
   void awaitDelivery() {
-    const Deadline latest = Deadline::in(closeMs_);
+    const Deadline latest = Deadline::in(std::min(closeMs_, kMostCloseMs));
     Deadline deadline = Deadline::earlier(latest, Deadline::in(kStuckMs));
     for (uint64_t before = UINT64_MAX; !deadline.expired(); pause(deadline)) {
       uint64_t left = 0;

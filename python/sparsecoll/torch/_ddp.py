@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The communication hook of DistributedDataParallel."""
 import atexit
+import contextlib
 import datetime
 import functools
 import threading
@@ -281,7 +282,10 @@ class DDPState(HookState):
 
     def _named(self, error):
         """What to raise instead of an error of the process group's, which names no rank."""
-        found = lost_peer(self._communicator)
+        try:
+            found = lost_peer(self._communicator)
+        except Exception:  # pylint: disable=broad-except  (no memory, no thread: backward waits for any error)
+            found = None
         if found is None:
             return error
         found.__cause__ = error
@@ -451,8 +455,9 @@ def _remove(marks):
 
 
 def _leave(group):
-    if dist.is_initialized() and group in dist.distributed_c10d._pg_names:
-        dist.destroy_process_group(group)
+    with contextlib.suppress(Exception):  # the program may leave all of its groups at the same time
+        if dist.is_initialized() and group in dist.distributed_c10d._pg_names:
+            dist.destroy_process_group(group)
 
 
 @atexit.register

@@ -66,14 +66,15 @@ def _timeout_of(group):
 
 def lost_peer(communicator):
     """PeerFailed with the rank that has ended, None if there is none: a process group does not know which. Asks by a
-    sum that ranks which still wait in the group do not come to: so whoever asks is to abort then."""
+    sum that ranks which still wait in the group do not come to: so whoever asks is to abort then. A rank that has only
+    given up this question, or its own step, is not the one."""
     timer = threading.Timer(_MOMENT, communicator.abort)
     timer.start()
     try:
         all_reduce(communicator, torch.zeros(1), preset="dense")
         return None
     except PeerFailed as error:
-        return error
+        return None if f"rank {error.peer} aborted its communicator" in str(error) else error
     except Error:
         return None
     finally:
