@@ -137,8 +137,11 @@ void Plan::start(uint64_t k, std::span<const uint8_t> able, std::span<const doub
   if (std::ranges::count(able_, uint8_t{1}) == 1) decide();  // nobody is left to be compared with
 }
 
+// Every second round goes backwards: dense leaves an empty residual, and who comes behind it takes longer to select.
+bool Plan::backwards() const { return round_ % 2 != 0; }
+
 void Plan::beginRound() {
-  at_ = 0;
+  at_ = backwards() ? candidates_.size() - 1 : 0;
   turn_ = 0;
 }
 
@@ -187,7 +190,10 @@ size_t Plan::next() {
       return at_;
     }
     turn_ = 0;
-    if (++at_ < candidates_.size()) continue;
+    if (at_ != (backwards() ? 0 : candidates_.size() - 1)) {
+      backwards() ? --at_ : ++at_;
+      continue;
+    }
     if (++round_ < std::size(kRounds)) leaveOutSlow(kRounds[round_].most);
     if (round_ == std::size(kRounds) || std::ranges::count(able_, uint8_t{1}) == 1)
       decide();

@@ -97,6 +97,7 @@ class Plan {
   bool isFrom(Source source, size_t candidate) const { return known_[candidate].source == source; }
   void takeTuned(std::span<const double> tuned);
   void leaveOutSlow(double slower);
+  bool backwards() const;
   void beginRound();
   void decide();
   void note(size_t candidate);
