@@ -20,11 +20,13 @@
 #include <vector>
 
 #include "bench/common/command_line.h"
+#include "bench/common/course.h"
 #include "bench/common/output_file.h"
 #include "bench/common/program.h"
 
 namespace {
 
+using bench::Course;
 using Engine = std::mt19937_64;
 using Vector = std::vector<float>;
 
@@ -82,22 +84,9 @@ class Stream {
   uint64_t layer_;
 };
 
-struct Course {
-  double sum = 0, least = 1e300, most = 0;
-  int count = 0;
-  void add(double ratio) {
-    sum += ratio;
-    least = std::min(least, ratio);
-    most = std::max(most, ratio);
-    ++count;
-  }
-  nlohmann::json json() const { return {{"mean", sum / count}, {"least", least}, {"most", most}}; }
-  std::string text() const {
-    char line[64];
-    std::snprintf(line, sizeof line, "%.2f (%.2f-%.2f)", sum / count, least, most);
-    return line;
-  }
-};
+nlohmann::json jsonOf(const Course& course) {
+  return {{"mean", course.mean()}, {"least", course.least}, {"most", course.most}};
+}
 
 void must(sparsecollResult_t result) {
   if (result == sparsecollSuccess) return;
@@ -265,7 +254,7 @@ class Table {
       progress_.begin(title + ", " + kDistributions[i].name);
       const Course course = measure(streams_[i]);
       line += " " + course.text() + " |";
-      nlohmann::json cell = course.json();
+      nlohmann::json cell = jsonOf(course);
       cell.update({{"method", name}, {"faithful", faithful}, {"distribution", kDistributions[i].name}});
       json_["rows"].push_back(cell);
     }

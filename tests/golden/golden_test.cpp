@@ -2,13 +2,12 @@
 // METHOD.txt; their code is no part of this project. `make golden` prints the comparison as a table.
 #include "tests/support/catch.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <span>
 #include <string>
 
+#include "bench/common/course.h"
 #include "tests/golden/inputs.h"
 #include "tests/support/group.h"
 
@@ -60,20 +59,6 @@ constexpr Program kCounted[] = {
     {.record = "randomk", .preset = "randomk"},
 };
 
-// A number of every step.
-struct Course {
-  double sum = 0, least = std::numeric_limits<double>::infinity(), most = 0;
-  uint64_t steps = 0;
-
-  void add(double value) {
-    sum += value;
-    least = std::min(least, value);
-    most = std::max(most, value);
-    ++steps;
-  }
-  double mean() const { return sum / static_cast<double>(steps); }
-};
-
 struct Comparison {
   uint64_t steps = 0;
   uint64_t samePlaces = 0;
@@ -81,9 +66,9 @@ struct Comparison {
   uint64_t sameThresholds = 0;  // where the program has none they count as the same
   uint64_t theirs = 0;          // entries of all sums
   uint64_t ours = 0;
-  uint64_t closeSteps = 0;        // counts within a tenth of each other
-  Course theirsOverK, oursOverK;  // entries of a sum over those asked for
-  Course longest;                 // of the ranks' lists here, over the mean one
+  uint64_t closeSteps = 0;               // counts within a tenth of each other
+  bench::Course theirsOverK, oursOverK;  // entries of a sum over those asked for
+  bench::Course longest;                 // of the ranks' lists here, over the mean one
 };
 
 sparsecollParams_t paramsOf(const Program& program, double density) {
@@ -204,12 +189,6 @@ TEST_CASE("faithful sends as many entries as the authors' programs do") {
 }
 
 // Not a test: what `make golden` prints.
-std::string textOf(const Course& course) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.2f (%.2f-%.2f)", course.mean(), course.least, course.most);
-  return text;
-}
-
 void printRows(std::span<const Program> programs) {
   for (const Program& program : programs) {
     const GoldenRecord record = goldenRecord(program.record);
@@ -223,8 +202,8 @@ void printRows(std::span<const Program> programs) {
     std::printf("%-16s %5d %12d %14d %15d %12d %14.4f %18s %18s %8.2f %8.2f\n", program.record,
                 static_cast<int>(c.steps), static_cast<int>(c.samePlaces), static_cast<int>(c.sameResiduals),
                 static_cast<int>(c.sameThresholds), static_cast<int>(c.closeSteps),
-                static_cast<double>(c.ours) / static_cast<double>(c.theirs), textOf(c.theirsOverK).c_str(),
-                textOf(byDefault.oursOverK).c_str(), c.longest.mean(), byDefault.longest.mean());
+                static_cast<double>(c.ours) / static_cast<double>(c.theirs), c.theirsOverK.text().c_str(),
+                byDefault.oursOverK.text().c_str(), c.longest.mean(), byDefault.longest.mean());
   }
 }
 
