@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -22,7 +23,7 @@ namespace {
 constexpr const char* kName = "sparsecoll";
 constexpr uint64_t kPage = 4096;
 
-// At the beginning of each rank's memory; what each has done for its peers stands behind it.
+// At the beginning of each rank's memory; what it has for its peers stands behind it.
 struct alignas(64) Head {
   uint64_t id = 0;
   uint64_t rank = 0;
@@ -47,8 +48,9 @@ SharedMemory::SharedMemory(uint64_t id, int rank, int ranks, uint64_t bytes)
       id_(id),
       rank_(rank),
       bytes_(bytes),
-      dataAt_(alignUp(sizeof(Head) + static_cast<uint64_t>(ranks) * sizeof(Progress), kPage)),
-      peers_(static_cast<size_t>(ranks)) {}
+      dataAt_(alignUp(sizeof(Head) + static_cast<uint64_t>(ranks) * sizeof(ForPeer), kPage)),
+      peers_(static_cast<size_t>(ranks)),
+      announcements_(peers_.size()) {}
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::make(uint64_t id, int rank, int ranks, uint64_t bytes) {
   std::shared_ptr<SharedMemory> made(new SharedMemory(id, rank, ranks, bytes));
@@ -68,7 +70,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(uint64_t id, int rank, 
   if (fcntl(made->descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
     return failed("fcntl", errno);
   new (made->mapped_) Head{id, static_cast<uint64_t>(rank), bytes};
-  for (int peer = 0; peer < ranks; ++peer) new (&made->own(peer)) Progress;
+  for (int peer = 0; peer < ranks; ++peer) new (&wordsIn(made->mapped_, peer)) ForPeer;
   return made;
 }
 
@@ -125,8 +127,28 @@ void SharedMemory::conceal() {
   if (descriptor_ >= 0) (void)close(std::exchange(descriptor_, -1));
 }
 
-SharedMemory::Progress& SharedMemory::progressIn(std::byte* memory, int peer) {
-  return reinterpret_cast<Progress*>(memory + sizeof(Head))[peer];
+SharedMemory::ForPeer& SharedMemory::wordsIn(std::byte* memory, int peer) {
+  return reinterpret_cast<ForPeer*>(memory + sizeof(Head))[peer];
+}
+
+// Whoever reads a word of it sees the odd version afterwards, or a later one.
+void SharedMemory::announce(int peer, const Announcement& announcement) {
+  const uint64_t before = announcements_[static_cast<size_t>(peer)]++;
+  Slot& slot = wordsIn(mapped_, peer).slots[before % kAnnouncements];
+  const auto words = std::bit_cast<std::array<uint64_t, sizeof(Announcement) / sizeof(uint64_t)>>(announcement);
+  slot.version.store(2 * before + 1, std::memory_order_relaxed);
+  for (size_t at = 0; at < words.size(); ++at) slot.words[at].store(words[at], std::memory_order_release);
+  slot.version.store(2 * before + 2, std::memory_order_release);
+}
+
+std::optional<SharedMemory::Announcement> SharedMemory::announced(int peer, size_t which) const {
+  const Slot& slot = wordsIn(peers_[static_cast<size_t>(peer)], rank_).slots[which];
+  const uint64_t version = slot.version.load(std::memory_order_acquire);
+  if (version == 0 || version % 2 != 0) return {};
+  std::array<uint64_t, sizeof(Announcement) / sizeof(uint64_t)> words;
+  for (size_t at = 0; at < words.size(); ++at) words[at] = slot.words[at].load(std::memory_order_acquire);
+  if (slot.version.load(std::memory_order_relaxed) != version) return {};
+  return std::bit_cast<Announcement>(words);
 }
 
 Result<void*> SharedMemory::allocate(uint64_t bytes) {

@@ -4,12 +4,15 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "core/frame.h"
 #include "core/memory.h"
 
 namespace sparsecoll {
@@ -25,6 +28,12 @@ class SharedMemory final : public MemorySource {
     std::atomic<uint64_t> taken{0};        // of the sums of the peer's part
   };
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+  // That a rank is in an operation, where ranks meet in it.
+  struct Announcement {
+    FrameHeader header;
+    uint64_t round;
+  };
 
   // bytes: for the rank itself, the same on all ranks. id: the same on all ranks, and on no other ones.
   // Errors: SystemError.
@@ -46,8 +55,15 @@ class SharedMemory final : public MemorySource {
   // Data, of a rank that this one reaches.
   const std::byte* of(int peer) const { return peers_[static_cast<size_t>(peer)] + dataAt_; }
   // What this rank has done for the peer, and the peer for it.
-  Progress& own(int peer) const { return progressIn(mapped_, peer); }
-  const Progress& theirs(int peer) const { return progressIn(peers_[static_cast<size_t>(peer)], rank_); }
+  Progress& own(int peer) const { return wordsIn(mapped_, peer).progress; }
+  const Progress& theirs(int peer) const { return wordsIn(peers_[static_cast<size_t>(peer)], rank_).progress; }
+
+  // To a peer, and releases what this rank has written before. The last two stay: a rank cannot be further ahead of one
+  // that it meets, since the next meeting of both takes both.
+  void announce(int peer, const Announcement& announcement);
+  static constexpr size_t kAnnouncements = 2;
+  // One of the peer's last two to this rank; nothing where there is none, or another one is being written.
+  std::optional<Announcement> announced(int peer, size_t which) const;
 
   // This rank's data, once.
   Result<void*> allocate(uint64_t bytes) override;
@@ -55,7 +71,17 @@ class SharedMemory final : public MemorySource {
 
  private:
   SharedMemory(uint64_t id, int rank, int ranks, uint64_t bytes);
-  static Progress& progressIn(std::byte* memory, int peer);
+  // Its version is odd while it is written.
+  struct alignas(64) Slot {
+    std::atomic<uint64_t> version{0};
+    std::array<std::atomic<uint64_t>, sizeof(Announcement) / sizeof(uint64_t)> words{};
+  };
+  // What a rank has for a peer.
+  struct ForPeer {
+    Progress progress;
+    Slot slots[kAnnouncements];
+  };
+  static ForPeer& wordsIn(std::byte* memory, int peer);
   void unmap(std::byte* memory) const;
 
   const pid_t process_;
@@ -64,8 +90,9 @@ class SharedMemory final : public MemorySource {
   const uint64_t bytes_;   // of data
   const uint64_t dataAt_;  // in each rank's memory
   int descriptor_ = -1;
-  std::byte* mapped_ = nullptr;    // this rank's own memory
-  std::vector<std::byte*> peers_;  // by rank, to be read only; nullptr: not reached
+  std::byte* mapped_ = nullptr;          // this rank's own memory
+  std::vector<std::byte*> peers_;        // by rank, to be read only; nullptr: not reached
+  std::vector<uint64_t> announcements_;  // by rank
 };
 
 }  // namespace sparsecoll

@@ -5,6 +5,7 @@
 
 #include "tests/processes/processes.h"
 #include "tests/support/catch.h"
+#include "tests/support/node_groups.h"
 
 namespace sparsecoll::test {
 namespace {
@@ -81,6 +82,27 @@ struct Mapped {
   std::byte* end;
 };
 
+// Steps by turns of a sum of all ranks, of two nodes of half of them each, and of all again: whoever is ahead sums in
+// the same memory among other ranks than just before. Of so few elements one rank sums all, and waits for nobody who
+// has still to read the sum. Returns how many elements came out wrong.
+int64_t stepByTurns(int rank, sparsecollComm_t comm, int ranks) {
+  constexpr uint64_t kElements = 60;
+  constexpr int kTurns = 3000;
+  const sparsecollParams_t flat = preset("dense", 0), nodes = overNodes(preset("dense", 0));
+  sparsecollReducer_t reducers[2] = {};
+  int64_t wrong = sparsecollReducerCreate(&reducers[0], kElements, sparsecollFloat32, &flat, nullptr, comm) +
+                  sparsecollReducerCreate(&reducers[1], kElements, sparsecollFloat32, &nodes, nullptr, comm);
+  Elements in(sparsecollFloat32, kElements), out(sparsecollFloat32, kElements);
+  for (int turn = 0; wrong == 0 && turn < kTurns; ++turn) {
+    in.fill((rank + 1) * (turn % 50 + 1));
+    wrong += sparsecollReducerRun(reducers[turn % 3 == 1 ? 1 : 0], in.data(), out.data(), nullptr);
+    const double sum = ranks * (ranks + 1) / 2 * (turn % 50 + 1);
+    for (size_t i = 0; i < kElements; ++i) wrong += out[i] != sum ? 1 : 0;
+  }
+  for (sparsecollReducer_t reducer : reducers) (void)sparsecollReducerDestroy(reducer);
+  return wrong;
+}
+
 // What this process shares and may write.
 std::vector<Mapped> ownSharedMemory() {
   std::vector<Mapped> found;
@@ -110,6 +132,78 @@ TEST_CASE("dense sums have the bits of threads, whichever ranks share memory") {
   });
   const unsigned all = (1u << ranks) - 1;
   for (const unsigned who : {all, 0u, all & ~1u}) CHECK(sumsOf(ranks, way, who) == expected);
+}
+
+TEST_CASE("sums of all ranks and of nodes follow one another in the same memory") {
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  Processes processes(kMostRanks, way);
+  processes.start([&](int rank, Finding& finding) {
+    sparsecollConfig_t config = nodesOf(kMostRanks / 2);
+    config.transport = way.engine;
+    sparsecollComm_t comm = processes.join(rank, &config);
+    if (finding.made != sparsecollSuccess) return;
+    finding.stage = 1;
+    finding.numbers[0] = stepByTurns(rank, comm, kMostRanks);
+    finding.stage = 2;
+    finding.result = sparsecollCommDestroy(comm);
+  });
+  // Now and then one of them is behind, wherever it is.
+  REQUIRE(processes.awaitStage(kMostRanks - 1, 1));
+  for (int stop = 0; stop < 500 && processes[0].stage < 2; ++stop) {
+    kill(processes.process(stop % kMostRanks), SIGSTOP);
+    usleep(300);
+    kill(processes.process(stop % kMostRanks), SIGCONT);
+    usleep(700);
+  }
+  REQUIRE(processes.awaitEnd(120000));
+  for (int rank = 0; rank < kMostRanks; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    REQUIRE(processes[rank].made == sparsecollSuccess);
+    CHECK(processes[rank].numbers[0] == 0);
+    CHECK(processes[rank].result == sparsecollSuccess);
+  }
+}
+
+// Ranks that meet in memory send nothing; the others learn from there, and from what they are told, that they wait in
+// vain.
+TEST_CASE("one rank in a sparse step and the others in a dense sum is a Mismatch on all, at once") {
+  const Way way = GENERATE(from_range(engines()));
+  const char* const name = GENERATE("topka", "gtopk");
+  const int odd = GENERATE(0, 2);
+  CAPTURE(way.name(), name, odd);
+  Processes processes(3, way);
+  processes.start([&](int rank, Finding& finding) {
+    auto config = SPARSECOLL_INIT(sparsecollConfig_t);
+    config.transport = way.engine;
+    config.opTimeoutMs = 60000;
+    sparsecollComm_t comm = processes.join(rank, &config);
+    if (finding.made != sparsecollSuccess) return;
+    const sparsecollParams_t of[] = {preset("dense", 0), preset(name, 0.1)};
+    sparsecollReducer_t reducers[2] = {};
+    Elements in(sparsecollFloat32, 1000), out(sparsecollFloat32, 1000);
+    in.fill(1);
+    for (int r = 0; r < 2; ++r)
+      if (sparsecollReducerCreate(&reducers[r], 1000, sparsecollFloat32, &of[r], nullptr, comm) != sparsecollSuccess)
+        return;
+    const double before = nowMs();
+    finding.result = sparsecollReducerRun(reducers[rank == odd ? 1 : 0], in.data(), out.data(), nullptr);
+    finding.atMs = nowMs() - before;
+    // All go on in step afterwards.
+    finding.numbers[0] = sparsecollReducerRun(reducers[0], in.data(), out.data(), nullptr);
+    finding.numbers[1] = static_cast<int64_t>(out[999]);
+    for (sparsecollReducer_t reducer : reducers) (void)sparsecollReducerDestroy(reducer);
+    (void)sparsecollCommDestroy(comm);
+  });
+  REQUIRE(processes.awaitEnd(120000));
+  for (int rank = 0; rank < 3; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    REQUIRE(processes[rank].made == sparsecollSuccess);
+    CHECK(processes[rank].result == sparsecollMismatch);
+    CHECK(processes[rank].atMs < 30000);  // long before the deadline
+    CHECK(processes[rank].numbers[0] == sparsecollSuccess);
+    CHECK(processes[rank].numbers[1] == 3);
+  }
 }
 
 TEST_CASE("a rank that dies or stops in a sum that ranks share ends it for the others, with its number") {

@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <set>
+#include <thread>
 
 #include "tests/support/catch.h"
 
@@ -39,6 +42,51 @@ TEST_CASE("a rank reads what its peer has written") {
   CHECK(a->theirs(1).contributed == 3);
   CHECK(a->of(1)[0] == std::byte{5});
   CHECK(a->of(1)[kBytes - 1] == std::byte{5});
+}
+
+TEST_CASE("of a rank's announcements the last two are read, each as a whole") {
+  const auto a = made(kId, 0), b = made(kId, 1);
+  REQUIRE(a->map(1, b->place()).ok());
+  const auto announcedOf = [](uint64_t sequence) {
+    return SharedMemory::Announcement{{sequence, sequence + 1, 2, 3, 4, 5, 6}, sequence + 7};
+  };
+  CHECK(!a->announced(1, 0));
+  CHECK(!a->announced(1, 1));
+  for (uint64_t sequence = 1; sequence <= 5; ++sequence) {
+    b->announce(0, announcedOf(sequence));
+    std::set<uint64_t> seen;
+    for (size_t which = 0; which < SharedMemory::kAnnouncements; ++which) {
+      const auto announced = a->announced(1, which);
+      if (!announced) continue;
+      const SharedMemory::Announcement expected = announcedOf(announced->header.sequence);
+      CHECK(std::memcmp(&*announced, &expected, sizeof expected) == 0);
+      seen.insert(announced->header.sequence);
+    }
+    CHECK(seen == (sequence == 1 ? std::set<uint64_t>{1} : std::set<uint64_t>{sequence - 1, sequence}));
+  }
+}
+
+TEST_CASE("an announcement that is read while another one takes its place is never a mixture") {
+  const auto a = made(kId, 0), b = made(kId, 1);
+  REQUIRE(a->map(1, b->place()).ok());
+  constexpr uint64_t kLast = 20000;
+  std::thread writer([&] {
+    for (uint64_t at = 1; at <= kLast; ++at)
+      b->announce(0, {{at, at, static_cast<uint32_t>(at), 0, 0, static_cast<uint32_t>(at), 0}, at});
+  });
+  uint64_t mixtures = 0;
+  for (uint64_t latest = 0; latest != kLast;) {
+    for (size_t which = 0; which < SharedMemory::kAnnouncements; ++which) {
+      const auto announced = a->announced(1, which);
+      if (!announced) continue;
+      const uint64_t at = announced->header.sequence;
+      mixtures += announced->header.plan != at || announced->header.count != at || announced->header.threshold != at ||
+                  announced->round != at;
+      latest = std::max(latest, at);
+    }
+  }
+  writer.join();
+  CHECK(mixtures == 0);
 }
 
 TEST_CASE("what is not the peer's memory is not mapped") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "core/numeric.h"
 #include "transports/common.h"
@@ -77,21 +78,17 @@ uint64_t DenseSum::offset(int peer, Use use, uint64_t segment) const {
   return ((static_cast<uint64_t>(peer) * kUses + use) * windows_ + segment % windows_) * segmentBytes_;
 }
 
-void DenseSum::reset(const DenseArgs& args, const Operation& operation, Stream stream) {
+void DenseSum::reset(const DenseArgs& args, Stream stream) {
+  makeRoom();
   args_ = args;
   stream_ = stream;
-  sequence_ = operation.sequence;
-  record_ = operation.record;
-  noteRound(operation, std::span<const Incoming>());
   nonFinite_ = 0;
   summed_ = 0;
+  settled_ = false;
   byEngine_ = false;
   in_.resize(members_.size());
   for (Pair& with : pairs_) with.takesPart = false;
-  for (const int member : members_) {
-    pair(member).takesPart = member != rank_;
-    if (record_ != nullptr && member != rank_) record_->await(member);
-  }
+  for (const int member : members_) pair(member).takesPart = member != rank_;
   for (int peer = 0; peer < ranks_; ++peer) {
     Pair& with = pair(peer);
     with.segments = with.takesPart ? segmentsOf(peer) : 0;
@@ -100,7 +97,8 @@ void DenseSum::reset(const DenseArgs& args, const Operation& operation, Stream s
     with.posted = with.arrived = sums() ? 0 : own;
     with.sent = sums() ? 0 : with.segments;
     with.sumsPosted = with.sumsTaken = gathers() ? 0 : with.segments;
-    with.near = with.takesPart && shared_ != nullptr && shared_->reaches(peer);
+    with.ahead = with.aheadOfPeer = 0;
+    with.near = with.takesPart && rounds_.reaches(peer);
     if (!with.near) continue;
     const SharedMemory::Progress& progress = shared_->own(peer);
     with.contributedBefore = progress.contributed;
@@ -110,7 +108,34 @@ void DenseSum::reset(const DenseArgs& args, const Operation& operation, Stream s
   }
 }
 
-Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, Stream stream) {
+// Peers have consumed all that earlier sums left in the places for contributions.
+void DenseSum::contributeAhead() {
+  for (int peer = 0; peer < ranks_; ++peer) {
+    Pair& with = pair(peer);
+    if (!with.near || !sums()) continue;
+    for (with.sent = 0; with.sent < std::min<uint64_t>(with.segments, windows_); ++with.sent) contribute(peer);
+    with.ahead = std::exchange(with.sent, 0);
+    with.aheadOfPeer = std::min<uint64_t>(segmentsOf(rank_), windows_);
+  }
+}
+
+void DenseSum::begin(const Operation& operation) {
+  sequence_ = operation.sequence;
+  record_ = operation.record;
+  noteRound(operation, std::span<const Incoming>());
+  for (const int member : members_)
+    if (record_ != nullptr && member != rank_) record_->await(member);
+  for (int peer = 0; peer < ranks_; ++peer) {
+    Pair& with = pair(peer);
+    if (with.ahead != 0) {
+      with.sent = with.ahead;
+      shared_->own(peer).contributed.store(with.contributedBefore + with.sent, std::memory_order_release);
+    }
+    with.arrived = std::max(with.arrived, with.aheadOfPeer);
+  }
+}
+
+void DenseSum::prepare(const DenseArgs& args, Stream stream) {
   members_.clear();
   for (int rank = 0; rank < ranks_; ++rank) {
     members_.push_back(rank);
@@ -118,13 +143,19 @@ Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, 
   }
   half_ = AmongArgs::Half::kBoth;
   wide_ = false;
-  reset(args, operation, stream);
+  reset(args, stream);
+  if (!state_.port.sums()) contributeAhead();
+}
+
+Status DenseSum::start(Operation& operation, bool alike) {
+  begin(operation);
   if (ranks_ == 1) {
     reshape(*state_.setup.kernels,
-            {args.in, args.out, args.type, args.n, args.inputScale, args.finish, args.accumulate, &nonFinite_}, stream);
+            {args_.in, args_.out, args_.type, args_.n, args_.inputScale, args_.finish, args_.accumulate, &nonFinite_},
+            stream_);
     return {};
   }
-  countParts(operation, args, ranks_, rank_);
+  countParts(operation, args_, ranks_, rank_);
   if (!state_.port.sums()) return {};
   pieceAt_ = 0;
   alike_ = alike;
@@ -132,13 +163,18 @@ Status DenseSum::start(Operation& operation, const DenseArgs& args, bool alike, 
   return startPiece();
 }
 
-Status DenseSum::startAmong(Operation& operation, const AmongArgs& args, Stream stream) {
+void DenseSum::prepareAmong(const AmongArgs& args, Stream stream) {
   members_.assign(args.members.begin(), args.members.end());
   std::ranges::fill(parts_, Range());
   for (size_t m = 0; m < members_.size(); ++m) parts_[static_cast<size_t>(members_[m])] = args.parts[m];
   half_ = args.half;
   wide_ = args.wide;
-  reset(args.dense, operation, stream);
+  reset(args.dense, stream);
+  contributeAhead();
+}
+
+Status DenseSum::startAmong(Operation& operation, const AmongArgs& args) {
+  begin(operation);
   countAmong(operation, args, rank_);
   if (ranks_ > 1 || !sums()) return {};
   in_[0] = args_.in;
@@ -180,10 +216,10 @@ Result<bool> DenseSum::proceed(bool& moved) {
 bool DenseSum::over(int peer) const {
   const Pair& with = pairs_[static_cast<size_t>(peer)];
   return with.sent == with.segments && with.sumsTaken == with.segments && with.arrived == segmentsOf(rank_) &&
-         (!with.near || hasTaken(peer));
+         (!with.near || half_ == AmongArgs::Half::kBoth || hasTaken(peer));
 }
 
-// All that stands in this rank's memory for the peer: the next sum writes there.
+// All that stands in this rank's memory for the peer.
 bool DenseSum::hasTaken(int peer) const {
   const SharedMemory::Progress& own = shared_->own(peer);
   const SharedMemory::Progress& theirs = shared_->theirs(peer);
@@ -195,12 +231,12 @@ Status DenseSum::serveNear(int peer, bool& moved) {
   Pair& with = pair(peer);
   SharedMemory::Progress& own = shared_->own(peer);
   const SharedMemory::Progress& theirs = shared_->theirs(peer);
-  const uint64_t element = elementBytes(args_.type);
   // Since the sum began; what is left out of it counts as done.
   const auto since = [](bool partOfIt, const std::atomic<uint64_t>& count, uint64_t before, uint64_t otherwise) {
     return partOfIt ? count.load(std::memory_order_acquire) - before : otherwise;
   };
-  const uint64_t came = since(sums(), theirs.contributed, with.consumedBefore, with.arrived);
+  const uint64_t came =
+      std::max(with.aheadOfPeer, since(sums(), theirs.contributed, with.consumedBefore, with.arrived));
   const uint64_t consumed = since(sums(), theirs.consumed, with.contributedBefore, with.sent);
   const uint64_t summed = since(gathers(), theirs.summed, with.takenBefore, with.sumsTaken);
   const uint64_t taken = since(gathers(), theirs.taken, with.summedBefore, summed_);
@@ -212,9 +248,7 @@ Status DenseSum::serveNear(int peer, bool& moved) {
   moved = moved || came != with.arrived;
   with.arrived = came;
   for (; with.sent < std::min(with.segments, consumed + windows_); moved = true) {
-    const Range segment = segmentOf(peer, with.sent);
-    std::memcpy(place(peer, kOwnContribution, with.sent),
-                static_cast<const std::byte*>(args_.in) + segment.begin * element, segment.length() * element);
+    contribute(peer);
     ++with.sent;
     own.contributed.store(with.contributedBefore + with.sent, std::memory_order_release);
   }
@@ -224,6 +258,14 @@ Status DenseSum::serveNear(int peer, bool& moved) {
     own.taken.store(with.takenBefore + with.sumsTaken, std::memory_order_release);
   }
   return {};
+}
+
+// The next segment, to where it is sent from or read.
+void DenseSum::contribute(int peer) {
+  const uint64_t sent = pair(peer).sent, element = elementBytes(args_.type);
+  const Range segment = segmentOf(peer, sent);
+  std::memcpy(place(peer, kOwnContribution, sent), static_cast<const std::byte*>(args_.in) + segment.begin * element,
+              segment.length() * element);
 }
 
 Status DenseSum::serve(int peer, bool& moved) {
@@ -242,11 +284,10 @@ Status DenseSum::serve(int peer, bool& moved) {
     moved = true;
   }
   for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0; ++with.sent) {
-    const Range segment = segmentOf(peer, with.sent);
-    const uint64_t bytes = segment.length() * element;
-    std::byte* const from = place(peer, kOwnContribution, with.sent);
-    std::memcpy(from, static_cast<const std::byte*>(args_.in) + segment.begin * element, bytes);
-    SC_TRY(state_.port.send(peer, kContributions, from, bytes, sequence_, &with.sending[with.sent % windows_]));
+    contribute(peer);
+    SC_TRY(state_.port.send(peer, kContributions, place(peer, kOwnContribution, with.sent),
+                            segmentOf(peer, with.sent).length() * element, sequence_,
+                            &with.sending[with.sent % windows_]));
     moved = true;
   }
   return takeSums(peer, moved);
@@ -286,7 +327,7 @@ Status DenseSum::takeSums(int peer, bool& moved) {
 Status DenseSum::sumOwn(bool& moved) {
   const uint64_t element = elementBytes(args_.type);
   const uint64_t own = segmentsOf(rank_);
-  for (; summed_ < own && (!gathers() || mayOverwriteSum()); ++summed_) {
+  for (; summed_ < own && (!gathers() || (isSettled() && mayOverwriteSum())); ++summed_) {
     for (const int member : members_)
       if (member != rank_ && pair(member).arrived <= summed_) return {};
     const Range segment = segmentOf(rank_, summed_);
@@ -310,6 +351,13 @@ Status DenseSum::sumOwn(bool& moved) {
 const void* DenseSum::contributionOf(int member) const {
   if (!pairs_[static_cast<size_t>(member)].near) return place(member, kContribution, summed_);
   return shared_->of(member) + offset(rank_, kOwnContribution, summed_);
+}
+
+// Members have taken the sums of earlier operations: they have met in this one since. Others might be behind.
+bool DenseSum::isSettled() {
+  for (int peer = 0; peer < ranks_ && !settled_; ++peer)
+    if (peer != rank_ && !pair(peer).takesPart && rounds_.reaches(peer) && !hasTaken(peer)) return false;
+  return settled_ = true;
 }
 
 // Nobody needs what stands where the next sum goes.

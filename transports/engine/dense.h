@@ -28,13 +28,15 @@ class DenseSum {
   bool anyNear() const { return std::ranges::any_of(pairs_, &Pair::near); }
   // Between two operations, for whoever gave so many bytes. Errors: OutOfMemory.
   Status share(const std::shared_ptr<SharedMemory>& memory);
-  // For all that a sum may have under way: without memory it throws std::bad_alloc before the ranks have met in it, and
-  // not in it, where all of them need this one.
-  void makeRoom();
+  // Before the ranks meet in a sum. Makes room for all that it may have under way: without memory it throws
+  // std::bad_alloc now, and not later, where all ranks need this one. Ranks that share memory find the first
+  // contributions there once they have met.
+  void prepare(const DenseArgs& args, Stream stream);
   // After the ranks have met in the operation. alike: all of them sum in place, or none: engines may need that.
-  Status start(Operation& operation, const DenseArgs& args, bool alike, Stream stream);
-  // The same among some ranks, which have met.
-  Status startAmong(Operation& operation, const AmongArgs& args, Stream stream);
+  Status start(Operation& operation, bool alike);
+  // The same among some ranks.
+  void prepareAmong(const AmongArgs& args, Stream stream);
+  Status startAmong(Operation& operation, const AmongArgs& args);
   // As Rounds::proceed.
   Result<bool> proceed(bool& moved);
   Status timeout() const;
@@ -59,13 +61,18 @@ class DenseSum {
     bool near = false;  // it shares memory with this rank
     // What this rank had done for it, and it for this rank, when the sum began.
     uint64_t contributedBefore = 0, consumedBefore = 0, summedBefore = 0, takenBefore = 0;
+    // Contributions in shared memory since before the ranks met: of this rank to the peer's part, and of the peer.
+    uint64_t ahead = 0, aheadOfPeer = 0;
   };
 
   Pair& pair(int peer) { return pairs_[static_cast<size_t>(peer)]; }
   Range partOf(int rank) const { return parts_[static_cast<size_t>(rank)]; }
   bool sums() const { return half_ != AmongArgs::Half::kGather; }
   bool gathers() const { return half_ != AmongArgs::Half::kSum; }
-  void reset(const DenseArgs& args, const Operation& operation, Stream stream);
+  void makeRoom();
+  void reset(const DenseArgs& args, Stream stream);
+  void contributeAhead();
+  void begin(const Operation& operation);
   Range segmentOf(int rank, uint64_t segment) const;
   uint64_t segmentsOf(int rank) const;
   enum Use : uint64_t { kContribution, kOwnContribution, kSumOf, kUses };
@@ -79,7 +86,9 @@ class DenseSum {
   Status post(int peer, bool& moved);
   Status takeSums(int peer, bool& moved);
   Status serveNear(int peer, bool& moved);
+  void contribute(int peer);
   bool hasTaken(int peer) const;
+  bool isSettled();
   bool mayOverwriteSum() const;
   const void* contributionOf(int member) const;
   Status sumOwn(bool& moved);
@@ -100,7 +109,8 @@ class DenseSum {
   std::shared_ptr<SharedMemory> shared_;  // whose the staging is; nullptr: nobody's but this rank's
   std::vector<Pair> pairs_;
   std::vector<uint32_t> sumSending_;
-  uint64_t summed_ = 0;  // of this rank's segments
+  uint64_t summed_ = 0;   // of this rank's segments
+  bool settled_ = false;  // no rank reads sums of an earlier operation from this rank's memory any more
   DenseArgs args_;
   Stream stream_;
   uint64_t sequence_ = 0;

@@ -14,6 +14,10 @@ Status inAnotherOperation(int peer) {
   return disagree(peer, "order", "rank {} is in another operation, or in this one with another density", peer);
 }
 
+Status hasLeftForLater(int peer) {
+  return disagree(peer, "order", "rank {} has left the operation for a later one", peer);
+}
+
 }  // namespace
 
 Rounds::Rounds(State& state, std::unique_ptr<PeerWatch> watch)
@@ -64,24 +68,33 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
   in_ = in;
   sent_ = 0;
   missing_ = in.size();
+  meets_ = false;
   record_ = operation.record;
   noteRound(operation, in);
   for (const Incoming& message : in) {
     awaited(message.peer).stage = Stage::kEnvelope;
     awaited(message.peer).grace.reset();
+    awaited(message.peer).ahead.reset();
   }
+}
+
+void Rounds::startMeeting(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
+  start(operation, out, in);
+  meets_ = true;
+  for (const Outgoing& message : out)
+    if (reaches(message.peer)) shared_->announce(message.peer, {readHeader(message.frame), round_});
 }
 
 Result<bool> Rounds::proceed(bool& moved) {
   SC_TRY(moved, work());
   SC_TRY(lookAround(moved));
   for (Incoming& message : in_) SC_TRY(take(message, moved));
-  while (sent_ < out_.size()) {
+  for (; sent_ < out_.size(); ++sent_) {
     const int peer = out_[sent_].peer;
+    if (meets_ && reaches(peer)) continue;
     if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
     SC_TRY(const bool posted, post(out_[sent_]));
     if (!posted) break;
-    ++sent_;
     moved = true;
   }
   if (missing_ != 0 || sent_ != out_.size()) return false;
@@ -107,7 +120,9 @@ Status Rounds::lookAround(bool& moved) {
   if (around_ == rank_ || awaited(around_).stage != Stage::kDone) return {};
   moved = state_.lanes.look(around_, current_) || moved;
   const Envelope* const envelope = state_.lanes.head(around_);
-  if (awaitedOnly_ || envelope == nullptr || envelope->sequence != current_) return {};
+  if (awaitedOnly_) return {};
+  if (isElsewhere(around_)) return inAnotherOperation(around_);
+  if (envelope == nullptr || envelope->sequence != current_) return {};
   if (envelope->kind == EnvelopeKind::kRefuse) return Status(failureOf(state_.lanes.slotOf(around_), around_));
   if (envelope->plan != plan_ || envelope->round < round_) return inAnotherOperation(around_);
   return {};
@@ -118,8 +133,10 @@ Status Rounds::take(Incoming& message, bool& moved) {
   Awaited& from = awaited(peer);
   if (from.stage == Stage::kEnvelope) {
     moved = state_.lanes.look(peer, current_) || moved;
+    // In that order: a peer that has met this one already may send what belongs to the next operation.
+    if (reaches(peer)) SC_TRY(takeAnnouncement(message, moved));
     if (const Envelope* const envelope = state_.lanes.head(peer);
-        envelope != nullptr && envelope->sequence >= current_) {
+        from.stage == Stage::kEnvelope && envelope != nullptr && envelope->sequence >= current_) {
       moved = true;
       SC_TRY(takeEnvelope(message, *envelope));
     }
@@ -141,8 +158,7 @@ Status Rounds::take(Incoming& message, bool& moved) {
 // The envelope is of this operation or a later one.
 Status Rounds::takeEnvelope(Incoming& message, const Envelope& envelope) {
   const int peer = message.peer;
-  if (envelope.sequence > current_)
-    return disagree(peer, "order", "rank {} has left the operation for a later one", peer);
+  if (envelope.sequence > current_) return hasLeftForLater(peer);
   const std::byte* const slot = state_.lanes.slotOf(peer);
   if (envelope.kind == EnvelopeKind::kRefuse) return Status(failureOf(slot, peer));
   if (envelope.plan != plan_ || envelope.round != round_) return inAnotherOperation(peer);
@@ -161,6 +177,39 @@ Status Rounds::takeEnvelope(Incoming& message, const Envelope& envelope) {
   }
   state_.lanes.advance(peer);
   return {};
+}
+
+// Whoever has given up an operation refuses it by message, with the reason, before it announces another one.
+Status Rounds::takeAnnouncement(Incoming& message, bool& moved) {
+  const int peer = message.peer;
+  Awaited& from = awaited(peer);
+  if (isElsewhere(peer)) return inAnotherOperation(peer);
+  for (size_t which = 0; meets_ && which < SharedMemory::kAnnouncements; ++which) {
+    const auto announced = shared_->announced(peer, which);
+    if (!announced || announced->header.sequence < current_) continue;
+    if (announced->header.sequence > current_) {
+      if (!from.ahead) from.ahead = Deadline::in(kLossGraceMs);
+      if (from.ahead->expired()) return hasLeftForLater(peer);
+    } else if (announced->round == round_) {
+      std::memcpy(message.landing, &announced->header, kFrameHeaderBytes);
+      message.frame = message.landing;
+      message.bytes = kFrameHeaderBytes;
+      moved = true;
+      noteCame(from, peer);
+      return {};
+    }
+  }
+  return {};
+}
+
+// It has announced this operation as another one than this rank is in.
+bool Rounds::isElsewhere(int peer) const {
+  if (!reaches(peer)) return false;
+  for (size_t which = 0; which < SharedMemory::kAnnouncements; ++which) {
+    const auto announced = shared_->announced(peer, which);
+    if (announced && announced->header.sequence == current_ && announced->header.plan != plan_) return true;
+  }
+  return false;
 }
 
 void Rounds::noteCame(Awaited& from, int peer) {

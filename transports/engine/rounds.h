@@ -9,6 +9,7 @@
 
 #include "core/transport.h"
 #include "transports/engine/state.h"
+#include "transports/shared_memory.h"
 
 namespace sparsecoll::engine {
 
@@ -26,10 +27,15 @@ class Rounds {
   void begin(const Operation& operation);
   // Looks at all lanes. Errors: PeerFailed (a peer is down).
   Status greet();
+  // In which ranks of this host meet from now on.
+  void share(std::shared_ptr<SharedMemory> memory) { shared_ = std::move(memory); }
+  bool reaches(int peer) const { return shared_ != nullptr && shared_->reaches(peer); }
 
   // A round's messages, which stay until it is over. Without memory for them it throws std::bad_alloc, and nothing has
   // happened.
   void start(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in);
+  // A round in which ranks meet: each sends a header, the same to all. Those that share memory need no messages for it.
+  void startMeeting(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in);
   // Moves what can be moved. Result: whether the round is over; moved: whether anything was. Errors: Mismatch,
   // PeerFailed, Corrupted, SystemError.
   Result<bool> proceed(bool& moved);
@@ -71,6 +77,7 @@ class Rounds {
     Arrival frame;
     std::optional<Deadline> grace;  // of a peer that is said to be gone, for more of what it has sent before
     uint64_t came = 0;              // when that began
+    std::optional<Deadline> ahead;  // of a peer that is in a later operation, to tell why it has left this one
   };
 
   Awaited& awaited(int peer) { return awaited_[static_cast<size_t>(peer)]; }
@@ -81,6 +88,8 @@ class Rounds {
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
   Status takeEnvelope(Incoming& message, const Envelope& envelope);
+  Status takeAnnouncement(Incoming& message, bool& moved);
+  bool isElsewhere(int peer) const;
   void noteCame(Awaited& from, int peer);
   void tell(size_t index, uint64_t bytes, Tag tag, uint32_t* count);
 
@@ -93,6 +102,8 @@ class Rounds {
   std::vector<Awaited> awaited_;
   uint64_t current_ = 0, plan_ = 0;  // the operation's
   uint32_t round_ = 0;
+  std::shared_ptr<SharedMemory> shared_;  // nullptr: no rank of this host shares any
+  bool meets_ = false;                    // the round is one in which ranks meet
   std::span<const Outgoing> out_;
   std::span<Incoming> in_;
   FlightRecord* record_ = nullptr;

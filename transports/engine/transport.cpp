@@ -1,5 +1,6 @@
 // Rounds over a table of functions. An operation's thread looks at what has come, moves on what it can, and rests,
 // until its round is over; between two looks the mutex is free, so that an abort from another thread comes in at once.
+#include <algorithm>
 #include <atomic>
 #include <new>
 #include <optional>
@@ -85,13 +86,13 @@ class EngineTransport final : public Transport {
   }
 
   Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) override {
+    SC_TRY(underLock([&] { return dense_.prepare(args, stream), Status(); }));
     bool alike = true;
     if (ranks() > 1) {
-      SC_TRY(underLock([&] { return dense_.makeRoom(), Status(); }));
       SC_TRY(const Met met, meet(operation, args.in == args.out, 0, outgoing_, incoming_));
       alike = met.alike;
     }
-    const Status started = underLock([&] { return dense_.start(operation, args, alike, stream); });
+    const Status started = underLock([&] { return dense_.start(operation, alike); });
     return finishSum(operation, started);
   }
 
@@ -112,12 +113,12 @@ class EngineTransport final : public Transport {
       const std::lock_guard lock(state_->mutex);
       rounds_.lookAtAwaitedOnly(true);
     }
+    SC_TRY(underLock([&] { return dense_.prepareAmong(args, stream), Status(); }));
     if (!amongOut_.empty()) {
-      SC_TRY(underLock([&] { return dense_.makeRoom(), Status(); }));
       SC_TRY(const Met met, meet(operation, false, flags, amongOut_, amongIn_));
       args.nonFinite = met.nonFinite;
     }
-    const Status started = underLock([&] { return dense_.startAmong(operation, args, stream); });
+    const Status started = underLock([&] { return dense_.startAmong(operation, args); });
     Status summed = finishSum(operation, started);
     const std::lock_guard lock(state_->mutex);
     rounds_.lookAtAwaitedOnly(false);
@@ -127,7 +128,9 @@ class EngineTransport final : public Transport {
   uint64_t sharedBytes() const override { return dense_.sharedBytes(); }
   Status share(const std::shared_ptr<SharedMemory>& memory) override {
     const std::lock_guard lock(state_->mutex);
-    return dense_.share(memory);
+    SC_TRY(dense_.share(memory));
+    rounds_.share(memory);
+    return {};
   }
 
   void refuse(const Operation& operation, const Failure& why) override {
@@ -274,8 +277,10 @@ class EngineTransport final : public Transport {
     return outOfMemory();
   }
 
-  Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
-    SC_TRY(underLock([&] { return rounds_.start(operation, out, in), Status(); }));
+  using Start = void (Rounds::*)(const Operation&, std::span<const Outgoing>, std::span<Incoming>);
+  Status exchange(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in,
+                  Start start = &Rounds::start) {
+    SC_TRY(underLock([&] { return (rounds_.*start)(operation, out, in), Status(); }));
     engaged_ = true;
     const Status exchanged = wait(
         operation.deadline, [&](bool& moved) { return rounds_.proceed(moved); }, [&] { return rounds_.timeout(); });
@@ -341,7 +346,11 @@ class EngineTransport final : public Transport {
     header.checksum = frameChecksum(reinterpret_cast<const std::byte*>(&header), kFrameHeaderBytes, true);
     std::memcpy(headers_.as<>(), &header, sizeof header);
     for (Outgoing& message : out) message.frame = headers_.as<>();
-    SC_TRY(exchange(operation, out, in));
+    {
+      const Awake awake(
+          *state_, std::ranges::any_of(in, [&](const Incoming& message) { return rounds_.reaches(message.peer); }));
+      SC_TRY(exchange(operation, out, in, &Rounds::startMeeting));
+    }
     Met met;
     met.nonFinite = flags != 0;
     for (const Incoming& message : in) {
