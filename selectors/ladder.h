@@ -63,7 +63,7 @@ inline SC_BOTH void setLadder(Control& control, double low, double high) {
 
 // The common threshold lies between the ranks' smallest magnitudes: at the lowest of them k entries or more pass, at
 // the highest k or fewer. Where they are far apart the next ladder starts half way, and what that step finds out halves
-// the bracket.
+// the bracket. Where candidates were too many for their lists, the next ladder reaches half as far.
 inline SC_BOTH void startLadder(Control& control) {
   double low = 0;
   double high = 0;
@@ -74,7 +74,7 @@ inline SC_BOTH void startLadder(Control& control) {
     high = std::max(high, announced);
   }
   LadderState& state = of(control);
-  state.spread = kFirstSpread;
+  state.spread = state.side == kAboveLowest ? clamped(state.spread / 2, kLeastSpread, kMostSpread) : kFirstSpread;
   double& from = state.last;
   double& to = state.high;
   if (to > 0 && state.lowest > 0) {
@@ -92,9 +92,9 @@ inline SC_BOTH void startLadder(Control& control) {
   if (low == 0)
     state.lowest = 0;
   else if (to < 2 * from)
-    setLadder(control, (1 - kBelow * kFirstSpread) * from, (1 + kAbove * kFirstSpread) * to);
+    setLadder(control, (1 - kBelow * state.spread) * from, (1 + kAbove * state.spread) * to);
   else
-    setLadder(control, std::sqrt(from) * std::sqrt(to), (1 + kAbove * kFirstSpread) * to);
+    setLadder(control, std::sqrt(from) * std::sqrt(to), (1 + kAbove * state.spread) * to);
 }
 
 // The window for a pass that collects from the lowest trial on.

@@ -116,3 +116,23 @@ TEST_CASE("default selectors keep to their density") {
     }
   }
 }
+
+// Where no common threshold is known each rank sends exactly its share, which costs it a second look at the gradient.
+TEST_CASE("a threshold that ranks share is found again after more entries were near it than a list has room for") {
+  constexpr int kTried = 60, kFound = 15;
+  const Distribution& normal = kDistributions[0];
+  for (const char* const name : {"micro", "exdyna"}) {
+    CAPTURE(name);
+    Group group(kRanks, kLength, sparsecollFloat32, preset(name, 0.001));
+    std::vector<Stream> streams;
+    for (int rank = 0; rank < kRanks; ++rank) streams.emplace_back(normal, rank);
+    int shared = 0;
+    for (int step = 0; step < kTried; ++step) {
+      for (int rank = 0; rank < kRanks; ++rank)
+        streams[static_cast<size_t>(rank)].fill(group.gradients[static_cast<size_t>(rank)], step);
+      REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
+      shared += step >= kFound && group.stats(0).lastSelected != group.stats(1).lastSelected ? 1 : 0;
+    }
+    CHECK(shared > (kTried - kFound) / 2);
+  }
+}
