@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Dense sums of this library beside gloo's (torch.distributed) and Open MPI's, between processes of this machine.
 
-usage: compare.py LIBRARY [--ranks 2,4] [--bytes 65536,...] [--steps N] [--links tcp,memory]
+usage: compare.py LIBRARY [--ranks 2,4] [--bytes 65536,...] [--steps N] [--links tcp,memory,1gbit]
 
 Each step runs all three, one after the other, in an order that turns; each begins when all ranks have met. So all see
 the same machine, and what else it does. Per case a line of CSV: medians of the slowest rank's milliseconds, and as
 "ratio" the median over the steps of (the faster one of gloo and MPI) / ours: above 1 ours is faster. The columns of cpu are
 medians of the processors' time of all ranks together, which a busy machine changes less, but who waits by looking
 again and again spends it, too. Links: tcp is our TCP engine, without shared memory, beside MPI's TCP; memory is our TCP
-engine with shared memory beside MPI's shared memory; gloo knows TCP only. The times hold what a call from Python costs. All vectors hold whole numbers, so sums are exact: "wrong" counts entries that are not.
+engine with shared memory beside MPI's shared memory; gloo knows TCP only; 1gbit or another rate: TCP between hosts that
+are network namespaces with links of that rate, a rank on each (root, or namespaces of users). All vectors hold whole numbers, so sums are exact: "wrong" counts entries that are not.
 Needs PyTorch, NumPy and mpirun.openmpi; ends with 1 if an entry is wrong.
 """
 import argparse
@@ -25,7 +26,12 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LINKS = {"tcp": ("0", "tcp,self"), "memory": ("1", "vader,self")}  # SPARSECOLL_SHARED_MEMORY, MPI's
+LINKS = {"tcp": ("0", "tcp,self"), "memory": ("1", "vader,self")}  # of one host: SPARSECOLL_SHARED_MEMORY, MPI's
+# What mpirun needs among hosts. It does not take the cores away from the kernel while it waits.
+AMONG_HOSTS = """printf '%s slots=1\\n' $HOSTS > "$HOSTS_DIR/hostfile"
+exec on "${HOSTS%% *}" mpirun.openmpi --hostfile "$HOSTS_DIR/hostfile" --mca plm_rsh_agent "$HOSTS_DIR/on" \\
+  --mca oob_tcp_if_include eth0 --mca mpi_yield_when_idle 1 "$@"
+"""
 
 
 class Mpi:
@@ -118,13 +124,17 @@ def rank_main(options):
 
 def launch(options, link, ranks):
     with tempfile.TemporaryDirectory(prefix="compare_") as folder:
-        environment = {**os.environ, "SPARSECOLL_SHARED_MEMORY": LINKS[link][0], "SPARSECOLL_LIBRARY": str(pathlib.Path(options.library).resolve()),
+        shared, messages = LINKS.get(link, LINKS["tcp"])
+        interface = "lo" if link in LINKS else "eth0"
+        environment = {**os.environ, "SPARSECOLL_SHARED_MEMORY": shared, "SPARSECOLL_INTERFACE": interface, "SPARSECOLL_LIBRARY": str(pathlib.Path(options.library).resolve()),
                        "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
-                       "OPENBLAS_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "UCX_LOG_LEVEL": "error",
+                       "OPENBLAS_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface, "UCX_LOG_LEVEL": "error",
                        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        start = ["mpirun.openmpi", "--oversubscribe"] if link in LINKS else [
+            ROOT / "tests" / "hosts" / "network.sh", "--hosts", str(ranks), "--rate", link, "--", "bash", "-c", AMONG_HOSTS, "bash"]
         return subprocess.run(
-            ["mpirun.openmpi", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl",
-             LINKS[link][1], "--mca", "btl_tcp_if_include", "lo", sys.executable, __file__, options.library, "--link", link,
+            [*start, "-n", str(ranks), "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", messages, "--mca",
+             "btl_tcp_if_include", interface, sys.executable, pathlib.Path(__file__).resolve(), options.library, "--link", link,
              "--meet", f"{folder}/meet", "--steps", str(options.steps), "--warmup", str(options.warmup), "--bytes",
              ",".join(map(str, options.bytes))], env=environment).returncode
 
@@ -140,7 +150,7 @@ def arguments():
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--links", type=lambda text: text.split(","), default=list(LINKS))
-    parser.add_argument("--link", choices=LINKS, help=argparse.SUPPRESS)  # of a rank, which mpirun has started
+    parser.add_argument("--link", help=argparse.SUPPRESS)  # of a rank, which mpirun has started
     parser.add_argument("--meet", help=argparse.SUPPRESS)
     return parser.parse_args()
 
