@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts crossing grid pytorch-hosts compare-dense fuzz mutants coverage stress convergence golden docs clean
+.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts crossing grid pytorch-hosts compare-dense fuzz mutants coverage stress soak convergence golden docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -90,6 +90,12 @@ stress: setup ## kill, abort and shrink ranks in processes many times, over ever
 	@SPARSECOLL_TEST_TIMES=1 build/release/bin/processes_rate_test
 	@SPARSECOLL_TEST_TRIALS=200 SPARSECOLL_TEST_ABORTS=1000 build/release/bin/processes_failures_test
 	@SPARSECOLL_TEST_SHRINKS=200 SPARSECOLL_TEST_ABORTS=200 build/release/bin/processes_regroup_test
+
+OPERATIONS ?= 10000000
+soak: setup ## OPERATIONS (ten million) small operations over threads and each engine, with memory at the start and the end
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target processes_soak_test
+	@SPARSECOLL_TEST_OPERATIONS=$(OPERATIONS) build/release/bin/processes_soak_test
 
 convergence: setup ## train every example with dense and sparse exchange, hours; writes docs/convergence.md
 	cmake --preset release
