@@ -6,9 +6,7 @@ import copy
 import datetime
 import pickle
 import sys
-import threading
 import unittest
-import unittest.mock
 
 import needs_gloo  # pylint: disable=unused-import  (it skips this)
 import torch
@@ -20,7 +18,7 @@ import sparsecoll
 import sparsecoll.torch as sct
 from ddp_models import (QUICK, Parts, assert_replicas_equal, backward, batch_of, ddp_of, hooked, in_ranks, model_of,
                         run_tests, sgd, train, vector_of)
-from sparsecoll.torch._gather import waits_as
+from sparsecoll.torch._gather import complete, waits_as
 
 OLD = torch.__version__.startswith("1.")
 RANKS = 2
@@ -333,17 +331,31 @@ class TwoRanks(unittest.TestCase):
             self.assertTrue(again[2].state_dict()["residuals"])
 
     def test_a_rank_that_has_given_up_is_not_the_lost_one(self):
-        """Nor does an error of the group get lost where nobody can be asked."""
+        """But nobody waits for it."""
         state = sct.DDPState(ddp_of(), 0.05, "topka", config=QUICK)
         self.addCleanup(state.close)
         late = RuntimeError("timed out")
-        with unittest.mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
-            self.assertIs(state._named(late), late)
+
+        def fail():
+            raise late
+
+        def wait():
+            return dist.all_reduce(torch.zeros(1), group=state._group, async_op=True)
+
+        self.assertEqual(state.communicator.peer_failure().code, 0)
         dist.barrier()
         if dist.get_rank() == 1:
-            state._communicator.abort()
+            state.communicator.abort()
         else:
-            self.assertIs(state._named(late), late)
+            with self.assertRaises(RuntimeError) as caught:
+                complete(state.communicator, fail)
+            self.assertIs(caught.exception, late)
+            with self.assertRaisesRegex(sparsecoll.PeerFailed, "^rank 1 aborted its communicator") as caught:
+                complete(state.communicator, wait)
+            self.assertEqual((caught.exception.peer, caught.exception.under_way), (1, True))
+        dist.barrier()
+        if dist.get_rank() == 1:  # what was left under way ends
+            wait().wait()
         dist.barrier()
 
     def test_a_rank_waits_as_long_as_its_process_group(self):

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from .._errors import InvalidArgument, NonFinite
 from .._reducer import Reducer, Segment, method_params, preset_of
 from .._stats import Stats
+from ._gather import complete
 
 _TIMED = 3  # dense steps of a bucket that are timed for auto, behind one that settles: as many as the library's trials
 
@@ -89,16 +90,6 @@ def accumulate_type(dtype):
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-@contextlib.contextmanager
-def by_group():
-    """Marks an error as one of the process group's, which knows nothing of the rank that is gone."""
-    try:
-        yield
-    except RuntimeError as error:
-        error.by_group = True
-        raise
-
-
 def nanoseconds(job):
     """What job takes, which is run."""
     begin = time.perf_counter_ns()
@@ -154,7 +145,7 @@ class Bucket:
         if self.choice == "dense" and self.residual is None and not self._store.residuals.keys().isdisjoint(self.names):
             self.residual = self._take(self._store.residuals)
         if used is not None and (self._unused is None or not method.static_graph):
-            self._unused = self._find_unused(used, group)
+            self._unused = self._find_unused(used, group, communicator)
         unused = self._unused or []
         stale = [buffer[first:last].clone() for first, last in unused]
         for first, last in unused:
@@ -167,7 +158,7 @@ class Bucket:
             self._before = [None if each is None else each.clone() for each in (self.residual, self._velocity)]
         try:
             if self.reducer is None:
-                self._run_dense(buffer, method, group, communicator.size, unused)
+                self._run_dense(buffer, method, group, communicator, unused)
             else:
                 self._run_sparse(buffer, method, unused)
         except NonFinite:
@@ -183,11 +174,10 @@ class Bucket:
                                if not torch.isfinite(buffer[first:last]).all()}
         self.seconds = time.perf_counter() - begin
 
-    def _find_unused(self, used, group):
+    def _find_unused(self, used, group, communicator):
         """As DDP does itself, which tells once all buckets have gone out."""
         anywhere = torch.tensor(used, dtype=torch.uint8)
-        with by_group():
-            dist.all_reduce(anywhere, dist.ReduceOp.MAX, group=group)
+        complete(communicator, lambda: dist.all_reduce(anywhere, dist.ReduceOp.MAX, group=group, async_op=True))
         return [(begin, end) for (_, begin, end, _), rank in zip(self.ranges(), anywhere.tolist()) if not rank]
 
     @contextlib.contextmanager
@@ -314,7 +304,7 @@ class Bucket:
         if most < norm < math.inf:
             gradient.mul_(most / norm)
 
-    def _run_dense(self, buffer, method, group, ranks, unused):
+    def _run_dense(self, buffer, method, group, communicator, unused):
         if method.momentum:
             torch.mul(self._moved(buffer, method, unused), method.output_scale, out=buffer)
         total = buffer
@@ -330,13 +320,11 @@ class Bucket:
 
         def average():
             # As DDP does: what half precision can hold of each rank's may be too much for their sum.
-            total.div_(ranks)
-            with by_group():
-                dist.all_reduce(total, group=group)
+            total.div_(communicator.size)
+            complete(communicator, lambda: dist.all_reduce(total, group=group, async_op=True))
 
         if method.preset == "auto" and self.choice is None and not all(self.kept) and 0 < self.dense_steps <= _TIMED:
-            with by_group():
-                dist.barrier(group=group)  # a late rank plays no part in the time
+            complete(communicator, lambda: dist.barrier(group=group, async_op=True))  # so a late rank does not count
             took = max(nanoseconds(average), 1)
             self.dense_ns = took if self.dense_ns is None else min(self.dense_ns, took)
         else:

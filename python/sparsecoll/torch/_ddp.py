@@ -17,7 +17,7 @@ from .._communicator import Communicator, Config
 from .._errors import Aborted, InvalidArgument, InvalidUsage, Mismatch, NonFinite, Unsupported
 from .._reducer import presets
 from ._buckets import Buckets, BucketStats, Method
-from ._gather import agree, agree_on_group, gatherer, lost_peer, waits_as
+from ._gather import agree, agree_on_group, gatherer, waits_as
 from ._hook_state import HookState
 from ._state import check_floats, chosen
 from ._worker import Worker
@@ -186,6 +186,7 @@ class DDPState(HookState):
             if has_hook:
                 raise InvalidUsage("this DistributedDataParallel has a hook already, and PyTorch takes one")
             self._communicator = Communicator.from_all_gather(rank, ranks, self._gather, config=config)
+            self._gather = gatherer(group, ranks, self._communicator)
         except BaseException:
             self._leave_group()
             raise
@@ -247,18 +248,19 @@ class DDPState(HookState):
                     self._buckets.get(index, names, lengths, kept, buffer.dtype).exchange(
                         buffer, self._method, self._group, self._communicator, self._resumed, used)
             except BaseException as error:  # pylint: disable=broad-except  (backward raises it)
-                traceback.clear_frames(error.__traceback__)  # which name the group, whose threads are to end with close
+                for each in (error, error.__cause__):
+                    if each is not None:  # its frames name the group, whose threads are to end with close
+                        traceback.clear_frames(each.__traceback__)
                 if not isinstance(error, Exception):
                     error = Aborted(f"{type(error).__name__} in a step: {error}")
-                elif getattr(error, "by_group", False) and self.error is None:
-                    error, leaves = self._named(error), True
+                leaves = self.error is None and not isinstance(error, NonFinite) and not hasattr(error, "under_way")
                 outcome.append(error)
                 self._failed(error)
             try:
                 arrived.set_result(None)
             finally:
                 done.set()
-            if leaves:  # ranks without a connection to the one that is gone learn of it so
+            if leaves:  # what others still wait for in the group ends so, once they have given it up
                 self._leave_group()
 
         self._worker.post(exchange)
@@ -279,17 +281,6 @@ class DDPState(HookState):
             raise Unsupported("ddp.join(divide_by_initial_world_size=False): this hook divides by all ranks")
         if self._method.undo:
             raise Unsupported("ddp.join() with set_loss_scale: ranks that are out of inputs do not call it")
-
-    def _named(self, error):
-        """What to raise instead of an error of the process group's, which names no rank."""
-        try:
-            found = lost_peer(self._communicator)
-        except Exception:  # pylint: disable=broad-except  (no memory, no thread: backward waits for any error)
-            found = None
-        if found is None:
-            return error
-        found.__cause__ = error
-        return found
 
     def _abandon_step(self):
         if self._within_step:  # its last bucket will not come
