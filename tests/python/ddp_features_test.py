@@ -162,6 +162,22 @@ class TwoRanks(unittest.TestCase):
             with ddp.join():
                 train(ddp, sgd(ddp), range(2))
 
+    def test_steps_behind_join_are_as_ever(self):
+        ddp = ddp_of()
+        with ddp.join(divide_by_initial_world_size=False):
+            train(ddp, sgd(ddp), range(2 + dist.get_rank()))
+        state = self.state(ddp, density=0.02)
+        train(ddp, sgd(ddp), range(4))
+        with ddp.join():
+            train(ddp, sgd(ddp), range(2 + dist.get_rank()))
+        state.set_loss_scale(8.0)
+        train(ddp, sgd(ddp), range(4))
+        self.assertEqual(state.step, 11)
+        assert_replicas_equal(ddp)
+        with self.assertRaisesRegex(RuntimeError, "join.. with set_loss_scale"):
+            with ddp.join():
+                train(ddp, sgd(ddp), range(1))
+
     @unittest.skipIf(OLD, "this PyTorch does not compile")
     def test_compiled_models(self):
         """The graph alone: another back end would compile for a minute."""
@@ -386,7 +402,7 @@ class Starts(unittest.TestCase):
     def test_two_ranks(self):
         for status, output in in_ranks(lambda: run_tests("TwoRanks"), RANKS):
             self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"Ran 16 tests[^$]*\nOK")
+            self.assertRegex(output, r"Ran 17 tests[^$]*\nOK")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import datetime
 import functools
+import gc
 import threading
 import traceback
 import weakref
@@ -167,6 +168,7 @@ class DDPState(HookState):
         self._within_step = False  # a backward pass has begun
         self._ended_step = False  # a backward pass has ended, and what a loss scaler may skip of it was not undone
         self._resumed = False
+        self._left_join: Any = None  # what ddp still has of a join() that has ended
         self._before_step: Optional[Callable[[], None]] = None
         self.step = 0  # backward passes that were exchanged
         self.error: Optional[Exception] = None  # what ended the exchange
@@ -275,12 +277,17 @@ class DDPState(HookState):
     def _check_join(self):
         """A rank that is out of inputs sends zeros, and what it has kept. It knows no new loss scale."""
         ddp = self._ddp()
-        if ddp is None or not ddp._join_config.enable:
+        if ddp is None or not ddp._join_config.enable or ddp._join_config is self._left_join:
             return
+        reason = None
         if not ddp._divide_by_initial_world_size:
-            raise Unsupported("ddp.join(divide_by_initial_world_size=False): this hook divides by all ranks")
-        if self._method.undo:
-            raise Unsupported("ddp.join() with set_loss_scale: ranks that are out of inputs do not call it")
+            reason = "ddp.join(divide_by_initial_world_size=False): this hook divides by all ranks"
+        elif self._method.undo:
+            reason = "ddp.join() with set_loss_scale: ranks that are out of inputs do not call it"
+        if reason is not None and _joins(ddp):
+            raise Unsupported(reason)
+        if reason is not None:
+            self._left_join = ddp._join_config
 
     def _abandon_step(self):
         if self._within_step:  # its last bucket will not come
@@ -432,6 +439,11 @@ class DDPState(HookState):
 
     def __reduce__(self):
         raise TypeError("a DDPState has connections to other ranks, which cannot be saved: save its state_dict()")
+
+
+def _joins(ddp):
+    """Whether it is within ddp.join(), which leaves its settings behind; what goes with the context is DDP's hook."""
+    return any(type(each).__name__ == "_DDPJoinHook" and each.ddp is ddp for each in gc.get_objects())
 
 
 def _mark(ddp, used, name, gradient):
