@@ -38,6 +38,17 @@ class Cast(torch.nn.Module):
         return torch.relu(inputs @ self.inner.float().t()) @ self.outer.float().t()
 
 
+class Own(torch.nn.Module):
+    """Its forward is none of PyTorch's, which would not be compiled."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = model_of()
+
+    def forward(self, inputs):
+        return torch.sin(self.layers(inputs))
+
+
 class Checkpointed(torch.nn.Module):
     def __init__(self, reentrant):
         super().__init__()
@@ -180,25 +191,43 @@ class TwoRanks(unittest.TestCase):
 
     @unittest.skipIf(OLD, "this PyTorch does not compile")
     def test_compiled_models(self):
-        """The graph alone: another back end would compile for a minute."""
-        def wrapped(module):  # the compiler takes no buckets of less than 1 MB
-            return torch.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=1)
+        """They learn as the model that is not compiled. One of them becomes machine code, which takes seconds."""
+        from torch._dynamo.utils import counters
 
-        plain = wrapped(model_of())
-        self.state(plain, density=0.02)
-        train(plain, sgd(plain), range(6))
-        for outside in (True, False):
-            module = model_of()
-            ddp = wrapped(module if outside else torch.compile(module, backend="aot_eager"))
-            compiled = torch.compile(ddp, backend="aot_eager") if outside else ddp
-            state = self.state(compiled, density=0.02)
+        def trained(what, backend):
+            torch._dynamo.reset()
+            counters.clear()
+            module = Own()
+            if what == "model":
+                module = torch.compile(module, backend=backend)
+            # The compiler takes no buckets of less than 1 MB.
+            ddp = torch.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=1)
+            called = torch.compile(ddp, backend=backend) if what == "ddp" else ddp
+            state = self.state(called, density=0.02)
             with self.assertRaisesRegex(sparsecoll.InvalidUsage, "has a state already"):
                 sct.DDPState(ddp)
-            train(compiled, sgd(compiled), range(6))
+
+            def learn(inputs, targets):
+                torch.nn.functional.mse_loss(called(inputs), targets).backward()
+
+            if what == "step":
+                learn = torch.compile(learn, backend=backend)
+            optimizer = sgd(called)
+            for step in range(6):
+                optimizer.zero_grad()
+                learn(*batch_of(step))
+                optimizer.step()
             self.assertEqual(state.step, 6)
             self.assertIn("topka", {bucket.plan for bucket in state.stats()})
             assert_replicas_equal(ddp)
-            torch.testing.assert_close(vector_of(ddp), vector_of(plain), rtol=1e-3, atol=1e-4)
+            self.assertEqual(bool(counters["stats"]["unique_graphs"]), what != "nothing")
+            self.assertNotIn("GradBucket", str(counters["graph_break"]))  # it looks into the model, not into the hook
+            return vector_of(ddp)
+
+        plain = trained("nothing", None)
+        for what, backend in (("ddp", "aot_eager"), ("model", "aot_eager"), ("step", "aot_eager"), ("ddp", "inductor")):
+            with self.subTest(what=what, backend=backend):
+                torch.testing.assert_close(trained(what, backend), plain, rtol=1e-3, atol=1e-4)
 
     @unittest.skipIf(OLD, "this PyTorch does not compile")
     def test_reducers_of_other_kinds_are_refused(self):
@@ -206,7 +235,7 @@ class TwoRanks(unittest.TestCase):
 
         with torch._dynamo.config.patch(optimize_ddp="python_reducer"):
             ddp = ddp_of()
-        with self.assertRaisesRegex(sparsecoll.Unsupported, "python_reducer.*optimize_ddp"):
+        with self.assertRaisesRegex(sparsecoll.Unsupported, "python_reducer.*optimize_ddp.*compiled autograd"):
             sct.DDPState(ddp)
         with self.assertRaisesRegex(sparsecoll.Unsupported, "skip_all_reduce_unused_params"):
             sct.DDPState(ddp_of(skip_all_reduce_unused_params=True))

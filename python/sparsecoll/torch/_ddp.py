@@ -29,6 +29,7 @@ _NO_SYNC_USES = not torch.__version__.startswith("1.")  # DDP counts what a back
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}
 _states: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # by model
 _settling = threading.Lock()  # held where states are listed
+_untraced = getattr(torch, "_disable_dynamo", lambda function: function)  # where a whole step is compiled
 
 
 def small_or_1d(name: str, parameter: torch.Tensor) -> bool:
@@ -79,7 +80,7 @@ def _check_model(ddp):
         raise InvalidArgument(f"{type(ddp).__name__} is no DistributedDataParallel")
     if getattr(ddp, "_use_python_reducer", False):
         raise Unsupported("the python_reducer of torch.compile has other buckets than DDP's own reducer: leave "
-                          "torch._dynamo.config.optimize_ddp as it is")
+                          "torch._dynamo.config.optimize_ddp as it is, and do without compiled autograd")
     if getattr(ddp, "skip_all_reduce_unused_params", False):
         raise Unsupported("with skip_all_reduce_unused_params DDP hands out some of its buckets only")
     for name, parameter in averaged(ddp):
@@ -471,6 +472,7 @@ def _end():
             state.close()
 
 
+@_untraced
 def _wait(state, done):
     """At the end of the backward pass, right before DDP itself waits for the buckets: there signals would wait, too, as
     long as a rank does not come. state: a weak reference, since PyTorch forgets to free this where backward fails."""
@@ -485,6 +487,7 @@ def _wait(state, done):
 
 
 # PyTorch looks at these annotations, which therefore are no strings.
+@_untraced
 def hook(state: DDPState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For ddp.register_comm_hook(state, hook): the ranks' average of the bucket, of which each sends few entries."""
     if not isinstance(state, DDPState):
