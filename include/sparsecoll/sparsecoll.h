@@ -798,9 +798,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm
 
 /* What is known of the other ranks, whether this rank is in a collective call or waits for something else. result is
    Success while none is known to be gone; a rank that has destroyed its communicator in good order is none of them.
-   PeerFailed: the process or host of a rank has ended; peer is the rank, text says how that is known. Aborted: the rank
-   has aborted its communicator, and its process goes on. The text of an abort that blames another rank has both, and
-   peer is the other one. comm stays as it is: its next collective call that needs the rank fails.
+   PeerFailed: the process or host of rank peer has ended, or others have given up because of it. Aborted: rank peer has
+   aborted its communicator because of no other rank, and its process goes on. text says how that is known. comm stays
+   as it is: its next collective call that needs the rank fails.
    The end of a process is known within a moment, that of a host after SPARSECOLL_SILENCE_MS. Over UCX and TCP; other
    engines tell of no rank: Success. Never blocks. Any thread. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetPeerFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);

@@ -381,11 +381,8 @@ class TwoRanks(unittest.TestCase):
         self.addCleanup(state.close)
         late = RuntimeError("timed out")
 
-        def fail():
+        def fail(async_op):
             raise late
-
-        def wait():
-            return dist.all_reduce(torch.zeros(1), group=state._group, async_op=True)
 
         self.assertEqual(state.communicator.peer_failure().code, 0)
         dist.barrier()
@@ -396,11 +393,11 @@ class TwoRanks(unittest.TestCase):
                 complete(state.communicator, fail)
             self.assertIs(caught.exception, late)
             with self.assertRaisesRegex(sparsecoll.PeerFailed, "^rank 1 aborted its communicator") as caught:
-                complete(state.communicator, wait)
+                complete(state.communicator, dist.all_reduce, torch.zeros(1), group=state._group)
             self.assertEqual((caught.exception.peer, caught.exception.under_way), (1, True))
         dist.barrier()
         if dist.get_rank() == 1:  # what was left under way ends
-            wait().wait()
+            dist.all_reduce(torch.zeros(1), group=state._group)
         dist.barrier()
 
     def test_a_rank_waits_as_long_as_its_process_group(self):

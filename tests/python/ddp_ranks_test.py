@@ -365,9 +365,14 @@ def train_until_failure(ddp, state, optimizer):
 
 
 def killed(folder, warmup_steps, group=False):
-    """Rank 2 dies while the others wait for it, in steps that are still dense or sparse already. group: dense ones by
-    a process group of the caller's, which no survivor leaves before all have noticed."""
+    """Rank 2 dies while the others wait for it, in steps that are still dense or sparse already. Their states end with
+    all that they had. group: dense steps by a process group of the caller's, which no survivor leaves before all have
+    noticed."""
     _gather._MOMENT = 60  # the machine may be busy
+    ddp = ddp_of()
+    with hooked(ddp, warmup_steps=0):  # what PyTorch begins with a first one stays
+        backward(ddp, 0)
+    before = launch.threads_and_descriptors()
     ddp = ddp_of()
     state = hooked(ddp, density=0.05, warmup_steps=warmup_steps,
                    group=dist.new_group() if group else None)
@@ -380,6 +385,9 @@ def killed(folder, warmup_steps, group=False):
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
     train_until_failure(ddp, state, optimizer)
+    state.close()
+    if not group:
+        launch.assert_no_more_than(before)
     (folder / f"through {dist.get_rank()}").touch()
     while group and len(list(folder.glob("through *"))) < RANKS - 1:
         time.sleep(0.01)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
@@ -88,6 +89,12 @@ class Method:
 
 def accumulate_type(dtype):
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _average(total, group, communicator):
+    # As DDP does: what half precision can hold of each rank's may be too much for their sum.
+    total.div_(communicator.size)
+    complete(communicator, dist.all_reduce, total, group=group)
 
 
 def nanoseconds(job):
@@ -177,7 +184,7 @@ class Bucket:
     def _find_unused(self, used, group, communicator):
         """As DDP does itself, which tells once all buckets have gone out."""
         anywhere = torch.tensor(used, dtype=torch.uint8)
-        complete(communicator, lambda: dist.all_reduce(anywhere, dist.ReduceOp.MAX, group=group, async_op=True))
+        complete(communicator, dist.all_reduce, anywhere, dist.ReduceOp.MAX, group=group)
         return [(begin, end) for (_, begin, end, _), rank in zip(self.ranges(), anywhere.tolist()) if not rank]
 
     @contextlib.contextmanager
@@ -318,13 +325,10 @@ class Bucket:
             # Half precision may hold the average, and not what goes into it.
             total = buffer.to(self._along.dtype).add_(self._along, alpha=method.output_scale)
 
-        def average():
-            # As DDP does: what half precision can hold of each rank's may be too much for their sum.
-            total.div_(communicator.size)
-            complete(communicator, lambda: dist.all_reduce(total, group=group, async_op=True))
-
+        # No function of its own: an error would hold the group by it.
+        average = functools.partial(_average, total, group, communicator)
         if method.preset == "auto" and self.choice is None and not all(self.kept) and 0 < self.dense_steps <= _TIMED:
-            complete(communicator, lambda: dist.barrier(group=group, async_op=True))  # so a late rank does not count
+            complete(communicator, dist.barrier, group=group)  # a late rank plays no part in the time
             took = max(nanoseconds(average), 1)
             self.dense_ns = took if self.dense_ns is None else min(self.dense_ns, took)
         else:

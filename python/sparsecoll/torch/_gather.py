@@ -26,7 +26,7 @@ def gatherer(group, ranks, communicator=None):
         if communicator is None:
             dist.all_gather(parts, mine, group=group)
         else:
-            complete(communicator, lambda: dist.all_gather(parts, mine, group=group, async_op=True))
+            complete(communicator, dist.all_gather, parts, mine, group=group)
         return [bytes(part.tolist()) for part in parts]
 
     return gather
@@ -94,7 +94,7 @@ class _Watch:
             gone = self._communicator.peer_failure()
             if gone.code == PeerFailed.code:
                 return PeerFailed(gone.text, peer=gone.peer)
-            if time.monotonic() >= end:
+            if time.monotonic() >= end or self._communicator.ended():
                 return error
             time.sleep(0.01)
 
@@ -110,15 +110,15 @@ def _ends(work):
     return True
 
 
-def complete(communicator, start):
-    """What start() begins in a process group, a work, is waited for as long as the communicator, of the same ranks,
-    knows all of them to be there: no group knows that of ranks that it does not hear from.
+def complete(communicator, call, *arguments, **options):
+    """What the call begins in a process group is waited for as long as the communicator, of the same ranks, knows all
+    of them to be there: no group knows that of ranks that it does not hear from.
 
     Errors: PeerFailed (names the rank that has ended), Aborted (this rank's communicator), the group's own. With
     `under_way` it leaves the work to itself."""
     watch, error = _Watch(communicator), None
     try:
-        work = start()
+        work = call(*arguments, async_op=True, **options)
         while error is None and not _ends(work):
             error = watch.look()
     except RuntimeError as raised:
