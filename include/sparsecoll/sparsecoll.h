@@ -797,7 +797,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t c
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
 
 /* What is known of the other ranks, whether this rank is in a collective call or waits for something else. result is
-   Success while none is known to be gone; a rank that has destroyed its communicator in good order is none of them.
+   Success while none has failed; peer is then one that has destroyed its communicator in good order, or -1.
    PeerFailed: the process or host of rank peer has ended, or others have given up because of it. Aborted: rank peer has
    aborted its communicator because of no other rank, and its process goes on. text says how that is known. comm stays
    as it is: its next collective call that needs the rank fails.

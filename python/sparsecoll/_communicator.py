@@ -221,7 +221,8 @@ class Communicator(Handle):
     def peer_failure(self) -> Failure:
         """What is known of the other ranks, without a call of theirs: code is PeerFailed.code where the process of
         rank `peer` has ended or others have given up because of it, Aborted.code where it has aborted and goes on, 0
-        while none is known to be gone. Over UCX and TCP. Any thread, also while this rank waits for something else."""
+        while none has failed: then `peer` is one that has closed its communicator, if any. Over UCX and TCP. Any thread,
+        also while this rank waits for something else."""
         return peer_failure_of(self.handle)
 
     def dump_flight_recorder(self, path: Optional[str] = None) -> None:

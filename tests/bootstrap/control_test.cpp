@@ -82,6 +82,7 @@ TEST_CASE("a rank that destroys its communicator has left, one that aborts has a
   CHECK(controls[0]->reaches(2));
   controls[1].reset();
   CHECK(eventually([&] { return controls[0]->stateOf(1) == PeerState::kLeft; }));
+  CHECK(controls[0]->goneRank().failure().peer == 2);
   CHECK(eventually([&] { return !controls[0]->reaches(1); }));
   controls[2].reset();
   CHECK(eventually([&] { return !controls[0]->reaches(2); }));
@@ -89,6 +90,17 @@ TEST_CASE("a rank that destroys its communicator has left, one that aborts has a
   CHECK(controls[0]->stateOf(2) == PeerState::kAborted);
   CHECK(controls[0]->goneRank().result() == sparsecollPeerFailed);
   CHECK(controls[0]->goneRank().failure().peer == 2);
+}
+
+TEST_CASE("of ranks that are gone those that left are told of last, and are no failure") {
+  Controls controls = makeControls(2);
+  CHECK(controls[0]->goneRank().failure().peer == -1);
+  controls[1].reset();
+  CHECK(eventually([&] { return controls[0]->stateOf(1) == PeerState::kLeft; }));
+  const Status gone = controls[0]->goneRank();
+  CHECK(gone.ok());
+  CHECK(gone.failure().peer == 1);
+  CHECK(std::string(gone.failure().text.c_str()) == "rank 1 destroyed its communicator");
 }
 
 TEST_CASE("a rank whose process is killed is lost to all, at once, and whoever gives up because of it is not blamed") {

@@ -400,6 +400,20 @@ class TwoRanks(unittest.TestCase):
             dist.all_reduce(torch.zeros(1), group=state._group)
         dist.barrier()
 
+    def test_a_rank_that_has_closed_its_state_is_named_in_a_dense_step(self):
+        ddp = ddp_of()
+        state = self.state(ddp, warmup_steps=100)
+        train(ddp, sgd(ddp), range(3))
+        dist.barrier()
+        if dist.get_rank() == 1:
+            state.close()
+        else:
+            with self.assertRaisesRegex(RuntimeError, "rank 1 destroyed its communicator"):
+                backward(ddp, 3)
+            self.assertIsInstance(state.error, sparsecoll.PeerFailed)
+            self.assertEqual(state.error.peer, 1)
+        dist.barrier()
+
     def test_a_rank_waits_as_long_as_its_process_group(self):
         group = dist.new_group(range(RANKS), timeout=datetime.timedelta(seconds=5))
         waits = waits_as(group, None).op_timeout
@@ -428,7 +442,7 @@ class Starts(unittest.TestCase):
     def test_two_ranks(self):
         for status, output in in_ranks(lambda: run_tests("TwoRanks"), RANKS):
             self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"Ran 17 tests[^$]*\nOK")
+            self.assertRegex(output, r"Ran 18 tests[^$]*\nOK")
 
 
 if __name__ == "__main__":

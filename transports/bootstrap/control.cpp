@@ -88,6 +88,7 @@ Status Control::goneRank() const {
     const Peer& one = peers_[static_cast<size_t>(peer)];
     const PeerState state = stateOf(peer);
     if (state == PeerState::kLost) return failBy(peer, sparsecollPeerFailed, "{}", one.reason);
+    if (state == PeerState::kLeft && found.ok()) found = failBy(peer, sparsecollSuccess, "{}", one.reason);
     if (state != PeerState::kAborted || found.result() == sparsecollPeerFailed) continue;
     const bool ended = one.blamed >= 0 || gone(peer);
     if (found.ok() || ended)

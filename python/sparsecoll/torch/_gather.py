@@ -88,11 +88,11 @@ class _Watch:
 
     def name(self, error):
         """PeerFailed with the rank that has ended instead of a group's error, which names none: nor does this where no
-        rank has ended. A rank that has only given up is not the one."""
+        rank has ended. A rank that has only given up is not the one, but one that has closed its state is."""
         end = time.monotonic() + _MOMENT
         while True:
             gone = self._communicator.peer_failure()
-            if gone.code == PeerFailed.code:
+            if gone.code == PeerFailed.code or (gone.code == 0 and gone.peer is not None):
                 return PeerFailed(gone.text, peer=gone.peer)
             if time.monotonic() >= end or self._communicator.ended():
                 return error
