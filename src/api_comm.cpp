@@ -54,6 +54,13 @@ sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFai
   });
 }
 
+sparsecollResult_t sparsecollCommGetPeerFailure(sparsecollComm_t comm, sparsecollFailure_t* failure) {
+  return guard("CommGetPeerFailure", [&]() -> Status {
+    SC_TRY(const auto live, communicators().find(comm));
+    return writeStruct(failure, live->peerFailure(), "failure");
+  });
+}
+
 sparsecollResult_t sparsecollCommDumpFlightRecorder(sparsecollComm_t comm, const char* path) {
   return guard("CommDumpFlightRecorder", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));

@@ -66,6 +66,16 @@ void copyText(char (&to)[kSize], const Text<kSize>& from) {
   std::memcpy(to, from.c_str(), kSize);
 }
 
+sparsecollFailure_t asStruct(const Failure& failure, uint64_t sequence) {
+  auto made = SPARSECOLL_INIT(sparsecollFailure_t);
+  made.result = failure.result;
+  made.peer = failure.peer;
+  made.sequence = sequence;
+  copyText(made.field, failure.field);
+  copyText(made.text, failure.text);
+  return made;
+}
+
 }  // namespace
 
 cuda::MemoryTerms memoryTerms(const CommunicatorConfig& config) {
@@ -130,9 +140,8 @@ Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> k
       log_(fmt::format("{} rank {}/{}", config_.name, transport_->rank(), transport_->ranks()), config_.logFn,
            config_.logUser),
       flight_(config_.flightEntries),
-      failure_(SPARSECOLL_INIT(sparsecollFailure_t)),
+      failure_(asStruct(Status().failure(), 0)),
       stats_(SPARSECOLL_INIT(sparsecollStats_t)) {
-  failure_.peer = -1;
   log_.write(sparsecollLogInfo, "comm", "ready, {} kernels", kernels_->name());
   if (config_.bitsPerSecond != 0) tellRate();
 }
@@ -230,11 +239,7 @@ void Communicator::record(const Status& status, uint64_t sequence, bool ends, vo
   {
     const std::lock_guard lock(mutex_);
     if (state() != sparsecollSuccess) return;  // the first fatal failure is the one that explains the others
-    failure_.result = failure.result;
-    failure_.peer = failure.peer;
-    failure_.sequence = sequence;
-    copyText(failure_.field, failure.field);
-    copyText(failure_.text, failure.text);
+    failure_ = asStruct(failure, sequence);
     if (fatal) state_.store(failure.result, std::memory_order_release);
   }
   if (fatal) (*transport_.*tell)();  // peers must not wait for this rank
@@ -317,6 +322,10 @@ void Communicator::tellPlan(const sparsecollReducerInfo_t& plan) {
 sparsecollFailure_t Communicator::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
+}
+
+sparsecollFailure_t Communicator::peerFailure() const {
+  return asStruct(control_ != nullptr ? control_->goneRank().failure() : Status().failure(), 0);
 }
 
 void accumulateStats(sparsecollStats_t& total, const sparsecollStats_t& step) {

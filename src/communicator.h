@@ -180,6 +180,8 @@ class Communicator {
   void close();
   sparsecollResult_t state() const { return static_cast<sparsecollResult_t>(state_.load(std::memory_order_acquire)); }
   sparsecollFailure_t failure() const;
+  // Of another rank that is known to be gone.
+  sparsecollFailure_t peerFailure() const;
 
   // Adds a finished step to the counters.
   void addStats(const sparsecollStats_t& step);

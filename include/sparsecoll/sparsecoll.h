@@ -107,8 +107,8 @@
    has a picture.
    Threads. Each rank needs a thread of its own, because collective calls wait for the other ranks. There are no group
    calls: one thread cannot drive several ranks. One thread at a time uses a communicator and the reducers on it. Any
-   thread at any moment may call CommGetAsyncError, CommGetFailure, CommDumpFlightRecorder, CommAbort, GetStats,
-   ReducerGetStats and GetLastError.
+   thread at any moment may call CommGetAsyncError, CommGetFailure, CommGetPeerFailure, CommDumpFlightRecorder,
+   CommAbort, GetStats, ReducerGetStats and GetLastError.
    Streams and CommWait. On host communicators the stream must be NULL, and every call has finished when it returns:
    CommWait is never needed. On devices the calls of reducers enqueue their work on the stream (NULL: the device's default
    one) and return; out is ready for what is enqueued on that stream behind them. Call CommWait before the host relies on
@@ -134,7 +134,8 @@
    and any code of CommSplit and CommShrink that says why there is no new communicator. CommGetAsyncError tells whether a
    communicator has ended, and by which code.
    The collective calls of a communicator that has ended, and CommWait, return the code that ended it. What remains useful:
-       CommGetInfo CommGetDetails CommGetAsyncError CommGetFailure GetStats ReducerGetInfo ReducerGetStats to learn what happened
+       CommGetInfo CommGetDetails CommGetAsyncError CommGetFailure CommGetPeerFailure to learn what happened
+       GetStats ReducerGetInfo ReducerGetStats to learn what was done
        CommDumpFlightRecorder to learn who held up whom
        CommShrink and ReducerMove to go on with the ranks that are left
        ReducerGetResidual ReducerExport ReducerFlush to rescue what was not sent yet
@@ -794,6 +795,15 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t c
 /* Copies the latest failure, whether it ended the communicator or not. Any thread.
    Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
+
+/* What is known of the other ranks, whether this rank is in a collective call or waits for something else. result is
+   Success while none has failed; peer is then one that has destroyed its communicator in good order, or -1.
+   PeerFailed: the process or host of rank peer has ended, or others have given up because of it. Aborted: rank peer has
+   aborted its communicator because of no other rank, and its process goes on. text says how that is known. comm stays
+   as it is: its next collective call that needs the rank fails.
+   The end of a process is known within a moment, that of a host after SPARSECOLL_SILENCE_MS. Over UCX and TCP; other
+   engines tell of no rank: Success. Never blocks. Any thread. Errors: InvalidArgument, InvalidUsage. */
+SPARSECOLL_API sparsecollResult_t sparsecollCommGetPeerFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);
 
 /* Writes the communicator's last operations on this rank to a file of JSON: of each the call, the reducer's tag, preset, n
    and k, when it and its latest round began, how many bytes have gone, how it ended, and whom it still waits for. The

@@ -427,6 +427,7 @@ FUNCTIONS = {
     "sparsecollCommGetDetails": (c_int, [c_void_p, POINTER(sparsecollCommDetails_t)]),
     "sparsecollCommGetAsyncError": (c_int, [c_void_p, POINTER(c_int)]),
     "sparsecollCommGetFailure": (c_int, [c_void_p, POINTER(sparsecollFailure_t)]),
+    "sparsecollCommGetPeerFailure": (c_int, [c_void_p, POINTER(sparsecollFailure_t)]),
     "sparsecollCommDumpFlightRecorder": (c_int, [c_void_p, c_char_p]),
     "sparsecollCommWait": (c_int, [c_void_p, c_void_p, c_uint64]),
     "sparsecollCommAbort": (c_int, [c_void_p]),

@@ -8,7 +8,7 @@ import os
 from typing import Callable, Iterable, List, Optional, Sequence
 
 from . import _abi
-from ._errors import Failure, InvalidArgument, check, failure_of
+from ._errors import Failure, InvalidArgument, check, failure_of, peer_failure_of
 from ._handle import Handle
 from ._library import init, lib
 
@@ -217,6 +217,13 @@ class Communicator(Handle):
     def failure(self) -> Failure:
         """The latest failure, whether it ended the communicator or not. Any thread."""
         return failure_of(self.handle)
+
+    def peer_failure(self) -> Failure:
+        """What is known of the other ranks, without a call of theirs: code is PeerFailed.code where the process of
+        rank `peer` has ended or others have given up because of it, Aborted.code where it has aborted and goes on, 0
+        while none has failed: then `peer` is one that has closed its communicator, if any. Over UCX and TCP. Any thread,
+        also while this rank waits for something else."""
+        return peer_failure_of(self.handle)
 
     def dump_flight_recorder(self, path: Optional[str] = None) -> None:
         """Writes the last operations on this rank to a file of JSON, which sparsecoll-flight joins with those of the

@@ -132,10 +132,10 @@ class Failure:
     text: str
 
 
-def _failure(communicator):
+def _failure(communicator, ask=lib.sparsecollCommGetFailure):
     """(result of the call, Failure)."""
     failure = init(_abi.sparsecollFailure_t)
-    result = lib.sparsecollCommGetFailure(communicator, ctypes.byref(failure))
+    result = ask(communicator, ctypes.byref(failure))
     return result, Failure(failure.result, failure.peer if failure.peer >= 0 else None,
                            failure.field.decode(errors="replace"), failure.text.decode(errors="replace"))
 
@@ -143,6 +143,13 @@ def _failure(communicator):
 def failure_of(communicator):
     """The Failure that the communicator of this handle has noted."""
     result, failure = _failure(communicator)
+    check(result)
+    return failure
+
+
+def peer_failure_of(communicator):
+    """The Failure of a rank that the communicator of this handle knows to be gone."""
+    result, failure = _failure(communicator, lib.sparsecollCommGetPeerFailure)
     check(result)
     return failure
 

@@ -74,17 +74,33 @@ TEST_CASE("a rank that destroys its communicator has left, one that aborts has a
   controls[2]->announce(true);
   CHECK(eventually([&] { return controls[0]->stateOf(2) == PeerState::kAborted; }));
   CHECK(controls[0]->blameOf(2) == 2);
+  CHECK(controls[0]->goneRank().result() == sparsecollAborted);
+  CHECK(controls[0]->goneRank().failure().peer == 2);
   CHECK_FALSE(controls[0]->hasLeft(2));
   controls[2]->announce(false);
   CHECK(eventually([&] { return controls[0]->hasLeft(2); }));
   CHECK(controls[0]->reaches(2));
   controls[1].reset();
   CHECK(eventually([&] { return controls[0]->stateOf(1) == PeerState::kLeft; }));
+  CHECK(controls[0]->goneRank().failure().peer == 2);
   CHECK(eventually([&] { return !controls[0]->reaches(1); }));
   controls[2].reset();
   CHECK(eventually([&] { return !controls[0]->reaches(2); }));
   CHECK(controls[0]->stateOf(1) == PeerState::kLeft);
   CHECK(controls[0]->stateOf(2) == PeerState::kAborted);
+  CHECK(controls[0]->goneRank().result() == sparsecollPeerFailed);
+  CHECK(controls[0]->goneRank().failure().peer == 2);
+}
+
+TEST_CASE("of ranks that are gone those that left are told of last, and are no failure") {
+  Controls controls = makeControls(2);
+  CHECK(controls[0]->goneRank().failure().peer == -1);
+  controls[1].reset();
+  CHECK(eventually([&] { return controls[0]->stateOf(1) == PeerState::kLeft; }));
+  const Status gone = controls[0]->goneRank();
+  CHECK(gone.ok());
+  CHECK(gone.failure().peer == 1);
+  CHECK(std::string(gone.failure().text.c_str()) == "rank 1 destroyed its communicator");
 }
 
 TEST_CASE("a rank whose process is killed is lost to all, at once, and whoever gives up because of it is not blamed") {
@@ -107,6 +123,7 @@ TEST_CASE("a rank whose process is killed is lost to all, at once, and whoever g
   char good = 'n';
   REQUIRE(::read(ready[0], &good, 1) == 1);
   REQUIRE(good == 'y');
+  CHECK(controls[0]->goneRank().ok());
   kill(child, SIGKILL);
   const auto start = std::chrono::steady_clock::now();
   CHECK(eventually([&] { return controls[0]->stateOf(2) == PeerState::kLost; }));
@@ -118,6 +135,10 @@ TEST_CASE("a rank whose process is killed is lost to all, at once, and whoever g
   CHECK(controls[1]->blameOf(0) == 2);
   CHECK_THAT(std::string(controls[1]->reasonOf(0).c_str()), Catch::Contains("because of rank 2"));
   CHECK(eventually([&] { return controls[1]->stateOf(2) == PeerState::kLost; }));
+  for (const auto& one : controls) {
+    CHECK(one->goneRank().result() == sparsecollPeerFailed);
+    CHECK(one->goneRank().failure().peer == 2);
+  }
   close(ready[0]);
   close(ready[1]);
 }

@@ -80,6 +80,7 @@ const NamedCall kOfOneRank[] = {
     CALL("CommGetDetails", sparsecollCommGetDetails(c, &w.details)),
     CALL("CommGetAsyncError", sparsecollCommGetAsyncError(c, &w.state)),
     CALL("CommGetFailure", sparsecollCommGetFailure(c, &w.failure)),
+    CALL("CommGetPeerFailure", sparsecollCommGetPeerFailure(c, &w.failure)),
     CALL("CommDumpFlightRecorder", sparsecollCommDumpFlightRecorder(c, w.recorded.c_str())),
     CALL("GetStats", sparsecollGetStats(c, &w.stats)),
     CALL("ResetStats", sparsecollResetStats(c)),

@@ -379,6 +379,7 @@ TEST_CASE("heads of structs that go out") {
   checkOut<sparsecollReducerInfo_t>("GetInfo", [&](auto* i) { return sparsecollReducerGetInfo(group.reducer(0), i); });
   checkOut<sparsecollCommDetails_t>("GetDetails", [&](auto* d) { return sparsecollCommGetDetails(comm, d); });
   checkOut<sparsecollFailure_t>("GetFailure", [&](auto* f) { return sparsecollCommGetFailure(comm, f); });
+  checkOut<sparsecollFailure_t>("GetPeerFailure", [&](auto* f) { return sparsecollCommGetPeerFailure(comm, f); });
 }
 
 TEST_CASE("a preset whose fields an older header lacks is refused") {

@@ -173,6 +173,40 @@ TEST_CASE("a rank that is lost ends waits for others, too") {
   }
 }
 
+TEST_CASE("the end of a rank is known without a call of the others, and leaves their communicators alive") {
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  Processes processes(3, way);
+  processes.start([&](int rank, Finding& finding) {
+    sparsecollComm_t comm = processes.join(rank);
+    if (finding.made != sparsecollSuccess) return;
+    sparsecollFailure_t failure = SPARSECOLL_INIT(sparsecollFailure_t);
+    failure.result = sparsecollInternalError;
+    finding.numbers[0] = sparsecollCommGetPeerFailure(comm, &failure) == sparsecollSuccess ? failure.result : -1;
+    finding.stage = 1;
+    for (const double end = nowMs() + 60000; failure.result == sparsecollSuccess && nowMs() < end; usleep(200))
+      if (sparsecollCommGetPeerFailure(comm, &failure) != sparsecollSuccess) break;
+    finding.peer = failure.peer;
+    finding.result = failure.result;
+    std::snprintf(finding.text, sizeof finding.text, "%s", failure.text);
+    sparsecollResult_t state = sparsecollInternalError;
+    finding.numbers[1] = sparsecollCommGetAsyncError(comm, &state) == sparsecollSuccess ? state : -1;
+    finding.stage = 2;
+    for (const int other : {0, 2}) (void)processes.awaitStage(other, 2);
+    (void)sparsecollCommDestroy(comm);
+  });
+  for (const int rank : {0, 1, 2}) REQUIRE(processes.awaitStage(rank, 1));
+  kill(processes.process(1), SIGKILL);
+  REQUIRE(processes.awaitEnd(60000, {1}));
+  for (const int rank : {0, 2}) {
+    CAPTURE(rank, processes[rank].text);
+    CHECK(processes[rank].numbers[0] == sparsecollSuccess);
+    CHECK(processes[rank].result == sparsecollPeerFailed);
+    CHECK(processes[rank].peer == 1);
+    CHECK(processes[rank].numbers[1] == sparsecollSuccess);
+  }
+}
+
 TEST_CASE("a rank that is stopped shows as a Timeout that names it") {
   const Way way = GENERATE(from_range(engines()));
   CAPTURE(way.name());

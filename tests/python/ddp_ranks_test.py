@@ -3,16 +3,19 @@
 that overflow, states of other numbers of ranks, and ranks that are killed or interrupted. ddp_auto_test.py has auto's
 choices.
 
-SPARSECOLL_TEST_CLOSES: how many states are made and closed (100).
+SPARSECOLL_TEST_CLOSES: how many states are made and closed (100). SPARSECOLL_TEST_KILLS: how many ranks are killed at
+any moment (3); SPARSECOLL_TEST_SEED draws the same moments again.
 """
 import copy
 import os
 import pathlib
 import pickle
+import random
 import re
 import signal
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -354,11 +357,25 @@ def closed_many_times():
     launch.assert_no_more_than(before)
 
 
-def killed(folder, warmup_steps):
-    """Rank 2 dies while the others wait for it, in steps that are still dense or sparse already."""
+def train_until_failure(ddp, state, optimizer):
+    try:
+        train(ddp, optimizer, range(4, 10 ** 6))
+    except RuntimeError as error:
+        print(f"{type(state.error).__name__} of rank {getattr(state.error, 'peer', '?')}: {error}", flush=True)
+
+
+def killed(folder, warmup_steps, group=False):
+    """Rank 2 dies while the others wait for it, in steps that are still dense or sparse already. Their states end with
+    all that they had. group: dense steps by a process group of the caller's, which no survivor leaves before all have
+    noticed."""
     _gather._MOMENT = 60  # the machine may be busy
     ddp = ddp_of()
-    state = hooked(ddp, density=0.05, warmup_steps=warmup_steps)
+    with hooked(ddp, warmup_steps=0):  # what PyTorch begins with a first one stays
+        backward(ddp, 0)
+    before = launch.threads_and_descriptors()
+    ddp = ddp_of()
+    state = hooked(ddp, density=0.05, warmup_steps=warmup_steps,
+                   group=dist.new_group() if group else None)
     optimizer = sgd(ddp)
     train(ddp, optimizer, range(4))
     assert ("topka" in {bucket.plan for bucket in state.stats()}) == (warmup_steps < 4)
@@ -367,10 +384,57 @@ def killed(folder, warmup_steps):
         while len(list(folder.iterdir())) < RANKS:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
-    try:
-        train(ddp, optimizer, range(4, 100))
-    except RuntimeError as error:
-        print(f"{type(state.error).__name__} of rank {state.error.peer}: {error}", flush=True)
+    train_until_failure(ddp, state, optimizer)
+    state.close()
+    if not group:
+        launch.assert_no_more_than(before)
+    (folder / f"through {dist.get_rank()}").touch()
+    while group and len(list(folder.glob("through *"))) < RANKS - 1:
+        time.sleep(0.01)
+
+
+def dense_and_sparse():
+    """(ddp, state, optimizer) of a model whose buckets are sent dense but for the last one."""
+    _gather._MOMENT = 60
+    ddp = ddp_of()
+    state = hooked(ddp, density=0.05, keep_dense=lambda name, parameter: name[0] in "35")
+    optimizer = sgd(ddp)
+    train(ddp, optimizer, range(4))
+    plans = [bucket.plan for bucket in state.stats()]
+    assert plans[-1] == "topka" and set(plans[:-1]) == {"dense"}, plans
+    return ddp, state, optimizer
+
+
+def killed_at_any_moment(victim, after):
+    ddp, state, optimizer = dense_and_sparse()
+    if dist.get_rank() == victim:
+        threading.Timer(after, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    train_until_failure(ddp, state, optimizer)
+
+
+def killed_behind_a_dense_bucket(folder):
+    """On rank 1 the process group reports an error of a bucket that rank 0 is already through: it waits in the next
+    one, which is sparse, when rank 2 dies."""
+    ddp, state, optimizer = dense_and_sparse()
+    average, told = dist.all_reduce, folder / "told"
+
+    def failing(values, *arguments, **options):
+        work = average(values, *arguments, **options)
+        if values.numel() < ddp.module[3].weight.numel():
+            return work
+        if work is not None:
+            work.wait()
+        if dist.get_rank() == 1:
+            told.touch()
+            raise RuntimeError("a connection was closed")
+        while not told.exists():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if dist.get_rank():
+        dist.all_reduce = failing
+    train_until_failure(ddp, state, optimizer)
 
 
 def interrupted():
@@ -501,13 +565,34 @@ class Starts(unittest.TestCase):
     def test_all_ranks_name_the_one_that_was_killed(self):
         for warmup_steps in (2, 1000):
             with self.subTest(warmup_steps=warmup_steps), tempfile.TemporaryDirectory() as name:
-                results = in_ranks(lambda: killed(pathlib.Path(name), warmup_steps), RANKS)
-                for rank, (status, output) in enumerate(results):
-                    if rank == 2:
-                        self.assertEqual(status, -signal.SIGKILL, output)
-                        continue
-                    self.assertEqual(status, 0, output)
-                    self.assertRegex(output, "PeerFailed of rank 2: .*rank 2")
+                self.assert_blamed(in_ranks(lambda: killed(pathlib.Path(name), warmup_steps), RANKS), 2)
+
+    def assert_blamed(self, results, victim):
+        for rank, (status, output) in enumerate(results):
+            if rank == victim:
+                self.assertEqual(status, -signal.SIGKILL, output)
+            else:
+                self.assertEqual(status, 0, output)
+                self.assertRegex(output, f"PeerFailed of rank {victim}: .*rank {victim}")
+
+    def test_a_rank_that_is_killed_while_others_wait_in_a_group_of_the_callers(self):
+        """Not all of them hear from it there."""
+        with tempfile.TemporaryDirectory() as name:
+            self.assert_blamed(in_ranks(lambda: killed(pathlib.Path(name), 1000, group=True), RANKS), 2)
+
+    def test_a_rank_that_is_killed_while_one_waits_in_a_dense_bucket_and_one_in_a_sparse_one(self):
+        with tempfile.TemporaryDirectory() as name:
+            self.assert_blamed(in_ranks(lambda: killed_behind_a_dense_bucket(pathlib.Path(name)), 3), 2)
+
+    def test_a_rank_that_is_killed_at_any_moment(self):
+        seed = int(os.environ.get("SPARSECOLL_TEST_SEED", time.time_ns()))
+        print("seed", seed)
+        draw = random.Random(seed)
+        for _ in range(int(os.environ.get("SPARSECOLL_TEST_KILLS", "3"))):
+            ranks, after = draw.choice((3, 4)), draw.uniform(0, 0.3)
+            victim = draw.randrange(ranks)
+            with self.subTest(ranks=ranks, victim=victim, after=after):
+                self.assert_blamed(in_ranks(lambda: killed_at_any_moment(victim, after), ranks), victim)
 
     def interrupt(self, *arguments):
         """Exit statuses and outputs of two ranks after Ctrl-C, which a terminal sends to both."""

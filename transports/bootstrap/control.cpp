@@ -80,6 +80,24 @@ int Control::blameOf(int peer) const {
   return blamed >= 0 ? blamed : peer;
 }
 
+Status Control::goneRank() const {
+  if (forked()) return {};
+  const std::lock_guard lock(mutex_);
+  Status found;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const Peer& one = peers_[static_cast<size_t>(peer)];
+    const PeerState state = stateOf(peer);
+    if (state == PeerState::kLost) return failBy(peer, sparsecollPeerFailed, "{}", one.reason);
+    if (state == PeerState::kLeft && found.ok()) found = failBy(peer, sparsecollSuccess, "{}", one.reason);
+    if (state != PeerState::kAborted || found.result() == sparsecollPeerFailed) continue;
+    const bool ended = one.blamed >= 0 || gone(peer);
+    if (found.ok() || ended)
+      found = failBy(one.blamed >= 0 ? one.blamed : peer, ended ? sparsecollPeerFailed : sparsecollAborted, "{}",
+                     one.reason);
+  }
+  return found;
+}
+
 void Control::listenTo(int peer) {
   if (forked()) return;
   const std::lock_guard lock(mutex_);

@@ -60,6 +60,9 @@ class Control {
   uint64_t missedBeatsOf(int peer) const;
   // Hears on this thread what has come from a peer: the thread that watches may not have had its turn since.
   void listenTo(int peer);
+  // One of the peers that are gone: PeerFailed by a rank whose process has ended, or that has made others give up, else
+  // Aborted by one that has given up and is still there, else Success by one that has left. Does not wait. Any thread.
+  Status goneRank() const;
   // The rank that a peer's end is to be blamed on: itself, or the one whose end made it give up.
   int blameOf(int peer) const;
   // Blames its end, if that is an abort, on whom blame() named last, else on who ended first; if nobody did, on itself.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
@@ -18,6 +19,7 @@ import torch.distributed as dist
 from .._errors import InvalidArgument, NonFinite
 from .._reducer import Reducer, Segment, method_params, preset_of
 from .._stats import Stats
+from ._gather import complete
 
 _TIMED = 3  # dense steps of a bucket that are timed for auto, behind one that settles: as many as the library's trials
 
@@ -89,14 +91,10 @@ def accumulate_type(dtype):
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-@contextlib.contextmanager
-def by_group():
-    """Marks an error as one of the process group's, which knows nothing of the rank that is gone."""
-    try:
-        yield
-    except RuntimeError as error:
-        error.by_group = True
-        raise
+def _average(total, group, communicator):
+    # As DDP does: what half precision can hold of each rank's may be too much for their sum.
+    total.div_(communicator.size)
+    complete(communicator, dist.all_reduce, total, group=group)
 
 
 def nanoseconds(job):
@@ -154,7 +152,7 @@ class Bucket:
         if self.choice == "dense" and self.residual is None and not self._store.residuals.keys().isdisjoint(self.names):
             self.residual = self._take(self._store.residuals)
         if used is not None and (self._unused is None or not method.static_graph):
-            self._unused = self._find_unused(used, group)
+            self._unused = self._find_unused(used, group, communicator)
         unused = self._unused or []
         stale = [buffer[first:last].clone() for first, last in unused]
         for first, last in unused:
@@ -167,7 +165,7 @@ class Bucket:
             self._before = [None if each is None else each.clone() for each in (self.residual, self._velocity)]
         try:
             if self.reducer is None:
-                self._run_dense(buffer, method, group, communicator.size, unused)
+                self._run_dense(buffer, method, group, communicator, unused)
             else:
                 self._run_sparse(buffer, method, unused)
         except NonFinite:
@@ -183,11 +181,10 @@ class Bucket:
                                if not torch.isfinite(buffer[first:last]).all()}
         self.seconds = time.perf_counter() - begin
 
-    def _find_unused(self, used, group):
+    def _find_unused(self, used, group, communicator):
         """As DDP does itself, which tells once all buckets have gone out."""
         anywhere = torch.tensor(used, dtype=torch.uint8)
-        with by_group():
-            dist.all_reduce(anywhere, dist.ReduceOp.MAX, group=group)
+        complete(communicator, dist.all_reduce, anywhere, dist.ReduceOp.MAX, group=group)
         return [(begin, end) for (_, begin, end, _), rank in zip(self.ranges(), anywhere.tolist()) if not rank]
 
     @contextlib.contextmanager
@@ -314,7 +311,7 @@ class Bucket:
         if most < norm < math.inf:
             gradient.mul_(most / norm)
 
-    def _run_dense(self, buffer, method, group, ranks, unused):
+    def _run_dense(self, buffer, method, group, communicator, unused):
         if method.momentum:
             torch.mul(self._moved(buffer, method, unused), method.output_scale, out=buffer)
         total = buffer
@@ -328,15 +325,10 @@ class Bucket:
             # Half precision may hold the average, and not what goes into it.
             total = buffer.to(self._along.dtype).add_(self._along, alpha=method.output_scale)
 
-        def average():
-            # As DDP does: what half precision can hold of each rank's may be too much for their sum.
-            total.div_(ranks)
-            with by_group():
-                dist.all_reduce(total, group=group)
-
+        # No function of its own: an error would hold the group by it.
+        average = functools.partial(_average, total, group, communicator)
         if method.preset == "auto" and self.choice is None and not all(self.kept) and 0 < self.dense_steps <= _TIMED:
-            with by_group():
-                dist.barrier(group=group)  # a late rank plays no part in the time
+            complete(communicator, dist.barrier, group=group)  # a late rank plays no part in the time
             took = max(nanoseconds(average), 1)
             self.dense_ns = took if self.dense_ns is None else min(self.dense_ns, took)
         else:

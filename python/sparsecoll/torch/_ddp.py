@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import datetime
 import functools
+import gc
 import threading
 import traceback
 import weakref
@@ -17,7 +18,7 @@ from .._communicator import Communicator, Config
 from .._errors import Aborted, InvalidArgument, InvalidUsage, Mismatch, NonFinite, Unsupported
 from .._reducer import presets
 from ._buckets import Buckets, BucketStats, Method
-from ._gather import agree, agree_on_group, gatherer, lost_peer, waits_as
+from ._gather import agree, agree_on_group, gatherer, waits_as
 from ._hook_state import HookState
 from ._state import check_floats, chosen
 from ._worker import Worker
@@ -28,6 +29,7 @@ _NO_SYNC_USES = not torch.__version__.startswith("1.")  # DDP counts what a back
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}
 _states: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # by model
 _settling = threading.Lock()  # held where states are listed
+_untraced = getattr(torch, "_disable_dynamo", lambda function: function)  # where a whole step is compiled
 
 
 def small_or_1d(name: str, parameter: torch.Tensor) -> bool:
@@ -78,7 +80,7 @@ def _check_model(ddp):
         raise InvalidArgument(f"{type(ddp).__name__} is no DistributedDataParallel")
     if getattr(ddp, "_use_python_reducer", False):
         raise Unsupported("the python_reducer of torch.compile has other buckets than DDP's own reducer: leave "
-                          "torch._dynamo.config.optimize_ddp as it is")
+                          "torch._dynamo.config.optimize_ddp as it is, and do without compiled autograd")
     if getattr(ddp, "skip_all_reduce_unused_params", False):
         raise Unsupported("with skip_all_reduce_unused_params DDP hands out some of its buckets only")
     for name, parameter in averaged(ddp):
@@ -167,6 +169,7 @@ class DDPState(HookState):
         self._within_step = False  # a backward pass has begun
         self._ended_step = False  # a backward pass has ended, and what a loss scaler may skip of it was not undone
         self._resumed = False
+        self._left_join: Any = None  # what ddp still has of a join() that has ended
         self._before_step: Optional[Callable[[], None]] = None
         self.step = 0  # backward passes that were exchanged
         self.error: Optional[Exception] = None  # what ended the exchange
@@ -186,6 +189,7 @@ class DDPState(HookState):
             if has_hook:
                 raise InvalidUsage("this DistributedDataParallel has a hook already, and PyTorch takes one")
             self._communicator = Communicator.from_all_gather(rank, ranks, self._gather, config=config)
+            self._gather = gatherer(group, ranks, self._communicator)
         except BaseException:
             self._leave_group()
             raise
@@ -247,18 +251,19 @@ class DDPState(HookState):
                     self._buckets.get(index, names, lengths, kept, buffer.dtype).exchange(
                         buffer, self._method, self._group, self._communicator, self._resumed, used)
             except BaseException as error:  # pylint: disable=broad-except  (backward raises it)
-                traceback.clear_frames(error.__traceback__)  # which name the group, whose threads are to end with close
+                for each in (error, error.__cause__):
+                    if each is not None:  # its frames name the group, whose threads are to end with close
+                        traceback.clear_frames(each.__traceback__)
                 if not isinstance(error, Exception):
                     error = Aborted(f"{type(error).__name__} in a step: {error}")
-                elif getattr(error, "by_group", False) and self.error is None:
-                    error, leaves = self._named(error), True
+                leaves = self.error is None and not isinstance(error, NonFinite) and not hasattr(error, "under_way")
                 outcome.append(error)
                 self._failed(error)
             try:
                 arrived.set_result(None)
             finally:
                 done.set()
-            if leaves:  # ranks without a connection to the one that is gone learn of it so
+            if leaves:  # what others still wait for in the group ends so, once they have given it up
                 self._leave_group()
 
         self._worker.post(exchange)
@@ -273,23 +278,17 @@ class DDPState(HookState):
     def _check_join(self):
         """A rank that is out of inputs sends zeros, and what it has kept. It knows no new loss scale."""
         ddp = self._ddp()
-        if ddp is None or not ddp._join_config.enable:
+        if ddp is None or not ddp._join_config.enable or ddp._join_config is self._left_join:
             return
+        reason = None
         if not ddp._divide_by_initial_world_size:
-            raise Unsupported("ddp.join(divide_by_initial_world_size=False): this hook divides by all ranks")
-        if self._method.undo:
-            raise Unsupported("ddp.join() with set_loss_scale: ranks that are out of inputs do not call it")
-
-    def _named(self, error):
-        """What to raise instead of an error of the process group's, which names no rank."""
-        try:
-            found = lost_peer(self._communicator)
-        except Exception:  # pylint: disable=broad-except  (no memory, no thread: backward waits for any error)
-            found = None
-        if found is None:
-            return error
-        found.__cause__ = error
-        return found
+            reason = "ddp.join(divide_by_initial_world_size=False): this hook divides by all ranks"
+        elif self._method.undo:
+            reason = "ddp.join() with set_loss_scale: ranks that are out of inputs do not call it"
+        if reason is not None and _joins(ddp):
+            raise Unsupported(reason)
+        if reason is not None:
+            self._left_join = ddp._join_config
 
     def _abandon_step(self):
         if self._within_step:  # its last bucket will not come
@@ -443,6 +442,11 @@ class DDPState(HookState):
         raise TypeError("a DDPState has connections to other ranks, which cannot be saved: save its state_dict()")
 
 
+def _joins(ddp):
+    """Whether it is within ddp.join(), which leaves its settings behind; what goes with the context is DDP's hook."""
+    return any(type(each).__name__ == "_DDPJoinHook" and each.ddp is ddp for each in gc.get_objects())
+
+
 def _mark(ddp, used, name, gradient):
     """DDP counts parameters as used likewise: backward arrives there with a gradient."""
     if gradient is not None and (_NO_SYNC_USES or getattr(ddp(), "require_backward_grad_sync", True)):
@@ -468,6 +472,7 @@ def _end():
             state.close()
 
 
+@_untraced
 def _wait(state, done):
     """At the end of the backward pass, right before DDP itself waits for the buckets: there signals would wait, too, as
     long as a rank does not come. state: a weak reference, since PyTorch forgets to free this where backward fails."""
@@ -482,6 +487,7 @@ def _wait(state, done):
 
 
 # PyTorch looks at these annotations, which therefore are no strings.
+@_untraced
 def hook(state: DDPState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For ddp.register_comm_hook(state, hook): the ranks' average of the bucket, of which each sends few entries."""
     if not isinstance(state, DDPState):

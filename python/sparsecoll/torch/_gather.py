@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's process groups know of the ranks: before they have a communicator, and where a group fails."""
+"""What ranks tell each other by PyTorch's process groups, and how the wait for that ends where a rank has ended."""
 import dataclasses
+import datetime
 import hashlib
-import threading
+import time
 
 import torch
 import torch.distributed as dist
 
 from .._communicator import Config
-from .._errors import Error, Mismatch, PeerFailed
-from .._reducer import all_reduce
+from .._errors import Aborted, Mismatch, PeerFailed
 
 _UNTOLD = 600.0  # seconds, the library's own
-_MOMENT = 1.5  # seconds; the library takes one at most to find out who has ended
+_LOOK = datetime.timedelta(seconds=0.2)  # between two looks at the other ranks
+_GRACE = 1.0  # seconds for what a rank that has ended, or others behind it, have still sent
+_MOMENT = 1.5  # seconds until the end of a rank is known
 
 
-def gatherer(group, ranks):
-    """A function for Communicator.from_all_gather, over a process group that takes tensors in host memory."""
+def gatherer(group, ranks, communicator=None):
+    """A function for Communicator.from_all_gather, over a process group that takes tensors in host memory.
+    communicator: of the same ranks, where there is one already."""
     def gather(data):
         mine = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         parts = [torch.empty_like(mine) for _ in range(ranks)]
-        dist.all_gather(parts, mine, group=group)
+        if communicator is None:
+            dist.all_gather(parts, mine, group=group)
+        else:
+            complete(communicator, dist.all_gather, parts, mine, group=group)
         return [bytes(part.tolist()) for part in parts]
 
     return gather
@@ -64,22 +70,65 @@ def _timeout_of(group):
     return seconds if seconds > 0 else float("inf")
 
 
-def lost_peer(communicator):
-    """PeerFailed with the rank that has ended, None if there is none: a process group does not know which. Asks by a
-    sum that ranks which still wait in the group do not come to: so whoever asks is to abort then. A rank that has only
-    given up this question, or its own step, is not the one."""
-    timer = threading.Timer(_MOMENT, communicator.abort)
-    timer.start()
+class _Watch:
+    """Of the ranks that a work in a process group needs."""
+
+    def __init__(self, communicator):
+        self._communicator, self._since = communicator, None
+
+    def look(self):
+        """The error that ends the wait for the work, None as long as there is hope."""
+        if self._communicator.ended():
+            return Aborted("the communicator was aborted while its rank waited in a process group")
+        gone = self._communicator.peer_failure()
+        if not gone.code:
+            return None
+        self._since = self._since or time.monotonic()
+        return PeerFailed(gone.text, peer=gone.peer) if time.monotonic() - self._since >= _GRACE else None
+
+    def name(self, error):
+        """PeerFailed with the rank that has ended instead of a group's error, which names none: nor does this where no
+        rank has ended. A rank that has only given up is not the one, but one that has closed its state is."""
+        end = time.monotonic() + _MOMENT
+        while True:
+            gone = self._communicator.peer_failure()
+            if gone.code == PeerFailed.code or (gone.code == 0 and gone.peer is not None):
+                return PeerFailed(gone.text, peer=gone.peer)
+            if time.monotonic() >= end or self._communicator.ended():
+                return error
+            time.sleep(0.01)
+
+
+def _ends(work):
+    """Whether it ends within a moment. Raises what it ends with."""
     try:
-        all_reduce(communicator, torch.zeros(1), preset="dense")
-        return None
-    except PeerFailed as error:
-        return None if f"rank {error.peer} aborted its communicator" in str(error) else error
-    except Error:
-        return None
-    finally:
-        timer.cancel()
-        timer.join()
+        work.wait(_LOOK)
+    except RuntimeError:
+        if not work.is_completed():
+            return False
+        work.wait()  # raises again, unless only the moment was over
+    return True
+
+
+def complete(communicator, call, *arguments, **options):
+    """What the call begins in a process group is waited for as long as the communicator, of the same ranks, knows all
+    of them to be there: no group knows that of ranks that it does not hear from.
+
+    Errors: PeerFailed (names the rank that has ended), Aborted (this rank's communicator), the group's own. With
+    `under_way` it leaves the work to itself."""
+    watch, error = _Watch(communicator), None
+    try:
+        work = call(*arguments, async_op=True, **options)
+        while error is None and not _ends(work):
+            error = watch.look()
+    except RuntimeError as raised:
+        error = watch.name(raised)
+        if error is raised:
+            raise
+        raise error from raised
+    if error is not None:
+        error.under_way = True
+        raise error
 
 
 def agree(gather, **values):

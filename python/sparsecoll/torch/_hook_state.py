@@ -11,8 +11,8 @@ class HookState:
     def close(self) -> None:
         """Ends the thread and the communicator. May be repeated; the hook cannot be used any more.
 
-        After an interrupt the thread may still be in a dense step of the process group, which nothing ends but the
-        other ranks or the group's own deadline: then the rest ends behind it."""
+        After an interrupt, or where a rank was lost, the process group may still be in a dense step, which nothing ends
+        but the other ranks or the group's own deadline: then its threads end behind that."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
