@@ -4,11 +4,13 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 SCRIPT = sys.argv.pop(1)
 sys.path.insert(0, str(pathlib.Path(SCRIPT).parent))
 
+from mutation import trials  # noqa: E402
 from mutation.sites import File  # noqa: E402
 
 LIBRARY = """// Ten lines.
@@ -80,6 +82,58 @@ class Sites(unittest.TestCase):
         self.assertEqual(changes("void f() {\n  a = b;\n  c = d;\n}\n"), [])
         self.assertEqual(changes("void f() {\n  std::vector<A> c = b;\n  d = c;\n}\n"), [])
         self.assertEqual(changes("void f() {\n  a = b;\n  c = a;\n}\n"), [("f", "a = b; c = a;", "c = a; a = b;")])
+
+
+class Planned:
+    """A test that reaches and notices what it is told to."""
+
+    def __init__(self, name, seconds, reaches, notices=()):
+        self.name, self.takes, self.reaches, self.notices = name, seconds, reaches, notices
+        self.asked = []
+
+    def run(self, limit, _, SPARSECOLL_REACHED=None, SPARSECOLL_MUTANT=None):
+        if SPARSECOLL_REACHED and self.takes <= limit:
+            with open(SPARSECOLL_REACHED, "r+b") as file:
+                for number in self.reaches:
+                    file.seek(number)
+                    file.write(b"\1")
+        if SPARSECOLL_MUTANT:
+            self.asked.append(int(SPARSECOLL_MUTANT))
+        noticed = SPARSECOLL_MUTANT and int(SPARSECOLL_MUTANT) in self.notices
+        return (int(bool(noticed)), self.takes) if self.takes <= limit else (None, limit)
+
+
+class Rounds(unittest.TestCase):
+    TOLD = {number: {"file": "f", "line": number, "function": "g", "before": "", "after": str(number)}
+            for number in range(4)}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="mutate_test_")
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name)
+        self.short = Planned("short", 1, {0, 1, 2}, {0})
+        self.long = Planned("long", 100, {0, 1, 2}, {1})
+
+    def run_all(self, budget=float("inf"), minutes=float("inf")):
+        options = types.SimpleNamespace(jobs=1, nice=0, budget=budget, minutes=minutes)
+        tree = types.SimpleNamespace(out=self.out, count=4, options=options, tests=lambda: [self.long, self.short])
+        results = trials.run(tree, [0, 1, 2, 3], self.TOLD, 1, lambda _: None)
+        return [(entry["result"], entry.get("by"), entry["how"]) for entry in results]
+
+    def test_long_tests_meet_what_short_ones_left(self):
+        self.assertEqual(self.run_all(), [
+            ("killed", "short", "failure"), ("killed", "long", "failure"), ("survived", None, "all 2 tests pass"),
+            ("survived", None, "no test reaches it")])
+        self.assertEqual(set(self.long.asked), {1, 2})
+
+    def test_what_an_earlier_call_has_asked_is_not_asked_again(self):
+        self.assertEqual(self.run_all(minutes=0), [("open", None, "no test was asked")] * 4)
+        before = self.run_all(budget=0.5)
+        self.assertEqual(before[1:3], [("open", None, "1 tests pass, then the time was over")] * 2)
+        self.assertEqual(before[0][:2], ("killed", "short"))
+        asked = list(self.short.asked)
+        self.assertEqual(self.run_all()[1:3], [("killed", "long", "failure"), ("survived", None, "all 2 tests pass")])
+        self.assertEqual(self.short.asked, asked)
 
 
 class Run(unittest.TestCase):
