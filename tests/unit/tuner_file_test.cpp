@@ -98,6 +98,7 @@ TEST_CASE("every malformed line is told with its number") {
       {"ranks,4", "ranks,", "a.csv:3: 'ranks,' is not 'ranks,' and its value"},
       {"ranks,4", "ranks,four", "a.csv:3: 'four' is no number of ranks"},
       {"ranks,4", "ranks,0", "a.csv:3: '0' is no number of ranks"},
+      {"ranks,4", "ranks,1048577", "a.csv:3: '1048577' is no number of ranks"},
       {"ranks,4", "ranks,-4", "a.csv:3: '-4' is no number of ranks"},
       {"ranks,4\n", "", "a.csv:3: 'nodes,2' is not 'ranks,' and its value"},
       {"nodes,2", "nodes,2x", "a.csv:4: '2x' is no number of nodes"},
