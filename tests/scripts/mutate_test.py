@@ -85,55 +85,75 @@ class Sites(unittest.TestCase):
 
 
 class Planned:
-    """A test that reaches and notices what it is told to."""
+    """A test that reaches and notices what it is told to, or two mutants together."""
 
-    def __init__(self, name, seconds, reaches, notices=()):
-        self.name, self.takes, self.reaches, self.notices = name, seconds, reaches, notices
+    def __init__(self, name, seconds, reaches, notices=(), pair=None):
+        self.name, self.takes, self.reaches, self.notices, self.pair = name, seconds, reaches, notices, pair
         self.asked = []
 
-    def run(self, limit, _, SPARSECOLL_REACHED=None, SPARSECOLL_MUTANT=None):
+    def run(self, limit, _, SPARSECOLL_REACHED=None, SPARSECOLL_MUTANT=""):
         if SPARSECOLL_REACHED and self.takes <= limit:
             with open(SPARSECOLL_REACHED, "r+b") as file:
                 for number in self.reaches:
                     file.seek(number)
                     file.write(b"\1")
-        if SPARSECOLL_MUTANT:
-            self.asked.append(int(SPARSECOLL_MUTANT))
-        noticed = SPARSECOLL_MUTANT and int(SPARSECOLL_MUTANT) in self.notices
-        return (int(bool(noticed)), self.takes) if self.takes <= limit else (None, limit)
+        mutants = set(map(int, filter(None, SPARSECOLL_MUTANT.split(","))))
+        if mutants:
+            self.asked.append(mutants)
+        noticed = bool(mutants & set(self.notices)) or bool(self.pair and self.pair <= mutants)
+        return (int(noticed), self.takes) if self.takes <= limit else (None, limit)
 
 
-class Rounds(unittest.TestCase):
-    TOLD = {number: {"file": "f", "line": number, "function": "g", "before": "", "after": str(number)}
-            for number in range(4)}
+class Trials(unittest.TestCase):
+    TOLD = {number: {"file": "f", "line": number // 2, "function": "g", "before": "", "after": str(number)}
+            for number in range(10)}
+    SURVIVED = ("survived", None, "all 2 tests pass")
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="mutate_test_")
         self.addCleanup(folder.cleanup)
         self.out = pathlib.Path(folder.name)
-        self.short = Planned("short", 1, {0, 1, 2}, {0})
-        self.long = Planned("long", 100, {0, 1, 2}, {1})
+        self.short = Planned("short", 1, set(range(9)), {0})
+        self.long = Planned("long", 100, set(range(9)), {3, 6})
 
-    def run_all(self, budget=float("inf"), minutes=float("inf")):
-        options = types.SimpleNamespace(jobs=1, nice=0, budget=budget, minutes=minutes)
-        tree = types.SimpleNamespace(out=self.out, count=4, options=options, tests=lambda: [self.long, self.short])
-        results = trials.run(tree, [0, 1, 2, 3], self.TOLD, 1, lambda _: None)
-        return [(entry["result"], entry.get("by"), entry["how"]) for entry in results]
+    def run_all(self, minutes=float("inf")):
+        options = types.SimpleNamespace(jobs=1, nice=0, minutes=minutes)
+        tree = types.SimpleNamespace(out=self.out, count=10, options=options, tests=lambda: [self.long, self.short])
+        results = trials.run(tree, list(range(10)), self.TOLD, 1, lambda _: None)
+        return {entry["number"]: (entry["result"], entry.get("by"), entry["how"]) for entry in results}
 
-    def test_long_tests_meet_what_short_ones_left(self):
-        self.assertEqual(self.run_all(), [
-            ("killed", "short", "failure"), ("killed", "long", "failure"), ("survived", None, "all 2 tests pass"),
-            ("survived", None, "no test reaches it")])
-        self.assertEqual(set(self.long.asked), {1, 2})
+    def check_results(self, results):
+        self.assertEqual(results.pop(0), ("killed", "short", "failure"))
+        self.assertEqual(results.pop(3), ("killed", "long", "failure"))
+        self.assertEqual(results.pop(6), ("killed", "long", "failure"))
+        self.assertEqual(results.pop(9), ("survived", None, "no test reaches it"))
+        self.assertEqual(set(results.values()), {self.SURVIVED})
+
+    def test_long_tests_meet_together_what_short_ones_left(self):
+        self.check_results(self.run_all())
+        self.assertTrue(all(len(mutants) == 1 for mutants in self.short.asked))
+        self.assertIn({1, 2, 4, 6, 8}, [mutants - {9} for mutants in self.long.asked])
+        self.assertFalse(any({2, 3} <= mutants or 0 in mutants for mutants in self.long.asked))
+
+    def test_two_that_are_noticed_only_together_survive(self):
+        self.long.pair = {1, 8}
+        self.check_results(self.run_all())
 
     def test_what_an_earlier_call_has_asked_is_not_asked_again(self):
-        self.assertEqual(self.run_all(minutes=0), [("open", None, "no test was asked")] * 4)
-        before = self.run_all(budget=0.5)
-        self.assertEqual(before[1:3], [("open", None, "1 tests pass, then the time was over")] * 2)
-        self.assertEqual(before[0][:2], ("killed", "short"))
-        asked = list(self.short.asked)
-        self.assertEqual(self.run_all()[1:3], [("killed", "long", "failure"), ("survived", None, "all 2 tests pass")])
-        self.assertEqual(self.short.asked, asked)
+        self.assertEqual({result for result, _, _ in self.run_all(minutes=0).values()}, {"open"})
+        self.assertEqual(self.short.asked + self.long.asked, [])
+        self.check_results(self.run_all())
+        asked = len(self.short.asked + self.long.asked)
+        self.check_results(self.run_all())
+        self.assertEqual(len(self.short.asked + self.long.asked), asked)
+
+    def test_a_test_that_fails_without_mutants_notices_none(self):
+        self.long.notices = set(range(10))
+        failing = self.long.run
+        self.long.run = lambda limit, nice, **told: (1 if limit > 100 else None, failing(limit, nice, **told)[1])
+        results = self.run_all()
+        self.assertEqual(results.pop(0)[:2], ("killed", "short"))
+        self.assertEqual({result for result, _, _ in results.values()}, {"survived"})
 
 
 class Run(unittest.TestCase):
