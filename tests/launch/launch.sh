@@ -290,9 +290,11 @@ fi
 export FAKE_PMIX_FOLDER=$tools/pmix FAKE_PMIX_SIZE=3 PMIX_NAMESPACE=fake SPARSECOLL_PMIX_LIBRARY=$pmix
 apart=(OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0)
 fresh() { rm -rf "$FAKE_PMIX_FOLDER"; mkdir "$FAKE_PMIX_FOLDER"; : > "$folder/out"; }
-fresh
-play OMPI_COMM_WORLD_RANK=% PMIX_RANK=% "${apart[@]}"
-[ "$(grep -c 'of 3 by Open MPI: success' "$folder/out")" = 3 ] || fail "ranks did not meet by PMIx"
+for master in 29500 65535; do  # the ports behind it, if there are any
+  fresh
+  play OMPI_COMM_WORLD_RANK=% PMIX_RANK=% "${apart[@]}" MASTER_PORT=$master
+  [ "$(grep -c 'of 3 by Open MPI: success' "$folder/out")" = 3 ] || fail "ranks did not meet by PMIx"
+done
 # broken VARIABLE=VALUE PATTERN [RANK]
 broken() {
   FAKE_PMIX_SIZE=1 expect 1 env OMPI_COMM_WORLD_RANK="${3:-0}" PMIX_RANK="${3:-0}" "${apart[@]}" "$1" "$program" hasty 200
