@@ -1,5 +1,5 @@
-// Included by every altered file: which mutant was chosen, and which places are reached. SPARSECOLL_MUTANT is a number,
-// SPARSECOLL_REACHED a file with a byte for each place, which the processes of a test share.
+// Included by every altered file: which mutants were chosen, and which places are reached. SPARSECOLL_MUTANT has their
+// numbers, SPARSECOLL_REACHED names a file with a byte for each place, which the processes of a test share.
 #pragma once
 
 #include <fcntl.h>
@@ -9,12 +9,19 @@
 #include <unistd.h>
 
 namespace sparsecoll_mutants {
-inline int chosen = -1;
+constexpr int kMost = 1 << 16;
+inline bool chosen[kMost] = {};
 inline volatile unsigned char* reached = nullptr;
 
 // In every file: the first that runs is before anything else of its program or library.
 __attribute__((constructor(101))) static void start() {
-  if (const char* number = getenv("SPARSECOLL_MUTANT")) chosen = atoi(number);
+  for (const char* numbers = getenv("SPARSECOLL_MUTANT"); numbers != nullptr && *numbers != '\0';) {
+    char* end = nullptr;
+    const long number = strtol(numbers, &end, 10);
+    if (end == numbers || number < 0 || number >= kMost) abort();
+    chosen[number] = true;
+    numbers = *end == ',' ? end + 1 : end;
+  }
   const char* name = getenv("SPARSECOLL_REACHED");
   if (name == nullptr || reached != nullptr) return;
   const int file = open(name, O_RDWR | O_CLOEXEC);
@@ -32,8 +39,8 @@ template <int kNumber>
 [[gnu::always_inline]] inline constexpr bool sparsecoll_mutant() {
   if (__builtin_is_constant_evaluated()) return false;
   asm(".pushsection .sparsecoll_mutants,\"\",@progbits\n.long %c0\n.popsection" ::"i"(kNumber));
-  if (sparsecoll_mutants::chosen == kNumber) return true;
+  static_assert(kNumber < sparsecoll_mutants::kMost);
   if (sparsecoll_mutants::reached != nullptr && sparsecoll_mutants::reached[kNumber] == 0)
     sparsecoll_mutants::reached[kNumber] = 1;
-  return false;
+  return sparsecoll_mutants::chosen[kNumber];
 }

@@ -169,14 +169,25 @@ class Tree:
         around = [(end - begin, first) for begin, end, first in spans if begin <= offset < end]
         return {min(around)[1]} if around else set()
 
+    def swapped_before(self, found, dropped):
+        """The last two statements before an error that may have changed places, which hides what one of them declares."""
+        path = pathlib.Path(os.path.normpath(os.path.join(self.build, found["file"])))
+        name = os.path.relpath(path, self.tree)
+        if name not in self.spans:
+            return set()
+        starts, spans = self.spans[name]
+        swaps = {site.first for site in self.files[name].sites if site.order} - dropped
+        before = [(end, first) for _, end, first in spans if first in swaps and end <= starts[int(found["line"]) - 1]]
+        return {max(before)[1]} if before else set()
+
     def faulty(self, log, dropped):
         """The sites that do not compile: those that errors name, else those in lines of errors, as where a function
-        wants a constant, else those in the lines around an error."""
+        wants a constant, else those in the lines around an error, else statements before it."""
         for pattern, whole_line in ((ERROR, False), (ERROR, True), (NOTE, False), (NOTE, True)):
             found = set().union(*(self.places(place, whole_line) for place in pattern.finditer(log))) - dropped
             if found:
                 return found
-        return set()
+        return set().union(*(self.swapped_before(place, dropped) for place in ERROR.finditer(log)))
 
     def compile(self, say):
         # By their texts, which outlive a change of the tree.

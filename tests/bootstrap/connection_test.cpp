@@ -261,6 +261,33 @@ TEST_CASE("what a peer must not say ends the connection, and writes nowhere") {
   }
 }
 
+TEST_CASE("a frame that is longer than its place ends the connection, also where it came first") {
+  Wire wire;
+  Message place(100);
+  wire.say(headOf(1, engine::kFrames, 101));
+  CHECK(wire.connection->open());
+  wire.connection->post(place.receive(engine::kFrames));
+  CHECK_FALSE(wire.connection->open());
+  CHECK(place.request.state == State::kFailed);
+}
+
+TEST_CASE("a peer that says much at once leaves others their turn") {
+  constexpr size_t kCount = 40, kBytes = 4096;
+  Wire wire;
+  std::vector<Message> places(kCount, Message(kBytes));
+  std::vector<std::byte> said;
+  for (Message& place : places) {
+    wire.connection->post(place.receive(0));
+    std::ranges::copy(headOf(1, 0, kBytes), std::back_inserter(said));
+    said.insert(said.end(), kBytes, std::byte{7});
+  }
+  wire.say(said);
+  CHECK(places.front().request.ended());
+  CHECK_FALSE(places.back().request.ended());
+  while (wire.connection->read()) continue;
+  for (const Message& place : places) CHECK(place.bytes == std::vector<std::byte>(kBytes, std::byte{7}));
+}
+
 TEST_CASE("a frame leaves behind all that was sent before it") {
   Pair pair(makeEnds());
   Message sum(8, 'a'), frame(100, 'b'), later(8, 'c');
@@ -385,6 +412,32 @@ TEST_CASE("what is cancelled ends at once, and takes the connection along only w
   pair.a.cancel(begun.request);
   CHECK(begun.request.ended());
   CHECK_FALSE(pair.a.open());
+
+  // What was to leave behind another message gives back its grant; a frame has none.
+  Pair full(makeEnds(4096));
+  Message large(1 << 20, 'd'), granted(10, 'e'), frame(10, 'f'), next(10, 'g'), nextFrame(10, 'h');
+  Message largePlace(1 << 20), nextPlace(10), framePlace(10);
+  full.b.post(largePlace.receive(1));
+  full.b.post(nextPlace.receive(2));
+  full.b.post(framePlace.receive(engine::kFrames));
+  (void)full.b.write();
+  (void)full.a.read();
+  full.a.post(large.send(1));
+  full.a.post(granted.send(2));
+  full.a.post(frame.send(engine::kFrames));
+  (void)full.a.write();
+  for (Request* const one : {&granted.request, &frame.request}) {
+    REQUIRE_FALSE(one->ended());
+    full.a.cancel(*one);
+    CHECK(one->state == State::kDone);
+  }
+  full.a.post(next.send(2));
+  full.a.post(nextFrame.send(engine::kFrames));
+  full.run();
+  CHECK(full.a.open());
+  CHECK((largePlace.bytes == large.bytes));
+  CHECK(nextPlace.bytes == next.bytes);
+  CHECK(framePlace.bytes == nextFrame.bytes);
 
   Wire wire;
   Message never(10);

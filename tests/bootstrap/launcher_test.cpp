@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -133,6 +134,26 @@ Status aloneWith(const std::map<std::string, std::string>& instead, const std::s
   return Status(first.failure());
 }
 
+// A word that is longer than what a socket takes at once, and a launcher that names another space of keys later.
+void longWordComesWhole() {
+  const Sockets sockets(1);
+  const std::string word(1 << 19, 'w');
+  std::vector<std::string> heard;
+  {
+    Server server(sockets, {{"get_maxes", "cmd=maxes vallen_max=2000000\n"},
+                            {"put", "cmd=put_result kvsname=another rc=0\n"},
+                            {"get", "cmd=get_result rc=0 value=short\n"}});
+    const auto rank = pmiOver(sockets.ranks(0));
+    auto told = rank->spread(word, 0, Deadline::in(kLong));
+    REQUIRE(told.ok());
+    CHECK(*told == "short");
+    heard = server.heard(0);
+  }
+  REQUIRE(heard.size() == 7);
+  CHECK((heard[3] == "cmd=put kvsname=kvs_7_0 key=sparsecoll value=" + word));
+  CHECK(heard[5] == "cmd=get kvsname=kvs_7_0 key=sparsecoll");
+}
+
 }  // namespace
 
 TEST_CASE("all ranks hear rank 0's word by PMI, and end their talk") {
@@ -149,6 +170,7 @@ TEST_CASE("all ranks hear rank 0's word by PMI, and end their talk") {
                                  "cmd=put kvsname=kvs_7_0 key=sparsecoll value=the/word", "cmd=barrier_in",
                                  "cmd=get kvsname=kvs_7_0 key=sparsecoll", "cmd=finalize"});
   CHECK(server.heard(2).size() == 6);
+  longWordComesWhole();
 }
 
 TEST_CASE("a rank that has waited long enough for the others by PMI can wait again") {
@@ -193,15 +215,28 @@ TEST_CASE("a launcher that is silent, gone, or breaks the rules of PMI is named 
   CHECK(ended.result() == sparsecollUnsupported);
   CHECK_THAT(textOf(ended), Catch::Contains("ended by an earlier program"));
   CHECK_THAT(textOf(aloneWith({}, std::string(2000, 'w'))), Catch::Contains("takes 1024 bytes, not the 2000"));
+
+  Sockets sockets(1);
+  const auto rank = pmiOver(sockets.ranks(0));
+  const Status late = rank->spread("word", 0, Deadline::in(50)).takeStatusOrOk();
+  CHECK(late.result() == sparsecollTimeout);
+  CHECK(textOf(late) == "the launcher's PMI has not answered init in time");
+  sockets.ends[0][0].close();
+  const Status gone = pmiOver(sockets.ranks(0))->spread("word", 0, Deadline::in(kLong)).takeStatusOrOk();
+  CHECK(gone.result() == sparsecollUnsupported);
+  CHECK_THAT(textOf(gone), Catch::Contains("ended by an earlier program"));
 }
 
 TEST_CASE("only a socket that another process has made is the launcher's") {
   const Sockets own(1);
+  int datagrams[2] = {-1, -1};
+  REQUIRE(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, datagrams) == 0);
+  const Fd other(datagrams[0]), another(datagrams[1]);
   const Fd port = [] {
     auto bound = bindTo(Address::loopback());
     return bound.ok() ? std::move(*bound) : Fd();
   }();
-  for (const int socket : {own.ranks(0), port.get(), 0, 9999}) {
+  for (const int socket : {own.ranks(0), port.get(), other.get(), 0, 9999}) {
     CAPTURE(socket);
     auto launcher = pmiLauncher(socket);
     REQUIRE_FALSE(launcher.ok());
@@ -223,9 +258,28 @@ TEST_CASE("what the launcher offers is left to an MPI that the program uses, how
   CHECK(mpiHere() == MpiHere::kInitialised);
   CHECK_THAT(textOf(pmiLauncher(0).takeStatus()), Catch::Contains("the launcher's PMI is MPI's in this process"));
   CHECK_THAT(textOf(pmixLauncher("libnowhere.so").takeStatus()), Catch::Contains("MPI has a PMIx of its own"));
+  void* const pmix = dlopen(SPARSECOLL_TEST_PMIX, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(pmix != nullptr);
+  CHECK(pmixLauncher(SPARSECOLL_TEST_PMIX).ok());  // MPI's own
+  for (const char* const state : {"loaded", "fails"}) {
+    CAPTURE(state);
+    REQUIRE(setenv("FAKE_MPI", state, 1) == 0);
+    CHECK(mpiHere() == MpiHere::kLoaded);
+  }
+  REQUIRE(unsetenv("FAKE_MPI") == 0);
   dlclose(mpi);
   CHECK(mpiHere() == MpiHere::kAbsent);
   CHECK_THAT(textOf(pmixLauncher("libnowhere.so").takeStatus()), Catch::Contains("PMIx was not found: libnowhere.so"));
+
+  // Only named like one.
+  namespace fs = std::filesystem;
+  const fs::path file = fs::temp_directory_path() / ("libmpi_none_" + std::to_string(getpid()) + ".so");
+  fs::copy_file(SPARSECOLL_TEST_PMIX, file);
+  void* const none = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  fs::remove(file);
+  REQUIRE(none != nullptr);
+  CHECK(mpiHere() == MpiHere::kAbsent);
+  dlclose(none);
 }
 
 TEST_CASE("a notice comes as it was written, and fits what launchers hand on") {

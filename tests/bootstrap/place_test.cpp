@@ -235,6 +235,14 @@ TEST_CASE("rank 0 says so where all ports are taken") {
 }
 
 TEST_CASE("a host that has no address yet is looked up again") {
+  const std::string nobody(300, 'a');  // no name server is asked
+  auto some = addressesOf({nobody + ",127.0.0.1", 20000, 1});
+  REQUIRE(some.ok());
+  CHECK(*some == std::vector<Address>{loopbackAt(20000)});
+  auto none = addressesOf({nobody, 20000, 1});
+  REQUIRE_FALSE(none.ok());
+  CHECK_THAT(textOf(none.takeStatus()), Catch::StartsWith(nobody.substr(0, 100)));
+
   const Job job{freePlace()};
   std::atomic<int> asked{0};
   Status met = fail(sparsecollInternalError, "not yet");

@@ -1,5 +1,6 @@
 // A libpmix of the tests' own: ranks of one host meet by files in FAKE_PMIX_FOLDER. FAKE_PMIX_FAILS and FAKE_PMIX_STUCK
-// name a call that fails, or does not return; FAKE_PMIX_RANK and FAKE_PMIX_WORD say another rank, or another word.
+// name a call that fails, or does not return, FAKE_PMIX_MUTE keeps from it why; FAKE_PMIX_RANK and FAKE_PMIX_WORD say
+// another rank, or another word: "none" is a value that is no text, "null" a text without one, "nothing" no value.
 #include <unistd.h>
 
 #include <cstdio>
@@ -59,14 +60,18 @@ int PMIx_Get(const Proc* of, const char* key, const Info*, size_t, Value** value
   if (of->rank != 0 || std::strcmp(of->space, "fake") != 0) return kError;
   std::string word = text("FAKE_PMIX_WORD");
   if (word.empty()) std::getline(std::ifstream(file(key)), word);
+  if (word == "nothing") return result("Get");
   *value = static_cast<Value*>(std::calloc(1, sizeof(Value)));
   (*value)->type = word == "none" ? kBool : kString;
-  if (word != "none") (*value)->data.text = strdup(word.c_str());
+  if (word != "none" && word != "null") (*value)->data.text = strdup(word.c_str());
   return result("Get");
 }
 
-int PMIx_Finalize(const Info*, size_t) { return result("Finalize"); }
+int PMIx_Finalize(const Info*, size_t) {
+  std::ofstream(file("finalized"), std::ios::app) << text("PMIX_RANK") << '\n';
+  return result("Finalize");
+}
 
-const char* PMIx_Error_string(int) { return "the test's error"; }
+const char* PMIx_Error_string(int) { return std::getenv("FAKE_PMIX_MUTE") != nullptr ? nullptr : "the test's error"; }
 
 }  // extern "C"

@@ -4,7 +4,7 @@
 # and Kubeflow are played by their variables; Open MPI and MPICH start jobs, too, if they are here.
 # usage: launch.sh SPARSECOLL_RUN LAUNCHED_PROGRAM STUCK_UCX FAKE_PMIX        exit code 77: this build has no libsodium
 set -euo pipefail
-run=$1 program=$2 stuck=$3 pmix=$4
+run=$1 program=$2 stuck=$3 pmix=$4 mpi=$(dirname "$4")/libmpi_fake.so
 folder=$(mktemp -d)
 tools=$(mktemp -d)
 trap 'rm -rf "$folder" "$tools"' EXIT
@@ -290,9 +290,11 @@ fi
 export FAKE_PMIX_FOLDER=$tools/pmix FAKE_PMIX_SIZE=3 PMIX_NAMESPACE=fake SPARSECOLL_PMIX_LIBRARY=$pmix
 apart=(OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0)
 fresh() { rm -rf "$FAKE_PMIX_FOLDER"; mkdir "$FAKE_PMIX_FOLDER"; : > "$folder/out"; }
-fresh
-play OMPI_COMM_WORLD_RANK=% PMIX_RANK=% "${apart[@]}"
-[ "$(grep -c 'of 3 by Open MPI: success' "$folder/out")" = 3 ] || fail "ranks did not meet by PMIx"
+for master in 29500 65535; do  # the ports behind it, if there are any
+  fresh
+  play OMPI_COMM_WORLD_RANK=% PMIX_RANK=% "${apart[@]}" MASTER_PORT=$master
+  [ "$(grep -c 'of 3 by Open MPI: success' "$folder/out")" = 3 ] || fail "ranks did not meet by PMIx"
+done
 # broken VARIABLE=VALUE PATTERN [RANK]
 broken() {
   FAKE_PMIX_SIZE=1 expect 1 env OMPI_COMM_WORLD_RANK="${3:-0}" PMIX_RANK="${3:-0}" "${apart[@]}" "$1" "$program" hasty 200
@@ -306,10 +308,19 @@ broken FAKE_PMIX_FAILS=Init "unsupported: .*no place to meet: PMIx_Init: the tes
 broken FAKE_PMIX_FAILS=Get "system error: .*PMIx_Get: the test's error \(-1\)" 1
 broken FAKE_PMIX_STUCK=Get "timeout: .*PMIx_Get has not ended in time" 1
 broken FAKE_PMIX_RANK=7 "system error: .*the launcher says rank 0, its PMIx 7"
-broken FAKE_PMIX_WORD=none "system error: .*PMIx_Get brings no text of rank 0's" 1
+for word in none null nothing; do
+  broken FAKE_PMIX_WORD=$word "system error: .*PMIx_Get brings no text of rank 0's" 1
+done
+FAKE_PMIX_MUTE=1 broken FAKE_PMIX_FAILS=Put "system error: .*PMIx_Put: no word of why \(-1\)"
 broken FAKE_PMIX_WORD=word "corrupted data: .*the launcher hands on no place of rank 0's" 1
 broken SPARSECOLL_PMIX_LIBRARY="$tools/none" "unsupported: .*no place to meet: PMIx was not found: .*set MASTER_ADDR"
 broken SPARSECOLL_PMIX_LIBRARY="$stuck" "unsupported: .*no place to meet: .* has no PMIx_Init"
+# Beside an MPI that may still need its PMIx each rank leaves it open until it ends.
+fresh
+play OMPI_COMM_WORLD_RANK=% PMIX_RANK=% "${apart[@]}" LD_PRELOAD="$mpi" FAKE_MPI=loaded \
+  ASAN_OPTIONS=verify_asan_link_order=0
+[ "$(grep -c 'of 3 by Open MPI: success' "$folder/out")" = 3 ] || fail "ranks did not meet beside an MPI"
+[ "$(sort "$FAKE_PMIX_FOLDER/finalized" | tr -d '\n')" = 012 ] || fail "PMIx was not closed by each rank once"
 # A secret counts beside the launcher's key.
 fresh
 head -c 32 /dev/urandom > "$tools/other"

@@ -4,11 +4,13 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 SCRIPT = sys.argv.pop(1)
 sys.path.insert(0, str(pathlib.Path(SCRIPT).parent))
 
+from mutation import trials  # noqa: E402
 from mutation.sites import File  # noqa: E402
 
 LIBRARY = """// Ten lines.
@@ -82,6 +84,78 @@ class Sites(unittest.TestCase):
         self.assertEqual(changes("void f() {\n  a = b;\n  c = a;\n}\n"), [("f", "a = b; c = a;", "c = a; a = b;")])
 
 
+class Planned:
+    """A test that reaches and notices what it is told to, or two mutants together."""
+
+    def __init__(self, name, seconds, reaches, notices=(), pair=None):
+        self.name, self.takes, self.reaches, self.notices, self.pair = name, seconds, reaches, notices, pair
+        self.asked = []
+
+    def run(self, limit, _, SPARSECOLL_REACHED=None, SPARSECOLL_MUTANT=""):
+        if SPARSECOLL_REACHED and self.takes <= limit:
+            with open(SPARSECOLL_REACHED, "r+b") as file:
+                for number in self.reaches:
+                    file.seek(number)
+                    file.write(b"\1")
+        mutants = set(map(int, filter(None, SPARSECOLL_MUTANT.split(","))))
+        if mutants:
+            self.asked.append(mutants)
+        noticed = bool(mutants & set(self.notices)) or bool(self.pair and self.pair <= mutants)
+        return (int(noticed), self.takes) if self.takes <= limit else (None, limit)
+
+
+class Trials(unittest.TestCase):
+    TOLD = {number: {"file": "f", "line": number // 2, "function": "g", "before": "", "after": str(number)}
+            for number in range(10)}
+    SURVIVED = ("survived", None, "all 2 tests pass")
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="mutate_test_")
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name)
+        self.short = Planned("short", 1, set(range(9)), {0})
+        self.long = Planned("long", 100, set(range(9)), {3, 6})
+
+    def run_all(self, minutes=float("inf")):
+        options = types.SimpleNamespace(jobs=1, nice=0, minutes=minutes)
+        tree = types.SimpleNamespace(out=self.out, count=10, options=options, tests=lambda: [self.long, self.short])
+        results = trials.run(tree, list(range(10)), self.TOLD, 1, lambda _: None)
+        return {entry["number"]: (entry["result"], entry.get("by"), entry["how"]) for entry in results}
+
+    def check_results(self, results):
+        self.assertEqual(results.pop(0), ("killed", "short", "failure"))
+        self.assertEqual(results.pop(3), ("killed", "long", "failure"))
+        self.assertEqual(results.pop(6), ("killed", "long", "failure"))
+        self.assertEqual(results.pop(9), ("survived", None, "no test reaches it"))
+        self.assertEqual(set(results.values()), {self.SURVIVED})
+
+    def test_long_tests_meet_together_what_short_ones_left(self):
+        self.check_results(self.run_all())
+        self.assertTrue(all(len(mutants) == 1 for mutants in self.short.asked))
+        self.assertIn({1, 2, 4, 6, 8}, [mutants - {9} for mutants in self.long.asked])
+        self.assertFalse(any({2, 3} <= mutants or 0 in mutants for mutants in self.long.asked))
+
+    def test_two_that_are_noticed_only_together_survive(self):
+        self.long.pair = {1, 8}
+        self.check_results(self.run_all())
+
+    def test_what_an_earlier_call_has_asked_is_not_asked_again(self):
+        self.assertEqual({result for result, _, _ in self.run_all(minutes=0).values()}, {"open"})
+        self.assertEqual(self.short.asked + self.long.asked, [])
+        self.check_results(self.run_all())
+        asked = len(self.short.asked + self.long.asked)
+        self.check_results(self.run_all())
+        self.assertEqual(len(self.short.asked + self.long.asked), asked)
+
+    def test_a_test_that_fails_without_mutants_notices_none(self):
+        self.long.notices = set(range(10))
+        failing = self.long.run
+        self.long.run = lambda limit, nice, **told: (1 if limit > 100 else None, failing(limit, nice, **told)[1])
+        results = self.run_all()
+        self.assertEqual(results.pop(0)[:2], ("killed", "short"))
+        self.assertEqual({result for result, _, _ in results.values()}, {"survived"})
+
+
 class Run(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="mutate_test_")
@@ -120,6 +194,12 @@ class Run(unittest.TestCase):
         self.mutate("--seed", "2")
         self.assertEqual(len(self.results(2)), len(results) - 1)
         self.assertEqual(self.mutate("--check").returncode, 0)
+
+        # Two statements that cannot change places, as others need what one of them declares, are left as they are.
+        text = "#define MAKE(...) __VA_ARGS__\nint few(int x) {\n  x += 4;\n  MAKE(int y = x);\n  return y;\n}\n"
+        (self.root / "lib/few.cpp").write_text(text)
+        self.mutate("--seed", "3")
+        self.assertEqual(set(self.results(3)), {"x -= 4;", "x += 5;"})
         (self.root / "lib/few.cpp").write_text(LIBRARY.replace("int y = 1;", "int y = 0;"))
         gone = self.mutate("--check")
         self.assertEqual(gone.returncode, 1)

@@ -98,6 +98,7 @@ TEST_CASE("every malformed line is told with its number") {
       {"ranks,4", "ranks,", "a.csv:3: 'ranks,' is not 'ranks,' and its value"},
       {"ranks,4", "ranks,four", "a.csv:3: 'four' is no number of ranks"},
       {"ranks,4", "ranks,0", "a.csv:3: '0' is no number of ranks"},
+      {"ranks,4", "ranks,1048577", "a.csv:3: '1048577' is no number of ranks"},
       {"ranks,4", "ranks,-4", "a.csv:3: '-4' is no number of ranks"},
       {"ranks,4\n", "", "a.csv:3: 'nodes,2' is not 'ranks,' and its value"},
       {"nodes,2", "nodes,2x", "a.csv:4: '2x' is no number of nodes"},
@@ -109,6 +110,7 @@ TEST_CASE("every malformed line is told with its number") {
       {"\n1000,", "\n1e3,", "a.csv:8: '1e3' is no number of elements"},
       {"\n1000,", "\n 1000,", "a.csv:8: ' 1000' is no number of elements"},
       {"0.100000", "0", "a.csv:8: '0' is no density above 0 and up to 1"},
+      {"0.100000", "all", "a.csv:8: 'all' is no density"},
       {"0.100000", "1.1", "a.csv:8: '1.1' is no density"},
       {"0.100000", "nan", "a.csv:8: 'nan' is no density"},
       {"2.000000", "", "a.csv:8: '' is no time of topka in milliseconds"},
@@ -181,6 +183,7 @@ TEST_CASE("at most twice as far away as what was measured") {
   // One of the two densities has nothing near.
   CHECK(msOf(file, 0, 6001, 0.05) == 0);
   CHECK(msOf(file, 0, 6000, 0.05) > 0);
+  CHECK(msOf(parsed(fileOf({{1000, 0.01, 1}, {8000, 0.1, 2}})), 0, 8000, 0.05) == 0);
   // One size alone: in proportion.
   const TunerFile one = parsed(fileOf({{1000, 0.1, 2}}));
   CHECK(msOf(one, 0, 1500, 0.1) == Approx(3));
