@@ -74,7 +74,8 @@ inline SC_BOTH void startLadder(Control& control) {
     high = std::max(high, announced);
   }
   LadderState& state = of(control);
-  state.spread = state.side == kAboveLowest ? clamped(state.spread / 2, kLeastSpread, kMostSpread) : kFirstSpread;
+  state.spread = state.side == kAboveLowest && state.spread > 0 ? clamped(state.spread / 2, kLeastSpread, kMostSpread)
+                                                                : kFirstSpread;
   double& from = state.last;
   double& to = state.high;
   if (to > 0 && state.lowest > 0) {

@@ -50,7 +50,7 @@ SharedMemory::SharedMemory(uint64_t id, int rank, int ranks, uint64_t bytes)
       bytes_(bytes),
       dataAt_(alignUp(sizeof(Head) + static_cast<uint64_t>(ranks) * sizeof(ForPeer), kPage)),
       peers_(static_cast<size_t>(ranks)),
-      announcements_(peers_.size()) {}
+      announced_(peers_.size()) {}
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::make(uint64_t id, int rank, int ranks, uint64_t bytes) {
   std::shared_ptr<SharedMemory> made(new SharedMemory(id, rank, ranks, bytes));
@@ -133,12 +133,13 @@ SharedMemory::ForPeer& SharedMemory::wordsIn(std::byte* memory, int peer) {
 
 // Whoever reads a word of it sees the odd version afterwards, or a later one.
 void SharedMemory::announce(int peer, const Announcement& announcement) {
-  const uint64_t before = announcements_[static_cast<size_t>(peer)]++;
-  Slot& slot = wordsIn(mapped_, peer).slots[before % kAnnouncements];
+  Announced& mine = announced_[static_cast<size_t>(peer)];
+  Slot& slot = wordsIn(mapped_, peer).slots[mine.count++ % kAnnouncements];
+  mine.version += 2;
   const auto words = std::bit_cast<std::array<uint64_t, sizeof(Announcement) / sizeof(uint64_t)>>(announcement);
-  slot.version.store(2 * before + 1, std::memory_order_relaxed);
+  slot.version.store(mine.version - 1, std::memory_order_relaxed);
   for (size_t at = 0; at < words.size(); ++at) slot.words[at].store(words[at], std::memory_order_release);
-  slot.version.store(2 * before + 2, std::memory_order_release);
+  slot.version.store(mine.version, std::memory_order_release);
 }
 
 std::optional<SharedMemory::Announcement> SharedMemory::announced(int peer, size_t which) const {

@@ -59,8 +59,10 @@ class SharedMemory final : public MemorySource {
   const Progress& theirs(int peer) const { return wordsIn(peers_[static_cast<size_t>(peer)], rank_).progress; }
 
   // To a peer, and releases what this rank has written before. The last two stay: a rank cannot be further ahead of one
-  // that it meets, since the next meeting of both takes both.
+  // that it meets, since the next meeting of both takes both. withdraw: the last one does not count as one of them, as
+  // the ranks did not meet; the next one takes its place.
   void announce(int peer, const Announcement& announcement);
+  void withdraw(int peer) { --announced_[static_cast<size_t>(peer)].count; }
   static constexpr size_t kAnnouncements = 2;
   // One of the peer's last two to this rank; nothing where there is none, or another one is being written.
   std::optional<Announcement> announced(int peer, size_t which) const;
@@ -82,6 +84,9 @@ class SharedMemory final : public MemorySource {
     Slot slots[kAnnouncements];
   };
   static ForPeer& wordsIn(std::byte* memory, int peer);
+  struct Announced {
+    uint64_t count = 0, version = 0;
+  };
   void unmap(std::byte* memory) const;
 
   const pid_t process_;
@@ -90,9 +95,9 @@ class SharedMemory final : public MemorySource {
   const uint64_t bytes_;   // of data
   const uint64_t dataAt_;  // in each rank's memory
   int descriptor_ = -1;
-  std::byte* mapped_ = nullptr;          // this rank's own memory
-  std::vector<std::byte*> peers_;        // by rank, to be read only; nullptr: not reached
-  std::vector<uint64_t> announcements_;  // by rank
+  std::byte* mapped_ = nullptr;       // this rank's own memory
+  std::vector<std::byte*> peers_;     // by rank, to be read only; nullptr: not reached
+  std::vector<Announced> announced_;  // by rank
 };
 
 }  // namespace sparsecoll

@@ -798,9 +798,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm
 
 /* What is known of the other ranks, whether this rank is in a collective call or waits for something else. result is
    Success while none has failed; peer is then one that has destroyed its communicator in good order, or -1.
-   PeerFailed: the process or host of rank peer has ended, or others have given up because of it. Aborted: rank peer has
-   aborted its communicator because of no other rank, and its process goes on. text says how that is known. comm stays
-   as it is: its next collective call that needs the rank fails.
+   PeerFailed: the process or host of rank peer has ended, or others have given up because of it, or it has aborted its
+   communicator and destroyed it. Aborted: rank peer has aborted it because of no other rank, and still has it. text says
+   how that is known. comm stays as it is: its next collective call that needs the rank fails.
    The end of a process is known within a moment, that of a host after SPARSECOLL_SILENCE_MS. Over UCX and TCP; other
    engines tell of no rank: Success. Never blocks. Any thread. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommGetPeerFailure(sparsecollComm_t comm, sparsecollFailure_t* failure);

@@ -90,6 +90,11 @@ sparsecollResult_t create(Place& at) {
 
 sparsecollResult_t step(Place& at) { return sparsecollReducerRun(at.reducer, at.in.data(), at.out.data(), nullptr); }
 
+sparsecollResult_t sum(Place& at) {
+  const sparsecollParams_t params = preset("dense", 0);
+  return sparsecollAllReduce(at.in.data(), at.out.data(), kLength, sparsecollFloat32, &params, at.comm, nullptr);
+}
+
 sparsecollResult_t exportState(Place& at) {
   size_t bytes = at.blob.size();
   return sparsecollReducerExport(at.reducer, at.blob.data(), &bytes, nullptr);
@@ -103,10 +108,13 @@ struct Call {
 
 const Call kCalls[] = {
     {"create", false, [](Place& at, int) { return create(at); }},
-    {"dense", false,
+    {"dense", false, [](Place& at, int) { return sum(at); }},
+    // Whoever went on to a sum without a word is met there, or told from.
+    {"create, then a sum", false,
      [](Place& at, int) {
-       const sparsecollParams_t params = preset("dense", 0);
-       return sparsecollAllReduce(at.in.data(), at.out.data(), kLength, sparsecollFloat32, &params, at.comm, nullptr);
+       const sparsecollResult_t created = create(at);
+       const sparsecollResult_t summed = sum(at);
+       return created != sparsecollSuccess ? created : summed;
      }},
     {"step", true, [](Place& at, int) { return step(at); }},
     {"export", true, [](Place& at, int) { return exportState(at); }},
@@ -158,8 +166,9 @@ void clear(Place& at) {
 }
 
 // numbers of the poor rank: 0 attempts in which an allocation was refused, 1 those of them that the call told of, 2
-// told without a text, 3 attempts that could not be prepared. Of the other one: 2, 3.
-enum { kRefused, kTold, kWithoutText, kUnprepared };
+// told without a text, 3 attempts that could not be prepared. 4 calls that waited until the deadline. Of the other one:
+// 2 to 4.
+enum { kRefused, kTold, kWithoutText, kUnprepared, kOverdue };
 
 // Attempt after attempt on both ranks, until nothing is refused; a stage of the poor one each.
 void runOut(Processes& processes, int rank, Finding& finding, const Way& way, const Call* call, int64_t first,
@@ -184,6 +193,7 @@ void runOut(Processes& processes, int rank, Finding& finding, const Way& way, co
       refuseNone();
     }
     if (result != sparsecollSuccess && sparsecollGetLastError()[0] == '\0') ++finding.numbers[kWithoutText];
+    finding.numbers[kOverdue] += call != nullptr && result == sparsecollTimeout ? 1 : 0;
     const bool refused = rank == kPoor && left == -1;
     finding.numbers[kRefused] += refused ? 1 : 0;
     finding.numbers[kTold] += refused && result != sparsecollSuccess ? 1 : 0;
@@ -212,6 +222,7 @@ void check(const Way& way, const Call* call, int64_t first, int64_t apart) {
   for (int rank = 0; rank < kRanks; ++rank) {
     CHECK(processes[rank].numbers[kWithoutText] == 0);
     CHECK(processes[rank].numbers[kUnprepared] == 0);
+    CHECK(processes[rank].numbers[kOverdue] == 0);
   }
   std::cout << way.name() << ", " << name << ": " << poor.numbers[kRefused] << " allocations refused, "
             << poor.numbers[kTold] << " told\n";

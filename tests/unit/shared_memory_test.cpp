@@ -66,6 +66,24 @@ TEST_CASE("of a rank's announcements the last two are read, each as a whole") {
   }
 }
 
+TEST_CASE("an announcement that is withdrawn leaves the one before it, and its place to the next") {
+  const auto a = made(kId, 0), b = made(kId, 1);
+  REQUIRE(a->map(1, b->place()).ok());
+  const auto sequences = [&] {
+    std::set<uint64_t> seen;
+    for (size_t which = 0; which < SharedMemory::kAnnouncements; ++which)
+      if (const auto announced = a->announced(1, which)) seen.insert(announced->header.sequence);
+    return seen;
+  };
+  for (const uint64_t sequence : {1, 2, 3}) {
+    b->announce(0, {{sequence, 0, 0, 0, 0, 0, 0}, 0});
+    if (sequence == 2) b->withdraw(0);
+  }
+  CHECK(sequences() == std::set<uint64_t>{1, 3});
+  b->announce(0, {{4, 0, 0, 0, 0, 0, 0}, 0});
+  CHECK(sequences() == std::set<uint64_t>{3, 4});
+}
+
 TEST_CASE("an announcement that is read while another one takes its place is never a mixture") {
   const auto a = made(kId, 0), b = made(kId, 1);
   REQUIRE(a->map(1, b->place()).ok());

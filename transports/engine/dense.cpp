@@ -356,8 +356,13 @@ const void* DenseSum::contributionOf(int member) const {
 // Members have taken the sums of earlier operations: they have met in this one since. Others might be behind.
 bool DenseSum::isSettled() {
   for (int peer = 0; peer < ranks_ && !settled_; ++peer)
-    if (peer != rank_ && !pair(peer).takesPart && rounds_.reaches(peer) && !hasTaken(peer)) return false;
+    if (holdsUp(peer)) return false;
   return settled_ = true;
+}
+
+bool DenseSum::holdsUp(int peer) const {
+  return !settled_ && peer != rank_ && !pairs_[static_cast<size_t>(peer)].takesPart && rounds_.reaches(peer) &&
+         !hasTaken(peer);
 }
 
 // Nobody needs what stands where the next sum goes.
@@ -455,7 +460,7 @@ Status DenseSum::timeout() const {
   if (byEngine_) return fail(sparsecollTimeout, "the engine's sum has not ended in time");
   std::vector<int> missing;
   for (int peer = 0; peer < ranks_; ++peer)
-    if (pairs_[static_cast<size_t>(peer)].takesPart && !over(peer)) missing.push_back(peer);
+    if (pairs_[static_cast<size_t>(peer)].takesPart ? !over(peer) : holdsUp(peer)) missing.push_back(peer);
   return rounds_.overdue(missing, "the dense sum misses something from");
 }
 

@@ -89,6 +89,7 @@ class DenseSum {
   void contribute(int peer);
   bool hasTaken(int peer) const;
   bool isSettled();
+  bool holdsUp(int peer) const;
   bool mayOverwriteSum() const;
   const void* contributionOf(int member) const;
   Status sumOwn(bool& moved);

@@ -179,18 +179,19 @@ Status Rounds::takeEnvelope(Incoming& message, const Envelope& envelope) {
   return {};
 }
 
-// Whoever has given up an operation refuses it by message, with the reason, before it announces another one.
+// Of a peer that has gone on to a later operation there may still be a message under way that belongs to this one, or
+// tells why it has given it up.
 Status Rounds::takeAnnouncement(Incoming& message, bool& moved) {
   const int peer = message.peer;
   Awaited& from = awaited(peer);
   if (isElsewhere(peer)) return inAnotherOperation(peer);
-  for (size_t which = 0; meets_ && which < SharedMemory::kAnnouncements; ++which) {
+  bool ahead = false;
+  for (size_t which = 0; which < SharedMemory::kAnnouncements; ++which) {
     const auto announced = shared_->announced(peer, which);
     if (!announced || announced->header.sequence < current_) continue;
     if (announced->header.sequence > current_) {
-      if (!from.ahead) from.ahead = Deadline::in(kLossGraceMs);
-      if (from.ahead->expired()) return hasLeftForLater(peer);
-    } else if (announced->round == round_) {
+      ahead = true;
+    } else if (meets_ && announced->round == round_) {
       std::memcpy(message.landing, &announced->header, kFrameHeaderBytes);
       message.frame = message.landing;
       message.bytes = kFrameHeaderBytes;
@@ -199,7 +200,9 @@ Status Rounds::takeAnnouncement(Incoming& message, bool& moved) {
       return {};
     }
   }
-  return {};
+  if (!ahead) return {};
+  if (moved || !from.ahead) from.ahead = Deadline::in(kLossGraceMs);
+  return from.ahead->expired() ? hasLeftForLater(peer) : Status();
 }
 
 // It has announced this operation as another one than this rank is in.
@@ -280,6 +283,8 @@ Result<bool> Rounds::post(const Outgoing& message) {
 }
 
 void Rounds::giveUp() {
+  for (const Outgoing& message : out_)
+    if (meets_ && reaches(message.peer)) shared_->withdraw(message.peer);
   for (const Incoming& message : in_) {
     Awaited& from = awaited(message.peer);
     if (from.frame.posted()) state_.port.abandon(from.frame);

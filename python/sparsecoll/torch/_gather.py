@@ -92,10 +92,11 @@ class _Watch:
         end = time.monotonic() + _MOMENT
         while True:
             gone = self._communicator.peer_failure()
-            if gone.code == PeerFailed.code or (gone.code == 0 and gone.peer is not None):
+            if gone.code == PeerFailed.code:
                 return PeerFailed(gone.text, peer=gone.peer)
             if time.monotonic() >= end or self._communicator.ended():
-                return error
+                has_left = gone.code == 0 and gone.peer is not None
+                return PeerFailed(gone.text, peer=gone.peer) if has_left else error
             time.sleep(0.01)
 
 
@@ -111,8 +112,9 @@ def _ends(work):
 
 
 def complete(communicator, call, *arguments, **options):
-    """What the call begins in a process group is waited for as long as the communicator, of the same ranks, knows all
-    of them to be there: no group knows that of ranks that it does not hear from.
+    """What the call begins in a process group is waited for until the communicator, of the same ranks, knows that one
+    of them has ended: no group knows that of ranks that it does not hear from. A rank that has closed its state in good
+    order does not end the wait, since what it has sent may still be under way: there the group's time-out does.
 
     Errors: PeerFailed (names the rank that has ended), Aborted (this rank's communicator), the group's own. With
     `under_way` it leaves the work to itself."""
