@@ -206,6 +206,56 @@ TEST_CASE("one rank in a sparse step and the others in a dense sum is a Mismatch
   }
 }
 
+// A rank that is late in a sum may still be there when the others have given up the next operation and go on.
+TEST_CASE("sums come out right behind operations that ranks gave up, however late one of them is") {
+  constexpr int kTurns = 801;
+  constexpr uint64_t kElements = 60;  // rank 0 sums all, and waits for nobody who has still to read the sum
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  Processes processes(3, way);
+  processes.start([&](int rank, Finding& finding) {
+    auto config = SPARSECOLL_INIT(sparsecollConfig_t);
+    config.transport = way.engine;
+    config.opTimeoutMs = 60000;
+    sparsecollComm_t comm = processes.join(rank, &config);
+    if (finding.made != sparsecollSuccess) return;
+    const sparsecollParams_t of[] = {preset("dense", 0), preset("topka", 0.1)};
+    sparsecollReducer_t reducers[2] = {};
+    int64_t& wrong = finding.numbers[0];
+    for (int r = 0; r < 2; ++r)
+      wrong += sparsecollReducerCreate(&reducers[r], kElements, sparsecollFloat32, &of[r], nullptr, comm);
+    Elements in(sparsecollFloat32, kElements), out(sparsecollFloat32, kElements);
+    finding.stage = 1;
+    for (int turn = 0; wrong == 0 && turn < kTurns; ++turn) {
+      in.fill((rank + 1) * (turn % 50 + 1));
+      const bool parted = turn % 2 == 1;
+      const sparsecollResult_t ran =
+          sparsecollReducerRun(reducers[parted && rank == 1 ? 1 : 0], in.data(), out.data(), nullptr);
+      wrong += ran != (parted ? sparsecollMismatch : sparsecollSuccess) ? 1 : 0;
+      if (wrong != 0)
+        std::snprintf(finding.text, sizeof finding.text, "turn %d: %d %s", turn, ran, sparsecollGetLastError());
+      for (uint64_t i = 0; !parted && i < kElements; ++i) wrong += out[i] != 6 * (turn % 50 + 1) ? 1 : 0;
+    }
+    finding.stage = 2;
+    for (sparsecollReducer_t reducer : reducers) (void)sparsecollReducerDestroy(reducer);
+    finding.result = sparsecollCommDestroy(comm);
+  });
+  REQUIRE(processes.awaitStage(2, 1));
+  for (int stop = 0; stop < 1000 && processes[0].stage < 2; ++stop) {
+    kill(processes.process(2), SIGSTOP);
+    usleep(500);
+    kill(processes.process(2), SIGCONT);
+    usleep(200 + static_cast<useconds_t>(stop % 7) * 50);
+  }
+  REQUIRE(processes.awaitEnd(120000));
+  for (int rank = 0; rank < 3; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    REQUIRE(processes[rank].made == sparsecollSuccess);
+    CHECK(processes[rank].numbers[0] == 0);
+    CHECK(processes[rank].result == sparsecollSuccess);
+  }
+}
+
 TEST_CASE("a rank that dies or stops in a sum that ranks share ends it for the others, with its number") {
   const Way way = GENERATE(from_range(engines()));
   const int signal = GENERATE(SIGKILL, SIGSTOP);
