@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel wheel demo bench hosts crossing grid pytorch-hosts compare-dense fuzz mutants coverage stress soak convergence golden docs clean
+.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel test-python-latest wheel demo bench hosts crossing grid pytorch-hosts compare-dense fuzz mutants coverage stress soak convergence golden docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -136,6 +136,9 @@ wheel: ## sdist and wheel of the Python package into dist; needs a package index
 
 test-wheel: ## build the wheel, install it without a compiler, train on two ranks: minutes
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) tests/python/wheel_test.sh
+
+test-python-latest: setup ## the Python tests and the trainers with the newest PyTorch of the package index, in build/latest; PYTHON= INDEX=
+	@JOBS=$(JOBS) tests/python/latest_test.sh build/latest
 
 golden: ## faithful methods beside records of what the authors' programs did
 	cmake --preset release
