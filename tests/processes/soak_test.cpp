@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <mutex>
 
 #include "tests/processes/processes.h"
 #include "tests/support/catch.h"
@@ -36,7 +37,10 @@ int64_t entriesOf(const char* folder) {
 struct Footprint {
   int64_t kilobytes = 0, descriptors = 0, threads = 0;
 
+  // One thread at a time: what it opens to look would be another one's descriptors.
   static Footprint now() {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
     std::ifstream statm("/proc/self/statm");
     int64_t all = 0, resident = 0;
     statm >> all >> resident;
