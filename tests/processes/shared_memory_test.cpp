@@ -103,6 +103,17 @@ int64_t stepByTurns(int rank, sparsecollComm_t comm, int ranks) {
   return wrong;
 }
 
+// All ranks end well, and count nothing wrong in numbers[0].
+void checkNoneWrong(Processes& processes, int ranks) {
+  REQUIRE(processes.awaitEnd(120000));
+  for (int rank = 0; rank < ranks; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    REQUIRE(processes[rank].made == sparsecollSuccess);
+    CHECK(processes[rank].numbers[0] == 0);
+    CHECK(processes[rank].result == sparsecollSuccess);
+  }
+}
+
 // What this process shares and may write.
 std::vector<Mapped> ownSharedMemory() {
   std::vector<Mapped> found;
@@ -156,13 +167,7 @@ TEST_CASE("sums of all ranks and of nodes follow one another in the same memory"
     kill(processes.process(stop % kMostRanks), SIGCONT);
     usleep(700);
   }
-  REQUIRE(processes.awaitEnd(120000));
-  for (int rank = 0; rank < kMostRanks; ++rank) {
-    CAPTURE(rank, processes[rank].text);
-    REQUIRE(processes[rank].made == sparsecollSuccess);
-    CHECK(processes[rank].numbers[0] == 0);
-    CHECK(processes[rank].result == sparsecollSuccess);
-  }
+  checkNoneWrong(processes, kMostRanks);
 }
 
 // Ranks that meet in memory send nothing; the others learn from there, and from what they are told, that they wait in
@@ -247,13 +252,7 @@ TEST_CASE("sums come out right behind operations that ranks gave up, however lat
     kill(processes.process(2), SIGCONT);
     usleep(200 + static_cast<useconds_t>(stop % 7) * 50);
   }
-  REQUIRE(processes.awaitEnd(120000));
-  for (int rank = 0; rank < 3; ++rank) {
-    CAPTURE(rank, processes[rank].text);
-    REQUIRE(processes[rank].made == sparsecollSuccess);
-    CHECK(processes[rank].numbers[0] == 0);
-    CHECK(processes[rank].result == sparsecollSuccess);
-  }
+  checkNoneWrong(processes, 3);
 }
 
 TEST_CASE("a rank that dies or stops in a sum that ranks share ends it for the others, with its number") {
