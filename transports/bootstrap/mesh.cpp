@@ -12,6 +12,9 @@ namespace sparsecoll::bootstrap {
 
 namespace {
 
+Status wentAway(int rank) {
+  return failBy(rank, sparsecollPeerFailed, "rank {} went away while ranks were connected", rank);
+}
 
 // Ranks call those below them and are called by those above.
 class Connecting {
@@ -142,10 +145,6 @@ class Connecting {
     return {};
   }
 
-  static Status wentAway(int rank) {
-    return failBy(rank, sparsecollPeerFailed, "rank {} went away while ranks were connected", rank);
-  }
-
   const Exchange& exchange_;
   Identity self_;
   Lobby lobby_;
@@ -242,6 +241,22 @@ Result<std::vector<Fd>> makeDataConnections(Exchange& exchange, const Mesh& mesh
 Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline) {
   SC_TRY(cryptoReady());
   return orGiveUp(exchange, make(exchange, setup, deadline));
+}
+
+Status whyUnreachable(const Exchange& exchange, const Mesh& mesh) {
+  constexpr uint64_t kNoticeMs = 200, kLookMs = 10;
+  const Deadline notice = Deadline::in(kNoticeMs);
+  for (;;) {
+    for (int rank = 0; rank < mesh.ranks; ++rank)
+      if (rank != mesh.rank && exchange.isGone(rank)) return wentAway(rank);
+    if (exchange.isAborted()) return fail(sparsecollAborted, "the communicator was aborted");
+    if (notice.expired()) return {};
+    std::vector<pollfd> watched;  // what the ranks say can wait
+    for (const Link& link : mesh.links) watched.push_back({link.open() ? link.socket().get() : -1, POLLRDHUP, 0});
+    (void)awaitAny(watched, Deadline::in(kLookMs));
+    for (size_t rank = 0; rank < watched.size(); ++rank)
+      if (watched[rank].revents != 0) return wentAway(static_cast<int>(rank));
+  }
 }
 
 Result<MeshSecret> drawTogether(Exchange& exchange, const Deadline& deadline, const Key& root) {

@@ -38,6 +38,10 @@ Result<std::vector<Fd>> makeDataConnections(Exchange& exchange, const Mesh& mesh
 // ranks that were not reached), PeerFailed, AuthFailed, InvalidArgument (interface), SystemError.
 Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline& deadline);
 
+// Why a rank of the mesh may not be reachable that was so far: PeerFailed if one has ended, Aborted if this one has.
+// Waits a little for the news, which may come later than the loss. Ok: nothing is known.
+Status whyUnreachable(const Exchange& exchange, const Mesh& mesh);
+
 // A key and a job of the ranks' own, for exchanges that have none: what all of them drew, together. root: what they
 // share already; without it whoever hears the exchange knows the key.
 struct MeshSecret {

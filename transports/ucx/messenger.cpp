@@ -106,7 +106,7 @@ class UcxMessenger final : public engine::Messenger {
 
   std::vector<std::byte> card() const override { return address_; }
 
-  Status connect(bootstrap::Exchange&, const bootstrap::Mesh& mesh, const Deadline&) override {
+  Status connect(bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh, const Deadline&) override {
     rank_ = mesh.rank;
     endpoints_.resize(mesh.cards.size(), nullptr);
     for (size_t peer = 0; peer < mesh.cards.size(); ++peer) {
@@ -114,7 +114,10 @@ class UcxMessenger final : public engine::Messenger {
       ucp_ep_params_t params{};
       params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
       params.address = reinterpret_cast<const ucp_address_t*>(mesh.cards[peer].data());
-      SC_TRY(check(ucx_.ucp_ep_create(worker_, &params, &endpoints_[peer]), "ucp_ep_create"));
+      const ucs_status_t made = ucx_.ucp_ep_create(worker_, &params, &endpoints_[peer]);
+      // The shared memory of a rank that has gone cannot be opened any more.
+      if (made != UCS_OK) SC_TRY(bootstrap::whyUnreachable(exchange, mesh));
+      SC_TRY(check(made, "ucp_ep_create"));
     }
     return {};
   }
