@@ -19,6 +19,14 @@ constexpr int kManyRanks = 128;  // from here on a window of one segment keeps a
 
 }  // namespace
 
+void sealRun(FrameHeader header, const FrameLayout& layout, std::byte* frame) {
+  header.count = static_cast<uint32_t>(layout.denseCount);
+  header.flags |= kFrameDense;
+  std::memcpy(frame, &header, sizeof header);
+  header.checksum = frameChecksum(frame, layout.usedBytes(header), true);
+  std::memcpy(frame + kFrameChecksumOffset, &header.checksum, sizeof header.checksum);
+}
+
 DenseSum::DenseSum(State& state, Rounds& rounds)
     : state_(state),
       rounds_(rounds),
@@ -30,6 +38,8 @@ DenseSum::DenseSum(State& state, Rounds& rounds)
       parts_(static_cast<size_t>(ranks_)) {
   members_.reserve(parts_.size());
   in_.reserve(parts_.size());
+  sumsOut_.reserve(parts_.size());
+  sumsIn_.reserve(parts_.size());
 }
 
 Status DenseSum::open() {
@@ -45,6 +55,10 @@ Status DenseSum::open() {
       Port::makeRoom(with.sums[window], segmentBytes_);
     }
   makeRoom();
+  mostInFrame_ = std::min(segmentBytes_, state_.slotBytes - sizeof(Envelope) - kFrameHeaderBytes);
+  frameBytes_ = alignUp(kFrameHeaderBytes + mostInFrame_, 64) + kFrameTailBytes;
+  SC_TRY(frames_,
+         state_.setup.kernels->allocate((2 * static_cast<uint64_t>(ranks_) + 1) * frameBytes_, state_.setup.budget));
   return {};
 }
 
@@ -84,7 +98,7 @@ void DenseSum::reset(const DenseArgs& args, Stream stream) {
   stream_ = stream;
   nonFinite_ = 0;
   summed_ = 0;
-  settled_ = false;
+  settled_ = small_ = sumsGo_ = sumsTold_ = false;
   byEngine_ = false;
   in_.resize(members_.size());
   for (Pair& with : pairs_) with.takesPart = false;
@@ -110,8 +124,13 @@ void DenseSum::reset(const DenseArgs& args, Stream stream) {
 
 // Peers have consumed all that earlier sums left in the places for contributions.
 void DenseSum::contributeAhead() {
-  for (int peer = 0; peer < ranks_; ++peer) {
+  const uint64_t most = mostInFrame_ / elementBytes(args_.type);
+  const auto isFar = [&](int member) { return member != rank_ && !pair(member).near; };
+  small_ = std::ranges::any_of(members_, isFar) &&
+           std::ranges::all_of(members_, [&](int member) { return partOf(member).length() <= most; });
+  for (const int peer : members_) {
     Pair& with = pair(peer);
+    if (small_ && isFar(peer)) fillFrame(peer);
     if (!with.near || !sums()) continue;
     for (with.sent = 0; with.sent < std::min<uint64_t>(with.segments, windows_); ++with.sent) contribute(peer);
     with.ahead = std::exchange(with.sent, 0);
@@ -119,7 +138,75 @@ void DenseSum::contributeAhead() {
   }
 }
 
-void DenseSum::begin(const Operation& operation) {
+// Of an owner's part: a contribution to it, or its sum.
+FrameLayout DenseSum::layoutOf(int owner) const {
+  FrameLayout layout;
+  layout.valueBytes = static_cast<uint32_t>(elementBytes(args_.type));
+  layout.denseCount = partOf(owner).length();
+  return layout;
+}
+
+FrameLayout DenseSum::layoutTo(int peer) const {
+  if (!small_ || pairs_[static_cast<size_t>(peer)].near) return {};
+  return layoutOf(sums() ? peer : rank_);
+}
+
+FrameLayout DenseSum::layoutFrom(int peer) const {
+  if (!small_ || pairs_[static_cast<size_t>(peer)].near) return {};
+  return layoutOf(sums() ? rank_ : peer);
+}
+
+// With what the peer gets as the ranks meet: this rank's contribution, or its part of what is only gathered.
+void DenseSum::fillFrame(int peer) {
+  Pair& with = pair(peer);
+  const Range part = partOf(sums() ? peer : rank_);
+  const uint64_t element = elementBytes(args_.type);
+  const auto* const from = static_cast<const std::byte*>(sums() ? args_.in : args_.out) + part.begin * element;
+  if (part.length() != 0) std::memcpy(frameTo(peer) + kFrameHeaderBytes, from, part.length() * element);
+  with.ahead = with.segments;
+  with.aheadOfPeer = segmentsOf(rank_);
+}
+
+// This rank's part is summed: it goes to all whom it shares no memory with, and they send theirs.
+void DenseSum::startSums() {
+  sumsOut_.clear();
+  sumsIn_.clear();
+  std::byte* const frame = frameTo(2 * ranks_);
+  const FrameLayout layout = layoutOf(rank_);
+  if (layout.denseCount != 0) {
+    std::memcpy(frame + kFrameHeaderBytes, sumPlace(0), layout.denseCount * layout.valueBytes);
+    sealRun({sequence_, operation_->plan, 0, 0, 0, 0, 0}, layout, frame);
+  }
+  for (const int peer : members_) {
+    if (peer == rank_ || pair(peer).near) continue;
+    if (layout.denseCount != 0) sumsOut_.push_back({peer, frame, layout});
+    const FrameLayout theirs = layoutOf(peer);
+    if (theirs.denseCount != 0) sumsIn_.push_back({peer, frameFrom(peer), theirs.capacityBytes(), nullptr, 0});
+  }
+  rounds_.start(*operation_, sumsOut_, sumsIn_);
+  for (const int member : members_)
+    if (record_ != nullptr && pair(member).near) record_->await(member);
+  sumsGo_ = sumsTold_ = true;
+}
+
+// Sums that have come in frames.
+Status DenseSum::takeFrames(bool& moved) {
+  for (const Incoming& message : sumsIn_) {
+    Pair& with = pair(message.peer);
+    if (with.sumsTaken == with.segments || !rounds_.has(message.peer)) continue;
+    const FrameLayout layout = layoutOf(message.peer);
+    auto checked = checkFrame(message.frame, message.bytes, layout, operation_->identity(), true);
+    if (!checked.ok() || (*checked).count != layout.denseCount)
+      return failBy(message.peer, sparsecollCorrupted, "rank {} sends no part of a dense sum", message.peer);
+    takeSum(message.frame + kFrameHeaderBytes, partOf(message.peer));
+    with.sumsTaken = with.segments;
+    moved = true;
+  }
+  return {};
+}
+
+void DenseSum::begin(Operation& operation) {
+  operation_ = &operation;
   sequence_ = operation.sequence;
   record_ = operation.record;
   noteRound(operation, std::span<const Incoming>());
@@ -127,7 +214,14 @@ void DenseSum::begin(const Operation& operation) {
     if (record_ != nullptr && member != rank_) record_->await(member);
   for (int peer = 0; peer < ranks_; ++peer) {
     Pair& with = pair(peer);
-    if (with.ahead != 0) {
+    if (small_ && with.takesPart && !with.near) {
+      with.sent = with.ahead;
+      with.posted = with.arrived = with.aheadOfPeer;
+      with.sumsPosted = with.segments;
+      if (sums()) continue;
+      takeSum(frameFrom(peer) + kFrameHeaderBytes, partOf(peer));  // they came as the ranks met
+      with.sumsTaken = with.segments;
+    } else if (with.ahead != 0) {
       with.sent = with.ahead;
       shared_->own(peer).contributed.store(with.contributedBefore + with.sent, std::memory_order_release);
     }
@@ -136,12 +230,13 @@ void DenseSum::begin(const Operation& operation) {
 }
 
 void DenseSum::prepare(const DenseArgs& args, Stream stream) {
+  mirrored_ = ranks_ == 2 && !state_.port.sums() && !rounds_.reaches(1 - rank_);
+  half_ = mirrored_ ? AmongArgs::Half::kSum : AmongArgs::Half::kBoth;
   members_.clear();
   for (int rank = 0; rank < ranks_; ++rank) {
     members_.push_back(rank);
-    parts_[static_cast<size_t>(rank)] = densePart(args.n, ranks_, rank);
+    parts_[static_cast<size_t>(rank)] = mirrored_ ? Range{0, args.n} : densePart(args.n, ranks_, rank);
   }
-  half_ = AmongArgs::Half::kBoth;
   wide_ = false;
   reset(args, stream);
   if (!state_.port.sums()) contributeAhead();
@@ -167,6 +262,7 @@ void DenseSum::prepareAmong(const AmongArgs& args, Stream stream) {
   members_.assign(args.members.begin(), args.members.end());
   std::ranges::fill(parts_, Range());
   for (size_t m = 0; m < members_.size(); ++m) parts_[static_cast<size_t>(members_[m])] = args.parts[m];
+  mirrored_ = false;
   half_ = args.half;
   wide_ = args.wide;
   reset(args.dense, stream);
@@ -194,13 +290,23 @@ void DenseSum::takeSum(const void* sum, const Range& segment) {
 
 Result<bool> DenseSum::proceed(bool& moved) {
   if (ranks_ == 1) return true;
-  SC_TRY(moved, rounds_.work());
-  SC_TRY(rounds_.lookAround(moved));
+  if (sumsGo_) {
+    SC_TRY(const bool over, rounds_.proceed(moved));
+    SC_TRY(takeFrames(moved));
+    sumsGo_ = !over;
+  } else {
+    SC_TRY(moved, rounds_.work());
+    SC_TRY(rounds_.lookAround(moved));
+  }
   if (byEngine_) return proceedPiece(moved);
   bool finished = true;
   for (int step = 1; step < ranks_; ++step)
     if (const int peer = (rank_ + step) % ranks_; pair(peer).takesPart) SC_TRY(serve(peer, moved));
   SC_TRY(sumOwn(moved));
+  if (small_ && sums() && gathers() && !sumsTold_ && summed_ == segmentsOf(rank_)) {
+    startSums();
+    moved = true;
+  }
   for (int peer = 0; peer < ranks_; ++peer) {
     if (!pair(peer).takesPart) continue;
     if (over(peer)) {
@@ -208,9 +314,10 @@ Result<bool> DenseSum::proceed(bool& moved) {
       continue;
     }
     finished = false;
+    if (sumsGo_ && !pair(peer).near) continue;  // the round has looked
     SC_TRY(rounds_.check(peer, pair(peer).arrived + pair(peer).sumsTaken));
   }
-  return finished && summed_ == segmentsOf(rank_);
+  return finished && !sumsGo_ && summed_ == segmentsOf(rank_);
 }
 
 bool DenseSum::over(int peer) const {
@@ -270,6 +377,7 @@ void DenseSum::contribute(int peer) {
 
 Status DenseSum::serve(int peer, bool& moved) {
   if (pair(peer).near) return serveNear(peer, moved);
+  if (small_) return {};
   SC_TRY(post(peer, moved));
   Pair& with = pair(peer);
   const uint64_t element = elementBytes(args_.type);
@@ -329,7 +437,8 @@ Status DenseSum::sumOwn(bool& moved) {
   const uint64_t own = segmentsOf(rank_);
   for (; summed_ < own && (!gathers() || (isSettled() && mayOverwriteSum())); ++summed_) {
     for (const int member : members_)
-      if (member != rank_ && pair(member).arrived <= summed_) return {};
+      if (member != rank_ && (pair(member).arrived <= summed_ || (mirrored_ && pair(member).sent <= summed_)))
+        return {};
     const Range segment = segmentOf(rank_, summed_);
     const uint64_t length = segment.length();
     moved = true;
@@ -349,8 +458,8 @@ Status DenseSum::sumOwn(bool& moved) {
 
 // Of the segment that is to be summed.
 const void* DenseSum::contributionOf(int member) const {
-  if (!pairs_[static_cast<size_t>(member)].near) return place(member, kContribution, summed_);
-  return shared_->of(member) + offset(rank_, kOwnContribution, summed_);
+  if (pairs_[static_cast<size_t>(member)].near) return shared_->of(member) + offset(rank_, kOwnContribution, summed_);
+  return small_ ? frameFrom(member) + kFrameHeaderBytes : place(member, kContribution, summed_);
 }
 
 // Members have taken the sums of earlier operations: they have met in this one since. Others might be behind.
@@ -384,7 +493,7 @@ Status DenseSum::passOn(uint64_t bytes) {
       SharedMemory::Progress& progress = shared_->own(peer);
       if (sums()) progress.consumed.store(with.consumedBefore + summed_ + 1, std::memory_order_release);
       if (gathers()) progress.summed.store(with.summedBefore + summed_ + 1, std::memory_order_release);
-    } else if (with.takesPart && gathers()) {
+    } else if (with.takesPart && gathers() && !small_) {
       SC_TRY(state_.port.send(peer, kSums, sumPlace(summed_), bytes, sequence_, &sumSending_[summed_ % windows_]));
     }
   }
@@ -393,15 +502,16 @@ Status DenseSum::passOn(uint64_t bytes) {
 
 // Of the elements from `at` on, to where it is sent from and to out; or where nothing is sent, to out alone.
 void DenseSum::formSum(uint64_t at, uint64_t length) {
-  const bool alone = !gathers() || ranks_ == 1;
+  const bool toOut = !gathers() || ranks_ == 1;
+  const bool alone = toOut && !mirrored_;
   const uint64_t element = elementBytes(wide_ ? accumulateTypeOf(args_.type) : args_.type);
   const uint64_t begin = gathers() ? 0 : partOf(rank_).begin;
   std::byte* const out = static_cast<std::byte*>(args_.out) + (at - begin) * element;
-  // A sum that out is to be increased by goes there in a second step.
+  // A sum that all ranks have, and that out is to be increased by, goes there in a second step.
   const bool atOnce = alone || !args_.accumulate;
-  const std::array<void*, 2> to = {alone ? out : sumPlace(summed_), out};
+  const std::array<void*, 2> to = {toOut && atOnce ? out : sumPlace(summed_), out};
   state_.setup.kernels->denseSum(
-      {in_, std::span(to).first(alone || !atOnce ? 1 : 2), args_.type, length, args_.inputScale, args_.finish,
+      {in_, std::span(to).first(toOut || !atOnce ? 1 : 2), args_.type, length, args_.inputScale, args_.finish,
        atOnce && args_.accumulate, atOnce ? &nonFinite_ : nullptr, wide_},
       stream_);
   if (!atOnce) takeSum(to[0], {at, at + length});
@@ -465,11 +575,13 @@ Status DenseSum::timeout() const {
 }
 
 void DenseSum::end() {
+  operation_ = nullptr;
   if (args_.nonFinite != nullptr) *args_.nonFinite = nonFinite_ != 0;
   args_ = {};
 }
 
 void DenseSum::giveUp() {
+  if (std::exchange(sumsGo_, false)) rounds_.giveUp();
   for (Pair& with : pairs_)
     for (uint32_t window = 0; window < windows_; ++window) {
       if (with.contributions[window].posted()) state_.port.abandon(with.contributions[window]);

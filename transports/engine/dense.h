@@ -3,6 +3,11 @@
 // rounding of each sum, and the same bits as when ranks share memory. Parts go through in segments, a few at a time, so
 // that both directions of the links and the arithmetic overlap. Where the engine sums on its own, it does.
 //
+// Two ranks alone exchange whole vectors, and each sums all of it: as many bytes, in one step.
+//
+// Of a small sum the contributions travel in the frames by which the ranks meet, and the sums in a round of frames: two
+// messages between two ranks, one after the other, are all that it takes.
+//
 // Ranks that share memory send none of it, though counters of bytes count it: a contribution or a sum stands where its
 // sender has put it, the peer reads it there, and both count segments in that memory.
 #pragma once
@@ -16,6 +21,9 @@
 #include "transports/shared_memory.h"
 
 namespace sparsecoll::engine {
+
+// Writes the header of a frame whose run of layout.denseCount values is there already.
+void sealRun(FrameHeader header, const FrameLayout& layout, std::byte* frame);
 
 class DenseSum {
  public:
@@ -32,7 +40,15 @@ class DenseSum {
   // std::bad_alloc now, and not later, where all ranks need this one. Ranks that share memory find the first
   // contributions there once they have met.
   void prepare(const DenseArgs& args, Stream stream);
-  // After the ranks have met in the operation. alike: all of them sum in place, or none: engines may need that.
+  // Of the frames by which ranks meet in the sum that was prepared: what one to a peer, and one from it, holds; a run
+  // of no values: nothing but its header.
+  FrameLayout layoutTo(int peer) const;
+  FrameLayout layoutFrom(int peer) const;
+  // Where a frame with a run lies; that to a peer has its values already.
+  std::byte* frameTo(int peer) const { return frames_.as<>() + static_cast<uint64_t>(peer) * frameBytes_; }
+  std::byte* frameFrom(int peer) const { return frameTo(ranks_ + peer); }
+  // After the ranks have met in the operation, whose next round the sums may need; it stays until the end. alike: all
+  // of them sum in place, or none: engines may need that.
   Status start(Operation& operation, bool alike);
   // The same among some ranks.
   void prepareAmong(const AmongArgs& args, Stream stream);
@@ -61,7 +77,8 @@ class DenseSum {
     bool near = false;  // it shares memory with this rank
     // What this rank had done for it, and it for this rank, when the sum began.
     uint64_t contributedBefore = 0, consumedBefore = 0, summedBefore = 0, takenBefore = 0;
-    // Contributions in shared memory since before the ranks met: of this rank to the peer's part, and of the peer.
+    // Contributions that were told of as the ranks met, in shared memory or in a frame: of this rank to the peer's
+    // part, and of the peer.
     uint64_t ahead = 0, aheadOfPeer = 0;
   };
 
@@ -72,7 +89,11 @@ class DenseSum {
   void makeRoom();
   void reset(const DenseArgs& args, Stream stream);
   void contributeAhead();
-  void begin(const Operation& operation);
+  void fillFrame(int peer);
+  FrameLayout layoutOf(int owner) const;
+  void startSums();
+  Status takeFrames(bool& moved);
+  void begin(Operation& operation);
   Range segmentOf(int rank, uint64_t segment) const;
   uint64_t segmentsOf(int rank) const;
   enum Use : uint64_t { kContribution, kOwnContribution, kSumOf, kUses };
@@ -106,11 +127,19 @@ class DenseSum {
   const int rank_, ranks_;
   const uint32_t windows_;
   uint64_t segmentBytes_ = 0;
+  uint64_t mostInFrame_ = 0, frameBytes_ = 0;
   Buffer staging_;
+  Buffer frames_;                         // of small sums: to each rank, from each rank, and with this rank's sum
   std::shared_ptr<SharedMemory> shared_;  // whose the staging is; nullptr: nobody's but this rank's
   std::vector<Pair> pairs_;
   std::vector<uint32_t> sumSending_;
-  uint64_t summed_ = 0;   // of this rank's segments
+  uint64_t summed_ = 0;    // of this rank's segments
+  bool mirrored_ = false;  // two ranks exchange all, and each sums it
+  bool small_ = false;     // every part fits into one frame, and those that share no memory send frames
+  bool sumsTold_ = false, sumsGo_ = false;  // in frames: they have begun to; and not yet ended
+  Operation* operation_ = nullptr;
+  std::vector<Outgoing> sumsOut_;
+  std::vector<Incoming> sumsIn_;
   bool settled_ = false;  // no rank reads sums of an earlier operation from this rank's memory any more
   DenseArgs args_;
   Stream stream_;

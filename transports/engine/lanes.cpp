@@ -1,6 +1,7 @@
 #include "transports/engine/lanes.h"
 
 #include <new>
+#include <utility>
 
 namespace sparsecoll::engine {
 
@@ -11,23 +12,30 @@ class Lanes::Waste final : public MemorySource {
   void release(void* data, uint64_t) noexcept override { delete[] static_cast<std::byte*>(data); }
 };
 
-Lanes::Lanes(Port& port, int rank, int ranks)
-    : port_(port), rank_(rank), lanes_(static_cast<size_t>(ranks)), waste_(std::make_shared<Waste>()) {}
+Lanes::Lanes(Port& port, int rank, int ranks, uint64_t slotBytes)
+    : port_(port),
+      rank_(rank),
+      slotBytes_(slotBytes),
+      lanes_(static_cast<size_t>(ranks)),
+      waste_(std::make_shared<Waste>()) {}
 
 Status Lanes::open(Buffer slots) {
   port_.expectRetirement();
   slots_ = std::move(slots);
   for (int peer = 0; peer < static_cast<int>(lanes_.size()); ++peer) {
     if (peer == rank_) continue;
-    at(peer).slot = slots_.as<>() + static_cast<uint64_t>(peer) * kSlotBytes;
-    SC_TRY(port_.receive(at(peer).arrival, peer, kEnvelopes, at(peer).slot, kSlotBytes));
+    for (size_t which = 0; which < kDepth; ++which) {
+      std::byte* const slot = slots_.as<>() + (which * lanes_.size() + static_cast<size_t>(peer)) * slotBytes_;
+      at(peer).slots[which] = slot;
+      SC_TRY(port_.receive(at(peer).arrivals[which], peer, kEnvelopes, slot, slotBytes_));
+    }
     SC_TRY(port_.receive(at(peer).notice, peer, kNotices, noticeSlot(peer), kSlotBytes));
   }
   return {};
 }
 
 std::byte* Lanes::noticeSlot(int peer) const {
-  return slots_.as<>() + (lanes_.size() + static_cast<size_t>(peer)) * kSlotBytes;
+  return slots_.as<>() + kDepth * lanes_.size() * slotBytes_ + static_cast<uint64_t>(peer) * kSlotBytes;
 }
 
 EnvelopeKind Lanes::noticeOf(int peer) {
@@ -41,7 +49,8 @@ EnvelopeKind Lanes::noticeOf(int peer) {
 void Lanes::post(int peer) {
   Lane& lane = at(peer);
   if (lane.down) return;
-  const Status posted = port_.receive(lane.arrival, peer, kEnvelopes, lane.slot, kSlotBytes);
+  const size_t last = std::exchange(lane.next, (lane.next + 1) % kDepth);
+  const Status posted = port_.receive(lane.arrivals[last], peer, kEnvelopes, lane.slots[last], slotBytes_);
   if (!posted.ok()) takeDown(peer, posted);
 }
 
@@ -61,7 +70,7 @@ void Lanes::advance(int peer) {
 bool Lanes::look(int peer, uint64_t current) {
   Lane& lane = at(peer);
   bool moved = false;
-  if (lane.arrival.posted()) moved = takeEnvelope(peer);
+  if (!lane.full && lane.arrivals[lane.next].posted()) moved = takeEnvelope(peer);
   if (lane.full && !lane.dropping && lane.envelope.sequence < current) {
     drop(peer);
     moved = true;
@@ -79,13 +88,14 @@ bool Lanes::look(int peer, uint64_t current) {
 // An envelope may have come: reads it.
 bool Lanes::takeEnvelope(int peer) {
   Lane& lane = at(peer);
-  const Outcome outcome = port_.test(lane.arrival);
+  Arrival& arrival = lane.arrivals[lane.next];
+  const Outcome outcome = port_.test(arrival);
   if (outcome == Outcome::kUnderWay) return false;
   if (outcome == Outcome::kFailed) {
     takeDown(peer, port_.unreachable(peer));
     return true;
   }
-  auto read = readEnvelope(lane.slot, lane.arrival.bytes());
+  auto read = readEnvelope(slotOf(peer), arrival.bytes());
   if (!read.ok()) {
     takeDown(peer, read.takeStatus());
     return true;
@@ -124,7 +134,8 @@ Status Lanes::receiveWaste(int peer) try {
 
 void Lanes::close() {
   for (Lane& lane : lanes_) {
-    if (lane.arrival.posted()) port_.abandon(lane.arrival);
+    for (Arrival& arrival : lane.arrivals)
+      if (arrival.posted()) port_.abandon(arrival);
     if (lane.notice.posted()) port_.abandon(lane.notice);
     if (!lane.dropping) continue;
     port_.abandon(lane.dropped);

@@ -15,16 +15,18 @@ namespace sparsecoll::engine {
 
 class Lanes {
  public:
-  Lanes(Port& port, int rank, int ranks);
+  Lanes(Port& port, int rank, int ranks, uint64_t slotBytes);
 
-  // slots: two for each rank, for its envelopes and its notice. Posts the receives for them. Errors: PeerFailed.
+  // Of the memory that open gets: slots for each rank's envelopes, and one for its notice.
+  uint64_t bytes() const { return lanes_.size() * (kDepth * slotBytes_ + kSlotBytes); }
+  // Posts the receives. Errors: PeerFailed.
   Status open(Buffer slots);
 
   // Looks at a peer's lane, and drops what belongs to operations before `current`. Returns whether something has moved.
   bool look(int peer, uint64_t current);
   // The envelope at the head, or nullptr.
   const Envelope* head(int peer) const { return at(peer).full ? &at(peer).envelope : nullptr; }
-  const std::byte* slotOf(int peer) const { return at(peer).slot; }
+  const std::byte* slotOf(int peer) const { return at(peer).slots[at(peer).next]; }
   // The envelope at the head has been read: the next one may come.
   void advance(int peer);
 
@@ -41,10 +43,13 @@ class Lanes {
   void close();
 
  private:
+  // Receives posted for a peer's envelopes: one that is read does not keep the next from coming.
+  static constexpr size_t kDepth = 2;
   class Waste;
   struct Lane {
-    Arrival arrival;
-    std::byte* slot = nullptr;
+    Arrival arrivals[kDepth];
+    std::byte* slots[kDepth] = {};
+    size_t next = 0;  // which one is read, or comes first
     Envelope envelope{};
     bool full = false;
     bool dropping = false;  // the envelope's frame, which comes apart, goes to waste
@@ -66,6 +71,7 @@ class Lanes {
 
   Port& port_;
   const int rank_;
+  const uint64_t slotBytes_;
   std::vector<Lane> lanes_;
   const std::shared_ptr<MemorySource> waste_;
   Buffer slots_;

@@ -31,8 +31,8 @@ Status Rounds::open() {
   const EngineSetup& setup = state_.setup;
   slotUses_.resize(2 * ranks + kOwnSlots);
   state_.port.expectRetirement();
-  SC_TRY(slots_, setup.kernels->allocate(slotUses_.size() * kSlotBytes, setup.budget));
-  SC_TRY(Buffer received, setup.kernels->allocate(2 * ranks * kSlotBytes, setup.budget));
+  SC_TRY(slots_, setup.kernels->allocate(slotUses_.size() * state_.slotBytes, setup.budget));
+  SC_TRY(Buffer received, setup.kernels->allocate(state_.lanes.bytes(), setup.budget));
   return state_.lanes.open(std::move(received));
 }
 
@@ -272,7 +272,7 @@ Result<bool> Rounds::post(const Outgoing& message) {
   const size_t index = (nextSlot_ + free) % slots;
   nextSlot_ = index + 1;
   const uint64_t bytes = message.layout.usedBytes(readHeader(message.frame));
-  const auto inside = static_cast<uint32_t>(bytes <= kMostInside ? bytes : 0);
+  const auto inside = static_cast<uint32_t>(bytes <= state_.slotBytes - sizeof(Envelope) ? bytes : 0);
   if (inside == 0) state_.port.makeRoom(1 + Port::piecesOf(bytes));  // whoever gets the envelope waits for the frame
   std::memcpy(slot(index) + sizeof(Envelope), message.frame, inside);
   seal({EnvelopeKind::kFrame, round_, current_, plan_, bytes, inside, 0}, slot(index));

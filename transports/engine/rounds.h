@@ -39,6 +39,8 @@ class Rounds {
   // Moves what can be moved. Result: whether the round is over; moved: whether anything was. Errors: Mismatch,
   // PeerFailed, Corrupted, SystemError.
   Result<bool> proceed(bool& moved);
+  // Whether the round's message of a peer is here.
+  bool has(int peer) const { return awaited_[static_cast<size_t>(peer)].stage == Stage::kDone; }
   // The round is given up. What is still to come lands where it was meant to, or is dropped.
   void giveUp();
   // Who is missing.
@@ -81,7 +83,7 @@ class Rounds {
   };
 
   Awaited& awaited(int peer) { return awaited_[static_cast<size_t>(peer)]; }
-  std::byte* slot(size_t index) const { return slots_.as<>() + index * kSlotBytes; }
+  std::byte* slot(size_t index) const { return slots_.as<>() + index * state_.slotBytes; }
   bool hasEnded(int peer);
   bool isLost(int peer);
   Status lose(int peer);

@@ -13,10 +13,14 @@ namespace sparsecoll::engine {
 
 struct State {
   State(const EngineSetup& from, const sparsecollEngine_t& table)
-      : setup(from), port(table, from.pace), lanes(port, from.rank, from.ranks) {}
+      : setup(from),
+        slotBytes(slotBytesOf(from.kind, from.ranks)),
+        port(table, from.pace),
+        lanes(port, from.rank, from.ranks, slotBytes) {}
 
   const EngineSetup setup;
-  std::mutex mutex;  // guards what follows: whoever holds it may use the table
+  const uint64_t slotBytes;  // of envelopes
+  std::mutex mutex;          // guards what follows: whoever holds it may use the table
   Port port;
   Lanes lanes;
 };

@@ -3,7 +3,7 @@
 namespace sparsecoll::engine {
 
 enum Tag : int {
-  kEnvelopes,      // one at a time from each peer; a receive for the next is always posted
+  kEnvelopes,      // one after the other from each peer; receives for the next ones are always posted
   kFrames,         // too large for the envelopes right before them; who takes an envelope makes a place for its frame
   kContributions,  // to dense sums, which are announced by envelopes
   kSums,

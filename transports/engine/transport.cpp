@@ -25,7 +25,7 @@ class EngineTransport final : public Transport {
     for (int peer = 0; peer < ranks(); ++peer) {
       if (peer == rank()) continue;
       outgoing_.push_back({peer, nullptr, {}});
-      incoming_.push_back({peer, nullptr, FrameLayout{}.capacityBytes(), nullptr, 0});
+      incoming_.push_back({peer, nullptr, 0, nullptr, 0});
     }
     amongOut_.reserve(outgoing_.size());
     amongIn_.reserve(incoming_.size());
@@ -39,11 +39,8 @@ class EngineTransport final : public Transport {
     const std::lock_guard lock(state_->mutex);
     SC_TRY(rounds_.open());
     SC_TRY(dense_.open());
-    const uint64_t bytes = FrameLayout{}.capacityBytes();
-    const auto ranks = static_cast<uint64_t>(this->ranks());
-    SC_TRY(headers_, state_->setup.kernels->allocate((ranks + 1) * bytes, state_->setup.budget));
-    for (Incoming& message : incoming_)
-      message.landing = headers_.as<>() + (1 + static_cast<uint64_t>(message.peer)) * bytes;
+    const uint64_t bytes = (static_cast<uint64_t>(ranks()) + 1) * FrameLayout{}.capacityBytes();
+    SC_TRY(headers_, state_->setup.kernels->allocate(bytes, state_->setup.budget));
     return {};
   }
   void takeOver() { owned_ = true; }
@@ -93,7 +90,9 @@ class EngineTransport final : public Transport {
       alike = met.alike;
     }
     const Status started = underLock([&] { return dense_.start(operation, alike); });
-    return finishSum(operation, started);
+    Status summed = finishSum(operation, started);
+    ++operation.round;
+    return summed;
   }
 
   bool sumsAmong() const override { return true; }
@@ -120,6 +119,7 @@ class EngineTransport final : public Transport {
     }
     const Status started = underLock([&] { return dense_.startAmong(operation, args); });
     Status summed = finishSum(operation, started);
+    if (!amongOut_.empty()) ++operation.round;
     const std::lock_guard lock(state_->mutex);
     rounds_.lookAtAwaitedOnly(false);
     return summed;
@@ -317,8 +317,8 @@ class EngineTransport final : public Transport {
     std::atomic<bool>* const flag_;
   };
 
-  // The ranks have met: whatever ends the sum now ends the communicator, as each of them needs all others, and messages
-  // of a sum do not tell of which one they are.
+  // A round of the operation may be part of it. The ranks have met: whatever ends the sum now ends the communicator, as
+  // each of them needs all others, and messages of a sum do not tell of which one they are.
   Status finishSum(const Operation& operation, const Status& started) {
     const Awake awake(*state_, dense_.anyNear());
     const auto look = [&](bool& moved) { return dense_.proceed(moved); };
@@ -339,13 +339,27 @@ class EngineTransport final : public Transport {
     bool nonFinite = false;  // some rank's header has the flag
   };
 
+  std::byte* headerOf(int peer) const {
+    return headers_.as<>() + (1 + static_cast<uint64_t>(peer)) * FrameLayout{}.capacityBytes();
+  }
+
   // That these ranks mean this operation, each learns for itself.
   Result<Met> meet(Operation& operation, bool inPlace, uint16_t flags, std::span<Outgoing> out,
                    std::span<Incoming> in) {
     FrameHeader header{operation.sequence, operation.plan, 0, flags, 0, inPlace ? 1u : 0u, 0};
     header.checksum = frameChecksum(reinterpret_cast<const std::byte*>(&header), kFrameHeaderBytes, true);
     std::memcpy(headers_.as<>(), &header, sizeof header);
-    for (Outgoing& message : out) message.frame = headers_.as<>();
+    for (Outgoing& message : out) {
+      message.layout = dense_.layoutTo(message.peer);
+      const bool more = message.layout.denseCount != 0;
+      message.frame = more ? dense_.frameTo(message.peer) : headers_.as<>();
+      if (more) sealRun(header, message.layout, dense_.frameTo(message.peer));
+    }
+    for (Incoming& message : in) {
+      const FrameLayout layout = dense_.layoutFrom(message.peer);
+      message.landing = layout.denseCount != 0 ? dense_.frameFrom(message.peer) : headerOf(message.peer);
+      message.capacity = layout.capacityBytes();
+    }
     {
       const Awake awake(
           *state_, std::ranges::any_of(in, [&](const Incoming& message) { return rounds_.reaches(message.peer); }));
@@ -354,7 +368,10 @@ class EngineTransport final : public Transport {
     Met met;
     met.nonFinite = flags != 0;
     for (const Incoming& message : in) {
-      auto checked = checkFrame(message.frame, message.bytes, {}, operation.identity(), true);
+      const FrameLayout layout = dense_.layoutFrom(message.peer);
+      auto checked = checkFrame(message.frame, message.bytes, layout, operation.identity(), true);
+      if (checked.ok() && (*checked).count != layout.denseCount)
+        return failBy(message.peer, sparsecollCorrupted, "rank {} sends no part of a dense sum", message.peer);
       if (checked.ok()) {
         met.alike = met.alike && (*checked).threshold == header.threshold;
         met.nonFinite = met.nonFinite || ((*checked).flags & kFrameNonFinite) != 0;
