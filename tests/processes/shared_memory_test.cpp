@@ -22,6 +22,12 @@ struct Sum {
 const Sum kSums[] = {{1, sparsecollFloat32, true, 0},
                      {63, sparsecollFloat64, false, SPARSECOLL_ACCUMULATE},
                      {5000, sparsecollFloat16, true, 0},
+                     {5001, sparsecollBfloat16, false, SPARSECOLL_ACCUMULATE},
+                     // The longest parts that travel in frames, and longer ones: of two ranks, and of four.
+                     {4110, sparsecollFloat32, true, 0},
+                     {4111, sparsecollFloat32, false, SPARSECOLL_ACCUMULATE},
+                     {8192, sparsecollFloat32, false, 0},
+                     {8193, sparsecollFloat32, true, 0},
                      {300001, sparsecollFloat32, false, 0},
                      {300001, sparsecollBfloat16, false, SPARSECOLL_ACCUMULATE},
                      {1500000, sparsecollFloat32, true, 0}};

@@ -31,8 +31,7 @@ static_assert(sizeof(Envelope) == 40);
 // An envelope with what is inside: at least so many bytes, a little less than the 4 KiB that engines send without
 // asking first.
 inline constexpr uint64_t kSlotBytes = 3840;
-// The library's own engines never ask: while ranks are few, what two send each other in a dense sum of 64 KiB fits,
-// too.
+// The library's own engines seldom ask, so there it is more while ranks are few; still longer ones gained nothing.
 uint64_t slotBytesOf(sparsecollTransport_t engine, int ranks);
 
 // Why a rank has given up an operation.
