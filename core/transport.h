@@ -43,7 +43,7 @@ struct Operation {
   uint64_t* replays = nullptr;  // in the kernels' memory: its owner's count of captured operations that were replayed
   uint64_t plan = 0;
   uint64_t turn = 0;   // counts the operations of one owner of windows; its frames alternate with it
-  uint32_t round = 0;  // advanced by round()
+  uint32_t round = 0;  // advanced by each round
   uint64_t sentBytes = 0;
   uint64_t receivedBytes = 0;
   uint64_t sentMessages = 0;

@@ -19,6 +19,16 @@ constexpr int kManyRanks = 128;  // from here on a window of one segment keeps a
 
 }  // namespace
 
+Result<FrameHeader> openRun(const Incoming& message, const FrameLayout& layout, const FrameExpectation& expected) {
+  auto checked = checkFrame(message.frame, message.bytes, layout, expected, true);
+  if (checked.ok() && (*checked).count != layout.denseCount)
+    checked = fail(sparsecollCorrupted, "a frame has no part of a dense sum");
+  if (checked.ok()) return checked;
+  Failure failure = checked.takeStatus().failure();
+  failure.peer = message.peer;
+  return Status(failure);
+}
+
 void sealRun(FrameHeader header, const FrameLayout& layout, std::byte* frame) {
   header.count = static_cast<uint32_t>(layout.denseCount);
   header.flags |= kFrameDense;
@@ -57,6 +67,7 @@ Status DenseSum::open() {
   makeRoom();
   mostInFrame_ = std::min(segmentBytes_, state_.slotBytes - sizeof(Envelope) - kFrameHeaderBytes);
   frameBytes_ = alignUp(kFrameHeaderBytes + mostInFrame_, 64) + kFrameTailBytes;
+  state_.port.expectRetirement();
   SC_TRY(frames_,
          state_.setup.kernels->allocate((2 * static_cast<uint64_t>(ranks_) + 1) * frameBytes_, state_.setup.budget));
   return {};
@@ -71,8 +82,9 @@ Status DenseSum::share(const std::shared_ptr<SharedMemory>& memory) {
 }
 
 void DenseSum::makeRoom() {
-  constexpr size_t kWays = 4;  // contributions and sums, to and from each peer
-  state_.port.makeRoom(kWays * windows_ * static_cast<size_t>(ranks_ - 1) + 1);
+  constexpr size_t kWays = 4;    // contributions and sums, to and from each peer
+  constexpr size_t kFrames = 2;  // that a small sum needs beside them
+  state_.port.makeRoom((kWays * windows_ + kFrames) * static_cast<size_t>(ranks_ - 1) + 1);
 }
 
 uint64_t DenseSum::segmentsOf(int rank) const {
@@ -98,7 +110,8 @@ void DenseSum::reset(const DenseArgs& args, Stream stream) {
   stream_ = stream;
   nonFinite_ = 0;
   summed_ = 0;
-  settled_ = small_ = sumsGo_ = sumsTold_ = false;
+  settled_ = small_ = false;
+  round_ = Round::kNone;
   byEngine_ = false;
   in_.resize(members_.size());
   for (Pair& with : pairs_) with.takesPart = false;
@@ -122,16 +135,21 @@ void DenseSum::reset(const DenseArgs& args, Stream stream) {
   }
 }
 
-// Peers have consumed all that earlier sums left in the places for contributions.
-void DenseSum::contributeAhead() {
+void DenseSum::prepareMeeting() {
   const uint64_t most = mostInFrame_ / elementBytes(args_.type);
   const auto isFar = [&](int member) { return member != rank_ && !pair(member).near; };
   small_ = std::ranges::any_of(members_, isFar) &&
            std::ranges::all_of(members_, [&](int member) { return partOf(member).length() <= most; });
+  for (const int member : members_)
+    if (small_ && isFar(member)) fillFrame(member);
+  if (sums()) contributeAhead();
+}
+
+// To those that share memory, who have consumed all that earlier sums left in the places for contributions.
+void DenseSum::contributeAhead() {
   for (const int peer : members_) {
     Pair& with = pair(peer);
-    if (small_ && isFar(peer)) fillFrame(peer);
-    if (!with.near || !sums()) continue;
+    if (!with.near) continue;
     for (with.sent = 0; with.sent < std::min<uint64_t>(with.segments, windows_); ++with.sent) contribute(peer);
     with.ahead = std::exchange(with.sent, 0);
     with.aheadOfPeer = std::min<uint64_t>(segmentsOf(rank_), windows_);
@@ -175,7 +193,7 @@ void DenseSum::startSums() {
   const FrameLayout layout = layoutOf(rank_);
   if (layout.denseCount != 0) {
     std::memcpy(frame + kFrameHeaderBytes, sumPlace(0), layout.denseCount * layout.valueBytes);
-    sealRun({sequence_, operation_->plan, 0, 0, 0, 0, 0}, layout, frame);
+    sealRun({operation_->sequence, operation_->plan, 0, 0, 0, 0, 0}, layout, frame);
   }
   for (const int peer : members_) {
     if (peer == rank_ || pair(peer).near) continue;
@@ -184,9 +202,10 @@ void DenseSum::startSums() {
     if (theirs.denseCount != 0) sumsIn_.push_back({peer, frameFrom(peer), theirs.capacityBytes(), nullptr, 0});
   }
   rounds_.start(*operation_, sumsOut_, sumsIn_);
+  ++operation_->round;
   for (const int member : members_)
-    if (record_ != nullptr && pair(member).near) record_->await(member);
-  sumsGo_ = sumsTold_ = true;
+    if (operation_->record != nullptr && pair(member).near) operation_->record->await(member);
+  round_ = Round::kUnderWay;
 }
 
 // Sums that have come in frames.
@@ -194,10 +213,7 @@ Status DenseSum::takeFrames(bool& moved) {
   for (const Incoming& message : sumsIn_) {
     Pair& with = pair(message.peer);
     if (with.sumsTaken == with.segments || !rounds_.has(message.peer)) continue;
-    const FrameLayout layout = layoutOf(message.peer);
-    auto checked = checkFrame(message.frame, message.bytes, layout, operation_->identity(), true);
-    if (!checked.ok() || (*checked).count != layout.denseCount)
-      return failBy(message.peer, sparsecollCorrupted, "rank {} sends no part of a dense sum", message.peer);
+    SC_TRY(openRun(message, layoutOf(message.peer), operation_->identity()));
     takeSum(message.frame + kFrameHeaderBytes, partOf(message.peer));
     with.sumsTaken = with.segments;
     moved = true;
@@ -207,11 +223,9 @@ Status DenseSum::takeFrames(bool& moved) {
 
 void DenseSum::begin(Operation& operation) {
   operation_ = &operation;
-  sequence_ = operation.sequence;
-  record_ = operation.record;
   noteRound(operation, std::span<const Incoming>());
   for (const int member : members_)
-    if (record_ != nullptr && member != rank_) record_->await(member);
+    if (operation_->record != nullptr && member != rank_) operation_->record->await(member);
   for (int peer = 0; peer < ranks_; ++peer) {
     Pair& with = pair(peer);
     if (small_ && with.takesPart && !with.near) {
@@ -239,7 +253,7 @@ void DenseSum::prepare(const DenseArgs& args, Stream stream) {
   }
   wide_ = false;
   reset(args, stream);
-  if (!state_.port.sums()) contributeAhead();
+  if (!state_.port.sums()) prepareMeeting();
 }
 
 Status DenseSum::start(Operation& operation, bool alike) {
@@ -250,7 +264,6 @@ Status DenseSum::start(Operation& operation, bool alike) {
             stream_);
     return {};
   }
-  countParts(operation, args_, ranks_, rank_);
   if (!state_.port.sums()) return {};
   pieceAt_ = 0;
   alike_ = alike;
@@ -266,12 +279,11 @@ void DenseSum::prepareAmong(const AmongArgs& args, Stream stream) {
   half_ = args.half;
   wide_ = args.wide;
   reset(args.dense, stream);
-  contributeAhead();
+  prepareMeeting();
 }
 
-Status DenseSum::startAmong(Operation& operation, const AmongArgs& args) {
+Status DenseSum::startAmong(Operation& operation) {
   begin(operation);
-  countAmong(operation, args, rank_);
   if (ranks_ > 1 || !sums()) return {};
   in_[0] = args_.in;
   formSum(0, args_.n);  // alone: nobody has opened anything
@@ -290,10 +302,10 @@ void DenseSum::takeSum(const void* sum, const Range& segment) {
 
 Result<bool> DenseSum::proceed(bool& moved) {
   if (ranks_ == 1) return true;
-  if (sumsGo_) {
+  if (round_ == Round::kUnderWay) {
     SC_TRY(const bool over, rounds_.proceed(moved));
     SC_TRY(takeFrames(moved));
-    sumsGo_ = !over;
+    if (over) round_ = Round::kOver;
   } else {
     SC_TRY(moved, rounds_.work());
     SC_TRY(rounds_.lookAround(moved));
@@ -303,21 +315,21 @@ Result<bool> DenseSum::proceed(bool& moved) {
   for (int step = 1; step < ranks_; ++step)
     if (const int peer = (rank_ + step) % ranks_; pair(peer).takesPart) SC_TRY(serve(peer, moved));
   SC_TRY(sumOwn(moved));
-  if (small_ && sums() && gathers() && !sumsTold_ && summed_ == segmentsOf(rank_)) {
+  if (awaitsRound() && summed_ == segmentsOf(rank_)) {
     startSums();
     moved = true;
   }
   for (int peer = 0; peer < ranks_; ++peer) {
     if (!pair(peer).takesPart) continue;
     if (over(peer)) {
-      if (record_ != nullptr) record_->came(peer);
+      if (operation_->record != nullptr) operation_->record->came(peer);
       continue;
     }
     finished = false;
-    if (sumsGo_ && !pair(peer).near) continue;  // the round has looked
+    if (round_ == Round::kUnderWay && !pair(peer).near) continue;  // the round has looked
     SC_TRY(rounds_.check(peer, pair(peer).arrived + pair(peer).sumsTaken));
   }
-  return finished && !sumsGo_ && summed_ == segmentsOf(rank_);
+  return finished && round_ != Round::kUnderWay && summed_ == segmentsOf(rank_);
 }
 
 bool DenseSum::over(int peer) const {
@@ -394,7 +406,7 @@ Status DenseSum::serve(int peer, bool& moved) {
   for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0; ++with.sent) {
     contribute(peer);
     SC_TRY(state_.port.send(peer, kContributions, place(peer, kOwnContribution, with.sent),
-                            segmentOf(peer, with.sent).length() * element, sequence_,
+                            segmentOf(peer, with.sent).length() * element, operation_->sequence,
                             &with.sending[with.sent % windows_]));
     moved = true;
   }
@@ -437,8 +449,7 @@ Status DenseSum::sumOwn(bool& moved) {
   const uint64_t own = segmentsOf(rank_);
   for (; summed_ < own && (!gathers() || (isSettled() && mayOverwriteSum())); ++summed_) {
     for (const int member : members_)
-      if (member != rank_ && (pair(member).arrived <= summed_ || (mirrored_ && pair(member).sent <= summed_)))
-        return {};
+      if (member != rank_ && !isReady(member)) return {};
     const Range segment = segmentOf(rank_, summed_);
     const uint64_t length = segment.length();
     moved = true;
@@ -454,6 +465,13 @@ Status DenseSum::sumOwn(bool& moved) {
     SC_TRY(passOn(length * element));
   }
   return {};
+}
+
+// For the next segment's sum. Where all is exchanged the sum may overwrite what this rank contributes to the same
+// segment, which has to be on its way by then.
+bool DenseSum::isReady(int member) const {
+  const Pair& with = pairs_[static_cast<size_t>(member)];
+  return with.arrived > summed_ && (!mirrored_ || with.sent > summed_);
 }
 
 // Of the segment that is to be summed.
@@ -477,11 +495,14 @@ bool DenseSum::holdsUp(int peer) const {
 // Nobody needs what stands where the next sum goes.
 bool DenseSum::mayOverwriteSum() const {
   if (sumSending_[summed_ % windows_] != 0) return false;
-  return std::ranges::all_of(members_, [&](int member) {
-    const Pair& with = pairs_[static_cast<size_t>(member)];
-    if (!with.near) return true;
-    return summed_ < shared_->theirs(member).taken.load(std::memory_order_acquire) - with.summedBefore + windows_;
-  });
+  return std::ranges::none_of(members_, [&](int member) { return readsSum(member); });
+}
+
+// An older sum, which stands where the next one goes.
+bool DenseSum::readsSum(int member) const {
+  const Pair& with = pairs_[static_cast<size_t>(member)];
+  if (!with.near) return false;
+  return summed_ >= shared_->theirs(member).taken.load(std::memory_order_acquire) - with.summedBefore + windows_;
 }
 
 // A segment is summed: the members may have it, and take back what they contributed.
@@ -494,7 +515,8 @@ Status DenseSum::passOn(uint64_t bytes) {
       if (sums()) progress.consumed.store(with.consumedBefore + summed_ + 1, std::memory_order_release);
       if (gathers()) progress.summed.store(with.summedBefore + summed_ + 1, std::memory_order_release);
     } else if (with.takesPart && gathers() && !small_) {
-      SC_TRY(state_.port.send(peer, kSums, sumPlace(summed_), bytes, sequence_, &sumSending_[summed_ % windows_]));
+      SC_TRY(state_.port.send(peer, kSums, sumPlace(summed_), bytes, operation_->sequence,
+                              &sumSending_[summed_ % windows_]));
     }
   }
   return {};
@@ -569,8 +591,15 @@ Result<bool> DenseSum::proceedPiece(bool& moved) {
 Status DenseSum::timeout() const {
   if (byEngine_) return fail(sparsecollTimeout, "the engine's sum has not ended in time");
   std::vector<int> missing;
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (pairs_[static_cast<size_t>(peer)].takesPart ? !over(peer) : holdsUp(peer)) missing.push_back(peer);
+  const bool sumsLeft = summed_ < parts_[static_cast<size_t>(rank_)].length();
+  for (int peer = 0; peer < ranks_; ++peer) {
+    const Pair& with = pairs_[static_cast<size_t>(peer)];
+    const bool mayComeLater = awaitsRound() && !with.near;  // once this rank has its own sum
+    const bool awaited =
+        with.takesPart ? (!over(peer) && !mayComeLater) || (sumsLeft && readsSum(peer)) : holdsUp(peer);
+    if (awaited) missing.push_back(peer);
+  }
+  if (missing.empty() && round_ == Round::kUnderWay) return rounds_.timeout();
   return rounds_.overdue(missing, "the dense sum misses something from");
 }
 
@@ -581,7 +610,8 @@ void DenseSum::end() {
 }
 
 void DenseSum::giveUp() {
-  if (std::exchange(sumsGo_, false)) rounds_.giveUp();
+  if (round_ == Round::kUnderWay) rounds_.giveUp();
+  round_ = Round::kNone;
   for (Pair& with : pairs_)
     for (uint32_t window = 0; window < windows_; ++window) {
       if (with.contributions[window].posted()) state_.port.abandon(with.contributions[window]);
@@ -592,6 +622,7 @@ void DenseSum::giveUp() {
 void DenseSum::close() {
   giveUp();
   state_.port.retire(std::move(staging_));
+  state_.port.retire(std::move(frames_));
 }
 
 }  // namespace sparsecoll::engine

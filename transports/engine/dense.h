@@ -24,6 +24,9 @@ namespace sparsecoll::engine {
 
 // Writes the header of a frame whose run of layout.denseCount values is there already.
 void sealRun(FrameHeader header, const FrameLayout& layout, std::byte* frame);
+// The header of a frame that holds such a run, or nothing else where there are no values. Errors: as checkFrame, with
+// the peer.
+Result<FrameHeader> openRun(const Incoming& message, const FrameLayout& layout, const FrameExpectation& expected);
 
 class DenseSum {
  public:
@@ -52,7 +55,7 @@ class DenseSum {
   Status start(Operation& operation, bool alike);
   // The same among some ranks.
   void prepareAmong(const AmongArgs& args, Stream stream);
-  Status startAmong(Operation& operation, const AmongArgs& args);
+  Status startAmong(Operation& operation);
   // As Rounds::proceed.
   Result<bool> proceed(bool& moved);
   Status timeout() const;
@@ -64,6 +67,8 @@ class DenseSum {
 
  private:
   static constexpr uint32_t kMostWindows = 4;  // segments under way between two ranks, in each direction
+
+  enum class Round : uint8_t { kNone, kUnderWay, kOver };
 
   // What goes on between this rank and another. Segments are counted from 0 in each of the two parts.
   struct Pair {
@@ -88,6 +93,7 @@ class DenseSum {
   bool gathers() const { return half_ != AmongArgs::Half::kSum; }
   void makeRoom();
   void reset(const DenseArgs& args, Stream stream);
+  void prepareMeeting();
   void contributeAhead();
   void fillFrame(int peer);
   FrameLayout layoutOf(int owner) const;
@@ -109,9 +115,13 @@ class DenseSum {
   Status serveNear(int peer, bool& moved);
   void contribute(int peer);
   bool hasTaken(int peer) const;
+  // Whether the sums of a small sum go out, and come, in a round that has not begun.
+  bool awaitsRound() const { return small_ && sums() && gathers() && round_ == Round::kNone; }
+  bool isReady(int member) const;
   bool isSettled();
   bool holdsUp(int peer) const;
   bool mayOverwriteSum() const;
+  bool readsSum(int member) const;
   const void* contributionOf(int member) const;
   Status sumOwn(bool& moved);
   Status passOn(uint64_t bytes);
@@ -133,18 +143,16 @@ class DenseSum {
   std::shared_ptr<SharedMemory> shared_;  // whose the staging is; nullptr: nobody's but this rank's
   std::vector<Pair> pairs_;
   std::vector<uint32_t> sumSending_;
-  uint64_t summed_ = 0;    // of this rank's segments
-  bool mirrored_ = false;  // two ranks exchange all, and each sums it
-  bool small_ = false;     // every part fits into one frame, and those that share no memory send frames
-  bool sumsTold_ = false, sumsGo_ = false;  // in frames: they have begun to; and not yet ended
+  uint64_t summed_ = 0;         // of this rank's segments
+  bool mirrored_ = false;       // two ranks exchange all, and each sums it
+  bool small_ = false;          // every part fits into one frame, and those that share no memory send frames
+  Round round_ = Round::kNone;  // of frames with sums
   Operation* operation_ = nullptr;
   std::vector<Outgoing> sumsOut_;
   std::vector<Incoming> sumsIn_;
   bool settled_ = false;  // no rank reads sums of an earlier operation from this rank's memory any more
   DenseArgs args_;
   Stream stream_;
-  uint64_t sequence_ = 0;
-  FlightRecord* record_ = nullptr;
   uint32_t nonFinite_ = 0;
   std::vector<Range> parts_;  // by rank
   std::vector<int> members_;  // who takes part

@@ -27,9 +27,9 @@ std::string_view viewOf(const char (&text)[kSize]) {
 
 uint64_t slotBytesOf(sparsecollTransport_t engine, int ranks) {
   constexpr uint64_t kOfTwo = 16u << 10, kOfMore = 8u << 10, kHeads = 128;
-  constexpr int kManyRanks = 32;
+  constexpr int kFewRanks = 32;
   const bool ours = engine == sparsecollTransportUcx || engine == sparsecollTransportTcp;
-  if (!ours || ranks > kManyRanks) return kSlotBytes;
+  if (!ours || ranks > kFewRanks) return kSlotBytes;
   return (ranks == 2 ? kOfTwo : kOfMore) + kHeads;
 }
 

@@ -1,6 +1,6 @@
-// What comes from the peers, one envelope at a time from each. An envelope stays at the head of its lane until the
-// round that it belongs to takes it; what is left of operations that this rank has given up is read and dropped on the
-// way.
+// What comes from the peers, one envelope after the other from each. An envelope stays at the head of its lane until
+// the round that it belongs to takes it; what is left of operations that this rank has given up is read and dropped on
+// the way.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,8 @@ class Lanes {
   // The envelope at the head, or nullptr.
   const Envelope* head(int peer) const { return at(peer).full ? &at(peer).envelope : nullptr; }
   const std::byte* slotOf(int peer) const { return at(peer).slots[at(peer).next]; }
+  // Grows while the next envelope comes, where the engine tells.
+  uint64_t moved(int peer) const { return at(peer).full ? 0 : at(peer).arrivals[at(peer).next].moved(); }
   // The envelope at the head has been read: the next one may come.
   void advance(int peer);
 

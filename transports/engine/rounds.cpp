@@ -152,7 +152,7 @@ Status Rounds::take(Incoming& message, bool& moved) {
                       peer, message.bytes);
     }
   }
-  return from.stage == Stage::kDone ? Status() : check(peer, from.frame.moved());
+  return from.stage == Stage::kDone ? Status() : check(peer, from.frame.moved() + state_.lanes.moved(peer));
 }
 
 // The envelope is of this operation or a later one.

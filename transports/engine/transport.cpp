@@ -90,9 +90,9 @@ class EngineTransport final : public Transport {
       alike = met.alike;
     }
     const Status started = underLock([&] { return dense_.start(operation, alike); });
-    Status summed = finishSum(operation, started);
-    ++operation.round;
-    return summed;
+    SC_TRY(finishSum(operation, started));
+    if (ranks() > 1) countParts(operation, args, ranks(), rank());
+    return {};
   }
 
   bool sumsAmong() const override { return true; }
@@ -117,9 +117,9 @@ class EngineTransport final : public Transport {
       SC_TRY(const Met met, meet(operation, false, flags, amongOut_, amongIn_));
       args.nonFinite = met.nonFinite;
     }
-    const Status started = underLock([&] { return dense_.startAmong(operation, args); });
+    const Status started = underLock([&] { return dense_.startAmong(operation); });
     Status summed = finishSum(operation, started);
-    if (!amongOut_.empty()) ++operation.round;
+    if (summed.ok()) countAmong(operation, args, rank());
     const std::lock_guard lock(state_->mutex);
     rounds_.lookAtAwaitedOnly(false);
     return summed;
@@ -368,18 +368,9 @@ class EngineTransport final : public Transport {
     Met met;
     met.nonFinite = flags != 0;
     for (const Incoming& message : in) {
-      const FrameLayout layout = dense_.layoutFrom(message.peer);
-      auto checked = checkFrame(message.frame, message.bytes, layout, operation.identity(), true);
-      if (checked.ok() && (*checked).count != layout.denseCount)
-        return failBy(message.peer, sparsecollCorrupted, "rank {} sends no part of a dense sum", message.peer);
-      if (checked.ok()) {
-        met.alike = met.alike && (*checked).threshold == header.threshold;
-        met.nonFinite = met.nonFinite || ((*checked).flags & kFrameNonFinite) != 0;
-        continue;
-      }
-      Failure failure = checked.takeStatus().failure();
-      failure.peer = message.peer;
-      return Status(failure);
+      SC_TRY(const FrameHeader theirs, openRun(message, dense_.layoutFrom(message.peer), operation.identity()));
+      met.alike = met.alike && theirs.threshold == header.threshold;
+      met.nonFinite = met.nonFinite || (theirs.flags & kFrameNonFinite) != 0;
     }
     return met;
   }
