@@ -329,7 +329,7 @@ class HostKernels final : public Kernels {
 
   bool defersZeros() const override { return true; }
   void deferZeros(uint64_t* bits, uint64_t n, const ListView& list, const Control* decision, Stream) override {
-    if (decision != nullptr && decision->takesEffect == 0) return;
+    if (decision->takesEffect == 0) return;
     const auto* indices = static_cast<const uint32_t*>(list.indices);
     const uint32_t count = *list.count;
     for (uint32_t i = 0; i < count; ++i)

@@ -77,7 +77,7 @@ uint64_t Reducer::stepPlan() const {
 
 OperationLabel Reducer::labelOf(const char* call) const {
   OperationLabel label{call, preset_};
-  if (spec_.selector != nullptr && !spec_.dense()) label.selector = spec_.selector->name;
+  if (!spec_.dense()) label.selector = spec_.selector->name;
   label.collective = spec_.overNodes ? collectiveName(sparsecollCollHierarchical) : spec_.collective->name;
   label.tag = spec_.params.tag;
   label.n = length();
@@ -193,11 +193,9 @@ Finish Reducer::finishOf(const Operation& operation) const {
   return {overRanks ? static_cast<double>(comm_->ranks()) : 1.0, scales_.out(operation.sequenceAt != nullptr)};
 }
 
-// Where methods take turns, a dense sum after another one finds a residual that is empty, or that rounding has left.
-bool Reducer::formsDense() const { return spec_.dense() && (shapesInput(spec_.params) || owesResidual_); }
-
 Status Reducer::denseStep(Operation& operation, StepArgs& args) {
-  const bool forms = formsDense();
+  // Where methods take turns, a dense sum after another one finds a residual that is empty, or that rounding has left.
+  const bool forms = shapesInput(spec_.params) || owesResidual_;
   const bool keeps = spec_.keepsResidual();
   owesResidual_ = owesResidual_ || (forms && keeps);  // until the sum has taken it along
   const Scale in = scales_.in(operation.sequenceAt != nullptr);

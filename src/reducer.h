@@ -121,7 +121,6 @@ class Reducer final : public AnyReducer {
   Result<Delivered> exchange(Operation& operation, SelectionInput& input, FinishStep finish, void* out, Stream stream);
   Status finishDense(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   Status finishSparse(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
-  bool formsDense() const;
   // The ranks of a dense step have met NaN or Inf, or not.
   Status denseEnd(bool nonFinite) const;
   void shapeDense(DenseArgs& args, Stream stream);

@@ -77,7 +77,7 @@ Result<Address> addressOfInterface(const char* named) {
 bool Address::isLoopback() const {
   if (family == kIpv4) return bytes[0] == std::byte{127};
   const std::array<std::byte, 16> one = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, std::byte{1}}};
-  return family == kIpv6 && bytes == one;
+  return bytes == one;
 }
 
 bool Address::isAny() const {

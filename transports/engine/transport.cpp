@@ -187,7 +187,7 @@ class EngineTransport final : public Transport {
     } catch (const std::bad_alloc&) {
       done = outOfMemory();
     }
-    givenUp_ = givenUp_ || !done.ok();
+    if (!done.ok()) givenUp_ = true;
     return done;
   }
 
