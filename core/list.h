@@ -8,7 +8,6 @@ namespace sparsecoll {
 // A sparse list being written.
 struct List {
   enum class Values {
-    kNone,    // indices only
     kApart,   // at `values`
     kPacked,  // behind the last index, from the next multiple of 16 bytes on: the way frames hold them
   };

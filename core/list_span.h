@@ -39,14 +39,13 @@ SC_BOTH ListSpan<A, Index> spanOf(const ListView& list) {
 template <class A, class Index = uint32_t>
 struct ListSlots {
   Index* indices;
-  A* values;  // nullptr: indices only
+  A* values;
 };
 
 // total: how many entries there will be.
 template <class A, class Index = uint32_t>
 SC_BOTH ListSlots<A, Index> slotsOf(const List& list, uint64_t total) {
   auto* const indices = reinterpret_cast<Index*>(list.indices);
-  if (list.where == List::Values::kNone) return {indices, nullptr};
   if (list.where == List::Values::kApart) return {indices, static_cast<A*>(list.values)};
   auto* const bytes = reinterpret_cast<std::byte*>(list.indices);
   return {indices, reinterpret_cast<A*>(bytes + alignUp(total * sizeof(Index), 16))};

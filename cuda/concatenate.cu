@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
     const LocatedPart& part = parts[firstWhere(1, count, [&](uint32_t p) { return parts[p].outAt > i; }) - 1];
     const uint64_t j = i - part.outAt;
     slots.indices[i] = part.indices[j];
-    if (slots.values != nullptr) slots.values[i] = static_cast<const A*>(part.values)[j];
+    slots.values[i] = static_cast<const A*>(part.values)[j];
   }
 }
 

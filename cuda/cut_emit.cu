@@ -87,7 +87,7 @@ __device__ inline uint64_t countsBefore(const SharePart& part, const uint64_t* s
 template <class A>
 __device__ inline void writeEntry(const ListSlots<A>& to, uint64_t slot, uint32_t index, A value) {
   to.indices[slot] = index;
-  if (to.values != nullptr) to.values[slot] = value;
+  to.values[slot] = value;
 }
 
 template <class A>

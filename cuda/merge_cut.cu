@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kThreads) writeCut(CutRule<A> rule) {
       if (i >= end) continue;
       if (rank > 1 || (rank == 1 && equalBelow < equals)) {
         to.indices[slot] = rule.sumIndices[i];
-        if (to.values != nullptr) to.values[slot] = sum;
+        to.values[slot] = sum;
       } else if (rest.indices != nullptr) {
         rest.indices[i - slot] = rule.sumIndices[i];
         rest.values[i - slot] = canonical(sum * rule.droppedScale);

@@ -155,13 +155,13 @@ struct Cutter {
     if (window.kept == 0) return 0;
     if (window.keptForced != 0) {
       indices[0] = static_cast<uint32_t>(window.forced);
-      if (values != nullptr) values[0] = static_cast<const A*>(args.acc)[window.forced];
+      values[0] = static_cast<const A*>(args.acc)[window.forced];
       return 1;
     }
     const Source source = sourceOf(window);
     if (window.kept == source.count && source.indices != nullptr) {
       std::copy_n(source.indices, source.count, indices);
-      if (values != nullptr) std::copy_n(source.values, source.count, values);
+      std::copy_n(source.values, source.count, values);
       return source.count;
     }
     SplitSpan<A> span;
@@ -190,7 +190,7 @@ struct Cutter {
     forEachWindow([&](Window& window) {
       const uint64_t written = args.arrivals.empty() ? cutWindow(window, slots) : cutWithArrivals(window, slots);
       slots.indices += written;
-      if (slots.values != nullptr) slots.values += written;
+      slots.values += written;
     });
     control.selected += static_cast<uint32_t>(total);
     *args.target.count = static_cast<uint32_t>(total);

@@ -75,7 +75,7 @@ struct SplitSpan {
   uint64_t equals = 0;
   uint64_t kept = 0;  // what the boundary keeps
   uint32_t* keptIndices = nullptr;
-  A* keptValues = nullptr;          // nullptr: not wanted
+  A* keptValues = nullptr;
   uint32_t* restIndices = nullptr;  // nullptr: the rest is not wanted
   A* restValues = nullptr;
   A restScale = 1;

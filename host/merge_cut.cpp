@@ -76,7 +76,7 @@ class MergeCutter {
   void keepAll(uint64_t count) const {
     const ListSlots<A> to = slotsOf<A>(args_.target, count);
     std::copy_n(args_.scratch.indices, count, to.indices);
-    if (to.values != nullptr) std::copy_n(sums_, count, to.values);
+    std::copy_n(sums_, count, to.values);
     *args_.target.count = static_cast<uint32_t>(count);
     if (args_.dropped.indices != nullptr) *args_.dropped.count = 0;
   }

@@ -93,14 +93,14 @@ template <class A>
     const auto key = Magnitude<A>::of(span.values[i]);
     const uint64_t equal = (key == span.key ? 1u : 0u) & (equals != 0 ? 1u : 0u);
     span.keptIndices[kept] = span.indexAt(i);
-    if (span.keptValues != nullptr) span.keptValues[kept] = span.values[i];
+    span.keptValues[kept] = span.values[i];
     if (withRest) drop(i - kept);
     equals -= equal;
     kept += (key > span.key ? 1u : 0u) | equal;
   }
   for (; kept < span.kept; ++i, ++kept) {  // the rest is complete
     span.keptIndices[kept] = span.indexAt(i);
-    if (span.keptValues != nullptr) span.keptValues[kept] = span.values[i];
+    span.keptValues[kept] = span.values[i];
   }
   for (; withRest && i < span.count; ++i) drop(i - kept);
 }

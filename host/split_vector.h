@@ -17,19 +17,17 @@ inline uint32_t lowestBits(uint32_t mask, uint64_t count) {
 template <class V, class A>
 inline void appendLanes(const SplitSpan<A>& span, uint64_t at, typename V::Vector x, uint32_t lanes, uint32_t* indices,
                         A* values, uint64_t room, A scale) {
-  A unused[V::kLanes];
   if (room >= V::kLanes) {
-    A* const to = values != nullptr ? values : unused;
     if (span.indices != nullptr)
-      V::compressListed(to, indices, x, span.indices + at, lanes);
+      V::compressListed(values, indices, x, span.indices + at, lanes);
     else
-      V::compress(to, indices, x, static_cast<uint32_t>(span.first + at), lanes);
+      V::compress(values, indices, x, static_cast<uint32_t>(span.first + at), lanes);
     return;
   }
   for (; lanes != 0; lanes &= lanes - 1, ++indices) {
     const uint64_t from = at + static_cast<uint64_t>(__builtin_ctz(lanes));
     *indices = span.indexAt(from);
-    if (values != nullptr) *values++ = span.values[from] * scale;
+    *values++ = span.values[from] * scale;
   }
 }
 
@@ -53,8 +51,7 @@ void splitVector(const SplitSpan<typename V::A>& caller) {
       equals -= static_cast<uint64_t>(__builtin_popcount(taken));
       lanes |= taken;
     }
-    appendLanes<V>(span, i, x, lanes, span.keptIndices + kept,
-                   span.keptValues != nullptr ? span.keptValues + kept : nullptr, span.kept - kept, A{1});
+    appendLanes<V>(span, i, x, lanes, span.keptIndices + kept, span.keptValues + kept, span.kept - kept, A{1});
     if (span.restIndices != nullptr) {
       const uint64_t rest = i - kept;
       appendLanes<V>(span, i, V::multiply(x, scale), kAll & ~lanes, span.restIndices + rest, span.restValues + rest,

@@ -15,7 +15,6 @@ SC_BOTH void drawFrom(const A* acc, const ListRuleArgs& args, uint64_t k, const 
   const ListSlots<A> to = slotsOf<A>(args.to, k);
   for (Strata strata(args.control->n, k, share); strata.left(); strata.next())
     to.indices[strata.index()] = static_cast<uint32_t>(strata.draw(seed));
-  if (to.values == nullptr) return;
   const uint64_t ahead = kAhead * share.step;
   for (uint64_t j = share.first; j < k; j += share.step) {
     if (j + ahead < k) askFor(acc + to.indices[j + ahead]);

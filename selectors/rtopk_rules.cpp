@@ -44,7 +44,7 @@ SC_BOTH void drawFrom(const ListRuleArgs& args, const Share& share) {
     const uint64_t from = wraps ? drawn - ring.wrap : drawn + ring.start;
     const uint64_t slot = wraps ? strata.index() - ring.before : strata.index() + (k - ring.before);
     to.indices[slot] = list.indices[from];
-    if (to.values != nullptr) to.values[slot] = list.values[from];
+    to.values[slot] = list.values[from];
   }
 }
 

@@ -96,7 +96,7 @@ SC_BOTH void takeFirst(const ListRuleArgs& args, const Share& share) {
     const uint64_t entries = quota(control.windows[w]);
     for (uint64_t i = share.first; i < entries; i += share.step) {
       to.indices[at + i] = list.indices[from + i];
-      if (to.values != nullptr) to.values[at + i] = list.values[from + i];
+      to.values[at + i] = list.values[from + i];
     }
     from += control.windows[w].kept;
     at += entries;

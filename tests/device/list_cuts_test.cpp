@@ -100,7 +100,7 @@ TEST_CASE("mergeCut finds boundaries between neighbouring magnitudes") {
           args.n = kN;
           args.limit = &limit;
           args.scratch = listIn<A>(outcome, kN, List::Values::kApart);
-          args.target = listIn<A>(outcome, limit, List::Values::kNone);
+          args.target = listIn<A>(outcome, limit, List::Values::kPacked);
           args.dropped = listIn<A>(outcome, kN, List::Values::kApart);
           args.keptKey = outcome.room<uint64_t>(1);
           outcome.end(kernels.mergeCut(args, stream));
