@@ -260,6 +260,29 @@ TEST_CASE("what a peer must not say ends its connection, with what it was") {
   CHECK(talkative.whyLost() == "rank 1: letters that nobody reads");
 }
 
+TEST_CASE("what a peer has said at once, longer than a frame may be, comes frame by frame") {
+  int ends[2] = {-1, -1};
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+  Mesh mesh;
+  mesh.ranks = 2;
+  mesh.links.resize(2);
+  mesh.cards.resize(2);
+  mesh.links[1] = Link(Fd(ends[0]), 1, {});
+  Link peer(Fd(ends[1]), 0, {});
+  const std::vector<std::byte> letter(kMostPayloadBytes / 2);
+  constexpr size_t kLetters = 5;
+  for (size_t sent = 0; sent < kLetters; ++sent) peer.send(FrameType::kPart, letter);
+  auto made = Control::make(std::move(mesh), {});
+  REQUIRE(made.ok());
+  Control& control = **made;
+  const auto came = [&] {
+    peer.flush();
+    return control.await(Deadline::in(20), [&] { return control.mail(1).size() == kLetters; });
+  };
+  CHECK(eventually(came));
+  CHECK(control.await(Deadline::in(0), [&] { return control.mail(1).back().payload == letter; }));
+}
+
 TEST_CASE("a peer that gives up because of itself, or of this rank, is the one that is blamed") {
   for (const int32_t about : {-1, 0, 1}) {
     Played played;
@@ -386,6 +409,16 @@ TEST_CASE("a rank whose memory is gone before UCX has opened it has failed if it
   INFO(ended[0].failure().text.c_str());
   CHECK(ended[0].result() == (ends ? sparsecollPeerFailed : sparsecollSystemError));
   CHECK(ended[0].failure().peer == (ends ? 1 : -1));
+}
+
+TEST_CASE("of survivors that have not called in time those that are gone are none") {
+  const Controls controls = makeControls(3);
+  auto agreed = agreeOnSurvivors(*controls[0], {false, true, false}, 1, 0, Deadline::in(50));
+  REQUIRE_FALSE(agreed.ok());
+  const Status left = agreed.takeStatus();
+  CHECK(left.result() == sparsecollTimeout);
+  CHECK(left.failure().peer == 2);
+  CHECK_THAT(std::string(left.failure().text.c_str()), Catch::StartsWith("rank(s) 2 have not"));
 }
 
 }  // namespace sparsecoll

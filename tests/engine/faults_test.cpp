@@ -2,9 +2,11 @@
 // engine goes back to its owner once.
 #include "tests/support/catch.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <mutex>
 
 #include "tests/support/group.h"
@@ -261,7 +263,49 @@ TEST_CASE("a step that was given up while long messages were under way leaves th
   }
 }
 
-// An engine whose sums do not end until they are cancelled.
+TEST_CASE("a bit of what ranks show each other before a dense sum turns on the way") {
+  Mischief mischief;
+  std::atomic<bool> armed{false};
+  mischief.spoil = [&](int, int tag, std::vector<std::byte>& bytes) {
+    if (tag == 0 && armed.exchange(false)) bytes.back() ^= std::byte{1};
+  };
+  Team team(2, impatient(4000), &mischief);
+  REQUIRE(team.result == sparsecollSuccess);
+  const Ranks ranks(std::move(team.comms));
+  const Reducers reducers(ranks, kLength, sparsecollFloat32, preset("dense", 0));
+  armed = true;
+  const Results results = runUntilFailure(ranks, reducers, 1);
+  CHECK_FALSE(armed);
+  CHECK(std::count(results.begin(), results.end(), sparsecollCorrupted) == 1);
+}
+
+TEST_CASE("a farewell that is damaged, or that the engine never says has left, holds nobody up for good") {
+  constexpr int kNotices = 4;
+  for (const bool damaged : {true, false}) {
+    CAPTURE(damaged);
+    Mischief mischief;
+    std::atomic<int> met{0};
+    mischief.spoil = [&](int, int tag, std::vector<std::byte>& bytes) {
+      if (!damaged || tag != kNotices) return;
+      bytes[0] ^= std::byte{1};
+      ++met;
+    };
+    mischief.toldLate = [&](int, int tag) {
+      if (damaged || tag != kNotices) return 0;
+      ++met;
+      return std::numeric_limits<int>::max();
+    };
+    sparsecollConfig_t config = impatient(4000);
+    config.abortTimeoutMs = 100;
+    Team team(2, config, &mischief);
+    REQUIRE(team.result == sparsecollSuccess);
+    Ranks ranks(std::move(team.comms));
+    for (int rank = 0; rank < 2; ++rank) CHECK(sparsecollCommDestroy(ranks.release(rank)) == sparsecollSuccess);
+    CHECK(met > 0);
+  }
+}
+
+// An engine whose sums do not end until they are cancelled, or not even then.
 namespace stuck {
 
 struct Sum {
@@ -272,6 +316,7 @@ struct Sum {
 
 Sum sums[2];
 std::atomic<size_t> started{0};
+bool heedsCancel;
 sparsecollEngine_t pairs;
 
 bool isSum(const void* request) { return request == &sums[0] || request == &sums[1]; }
@@ -291,14 +336,19 @@ int test(void* user, void** request, int* done, size_t* received) {
 
 int cancel(void* user, void** request) {
   if (!isSum(*request)) return pairs.cancel(user, request);
-  static_cast<Sum*>(*request)->cancelled = true;
+  static_cast<Sum*>(*request)->cancelled = heedsCancel;
   return 0;
 }
 
 }  // namespace stuck
 
 TEST_CASE("the memory of tensors that are sent dense stays for as long as the engine sums in it") {
-  const sparsecollConfig_t config = impatient(300);
+  const bool heedsCancel = GENERATE(true, false);
+  CAPTURE(heedsCancel);
+  stuck::heedsCancel = heedsCancel;
+  stuck::started = 0;
+  sparsecollConfig_t config = impatient(300);
+  if (!heedsCancel) config.abortTimeoutMs = 100;
   const SentDense tensors(kLength);
   PairMesh mesh(2);
   std::vector<sparsecollComm_t> comms(2);
@@ -316,17 +366,21 @@ TEST_CASE("the memory of tensors that are sent dense stays for as long as the en
     if (results[r] == sparsecollSuccess) (void)engines[r].release();
   });
   REQUIRE(results == all(2, sparsecollSuccess));
-  const Ranks ranks(std::move(comms));
+  const auto write = [] {  // what the engine may still do
+    for (const stuck::Sum& sum : stuck::sums) std::fill_n(sum.out, sum.bytes, std::byte{0xff});
+  };
   {
-    const Reducers reducers(ranks, kLength, sparsecollFloat32, preset("topka", 0.1), tensors.config());
-    for (const sparsecollResult_t result : runUntilFailure(ranks, reducers, 1))
-      CHECK((result == sparsecollTimeout || result == sparsecollPeerFailed));
+    const Ranks ranks(std::move(comms));
+    {
+      const Reducers reducers(ranks, kLength, sparsecollFloat32, preset("topka", 0.1), tensors.config());
+      for (const sparsecollResult_t result : runUntilFailure(ranks, reducers, 1))
+        CHECK((result == sparsecollTimeout || result == sparsecollPeerFailed));
+    }
+    REQUIRE(stuck::started == 2);
+    for (const stuck::Sum& sum : stuck::sums) CHECK_FALSE(sum.cancelled);
+    write();
   }
-  REQUIRE(stuck::started == 2);
-  for (const stuck::Sum& sum : stuck::sums) {
-    CHECK_FALSE(sum.cancelled);
-    std::fill_n(sum.out, sum.bytes, std::byte{0xff});  // what the engine may still do
-  }
+  if (!heedsCancel) write();
 }
 
 TEST_CASE("the engine was used as its rules say") { CHECK(pairEngineMisuse() == ""); }

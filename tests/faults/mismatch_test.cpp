@@ -322,6 +322,27 @@ TEST_CASE("reducers in another order, and a step against other calls") {
       }
 }
 
+TEST_CASE("ranks that move different reducers, of which one has a schedule") {
+  const sparsecollConfig_t config = patient();
+  const Ranks ranks(2, &config);
+  sparsecollReducerConfig_t scheduled = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  scheduled.densitySchedule = kWarmUp;
+  scheduled.densityScheduleCount = 1;
+  scheduled.scheduleSteps = 10;
+  const Reducers with(ranks, kLength, sparsecollFloat32, preset("topka", 0.1), &scheduled);
+  const Reducers without(ranks, kLength, sparsecollFloat32, preset("topka", 0.1));
+  CHECK(onEach(ranks, [&](int rank, sparsecollComm_t comm) {
+          sparsecollComm_t made = nullptr;
+          sparsecollResult_t result = sparsecollCommSplit(comm, 0, 0, &made, &config);
+          if (result != sparsecollSuccess) return result;
+          sparsecollReducer_t moved = nullptr;
+          result = sparsecollReducerMove(rank == 0 ? with[rank] : without[rank], made, &moved, nullptr);
+          if (std::string(failureOf(made).field) != "order") result = sparsecollInternalError;
+          (void)sparsecollCommDestroy(made);
+          return result;
+        }) == all(2, sparsecollMismatch));
+}
+
 TEST_CASE("a wrong argument on one rank has no effect: called again, it meets the others") {
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.opTimeoutMs = 2000;

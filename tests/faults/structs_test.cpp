@@ -280,6 +280,9 @@ const FieldRow<sparsecollConfig_t> kConfigs[] = {
     CONFIG(security = -1, kBad),
     CONFIG(security = 3, kBad),
     CONFIG(security = sparsecollSecurityNone, kGood),
+    CONFIG(ranksPerNode = -1, kBad),
+    CONFIG(ranksPerNode = 1024, kGood),
+    CONFIG(ranksPerNode = 1025, kBad),
     CONFIG(reserved1 = 1, kNotYet),
     CONFIG(reserved2 = 1, kNotYet),
 };

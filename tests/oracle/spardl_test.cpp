@@ -74,6 +74,30 @@ TEST_CASE("SparDL follows its pseudo-code for every number of ranks and teams") 
         }
 }
 
+TEST_CASE("SparDL keeps own entries that lie far behind all that arrives") {
+  constexpr uint64_t kLength = 40000, kFar = 18000;
+  constexpr double kDensity = 0.002;
+  Group group(2, kLength, sparsecollFloat32, preset("spardl", kDensity));
+  REQUIRE(group.created() == all(2, sparsecollSuccess));
+  SparDLReference reference{kLength, 2, 1, kDensity, true, false};
+  uint64_t wrong = 0;
+  for (uint64_t step = 0; step < 4; ++step) {
+    for (uint64_t rank = 0; rank < 2; ++rank) {
+      Elements& gradient = group.gradients[rank];
+      for (uint64_t i = 0; i < kLength; ++i) {
+        const uint64_t block = i / (kLength / 2), at = i % (kLength / 2);
+        const uint64_t from = block == rank ? kFar : 0;  // whose block it is has all of its own at its end
+        const bool any = at >= from && at < from + 100;
+        gradient.set(i, any ? static_cast<double>(1 + (at * 37 + step * 11 + rank * 50 + block) % 1009) : 0);
+      }
+    }
+    const StepResult expected = reference.step(pendingOf(group));
+    REQUIRE(group.step() == all(2, sparsecollSuccess));
+    wrong += differences(group, expected);
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("gTop-k follows its pseudo-code, and faithful counts what it forgets") {
   for (int ranks = 1; ranks <= 9; ++ranks)
     for (const bool faithful : {false, true})

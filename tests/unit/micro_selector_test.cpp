@@ -269,6 +269,20 @@ TEST_CASE("silence is followed by exact steps until there is a threshold again")
   CHECK(delivered == Approx(40).margin(4));
 }
 
+TEST_CASE("silence after steps with a threshold is followed by steps near k again") {
+  const uint64_t n = 4000;
+  SelectionRun<float> run(selectorRow(sparsecollSelectMicro)->plan, requestOf(n, 4, 0.01), true);
+  std::vector<std::vector<float>> few(4, std::vector<float>(n));
+  for (auto& gradient : few)
+    for (uint64_t i = 0; i < n; i += 100) gradient[i] = 1 + static_cast<float>(i) / 1000;  // all that a step sends
+  CHECK(run.step(few) == 40);
+  const std::vector<std::vector<float>> zeros(4, std::vector<float>(n));
+  for (int step = 0; step < 4; ++step) run.step(zeros);
+  uint64_t delivered = 0;
+  for (uint64_t step = 1; step < 6; ++step) delivered = run.step(gradientsOf<float>(4, n, step));
+  CHECK(static_cast<double>(delivered) == Approx(40).margin(4));
+}
+
 // A threshold travels as a float. Doubles beyond its range used to make it Inf, which no step comes down from.
 TEST_CASE("gradients of any size of a double are followed") {
   for (const double scale : {1e-200, 1e-42, 1.0, 1e30, 1e200}) {

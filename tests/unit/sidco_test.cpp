@@ -3,7 +3,9 @@
 
 #include "tests/support/catch.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "selectors/selectors.h"
@@ -55,6 +57,25 @@ TEST_CASE("faithful: equal magnitudes and zeros have finite thresholds, which de
         const double share = static_cast<double>(run[0].k()) / static_cast<double>(kLength);
         CHECK(threshold == Approx(-static_cast<double>(magnitude) * std::log(share)));
       }
+}
+
+TEST_CASE("faithful: a Pareto fit of shape 0 is an exponential one") {
+  constexpr uint64_t kLength = 1024;
+  SelectionRequest request;
+  request.n = kLength;
+  request.density = request.maxDensity = 0.3;
+  request.params.faithful = 1;
+  request.params.distribution = sparsecollDistributionPareto;
+  test::SelectionRun<float> run(selectorRow(sparsecollSelectSidco)->plan, request, false);
+  // The mean is 2 and the variance 4, its square.
+  std::vector<std::vector<float>> gradients(1, std::vector<float>(kLength));
+  auto next = gradients[0].begin();
+  for (const auto& [entries, magnitude] : {std::pair{4, 1.0F}, {1, 2.0F}, {1, 3.0F}, {506, 4.0F}, {3, 5.0F}})
+    next = std::fill_n(next, entries, magnitude);
+  const uint64_t sent = run.step(gradients);
+  const double share = static_cast<double>(run[0].k()) / static_cast<double>(kLength);
+  CHECK(run.control().threshold == Approx(-2 * std::log(share)));
+  CHECK(sent == 1 + 506 + 3);
 }
 
 TEST_CASE("faithful: five steps decide on one stage more or less") {
