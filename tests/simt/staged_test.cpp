@@ -272,6 +272,23 @@ TEST_CASE("steps over messages cannot be captured, on no rank, and go on afterwa
   checkNoMisuse();
 }
 
+TEST_CASE("nor can those of one rank alone, which has nobody to tell so") {
+  for (const char* const name : {"topka", "dense"}) {
+    CAPTURE(name);
+    const StagedRanks ranks(1);
+    StreamGroup group(ranks, kLength, sparsecollFloat32, paramsOf(name));
+    RankGraphs graphs(1);
+    for (int turn = 0; turn < 2; ++turn) {
+      REQUIRE(group.step() == all(1, sparsecollSuccess));
+      CHECK(ranks.each([&](int rank) {
+        return captureGraph(ranks.stream(rank), &graphs[rank], [&] { return group.run(rank); });
+      }) == all(1, sparsecollUnsupported));
+    }
+    CHECK(group.step() == all(1, sparsecollSuccess));
+  }
+  checkNoMisuse();
+}
+
 TEST_CASE("a driver without stream memory operations") {
   for (const char* const call : {"cudaGetDriverEntryPoint", "cudaGetDriverEntryPointByVersion"})
     simt::failCall(call, 0, cudaErrorNotSupported);
