@@ -343,7 +343,11 @@ int cancel(void* user, void** request) {
 }  // namespace stuck
 
 TEST_CASE("the memory of tensors that are sent dense stays for as long as the engine sums in it") {
+#ifdef __SANITIZE_ADDRESS__
+  const bool heedsCancel = true;  // memory that the engine never lets go of is never freed, and told to be leaked
+#else
   const bool heedsCancel = GENERATE(true, false);
+#endif
   CAPTURE(heedsCancel);
   stuck::heedsCancel = heedsCancel;
   stuck::started = 0;

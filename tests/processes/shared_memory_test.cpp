@@ -261,19 +261,22 @@ TEST_CASE("sums come out right behind operations that ranks gave up, however lat
   checkNoneWrong(processes, 3);
 }
 
-TEST_CASE("a rank that dies or stops in a sum that ranks share ends it for the others, with its number") {
+TEST_CASE("a rank that dies or stops in a sum ends it for the others, with its number, shared memory or not") {
   const Way way = GENERATE(from_range(engines()));
   const int signal = GENERATE(SIGKILL, SIGSTOP);
-  CAPTURE(way.name(), signal);
+  const char* const shares = GENERATE("0", "1");
+  const uint64_t n = GENERATE(3000, 4000000);
+  CAPTURE(way.name(), signal, shares, n);
   Processes processes(3, way);
   processes.start([&](int rank, Finding& finding) {
+    setenv("SPARSECOLL_SHARED_MEMORY", shares, 1);
     auto config = SPARSECOLL_INIT(sparsecollConfig_t);
     config.transport = way.engine;
     config.opTimeoutMs = signal == SIGSTOP ? 2000 : 60000;
     config.abortTimeoutMs = 200;
     sparsecollComm_t comm = processes.join(rank, &config);
     if (finding.made != sparsecollSuccess) return;
-    (void)stepUntilFailure(finding, comm, stepsOf("dense"), 4000000);  // so long that it is always in a sum
+    (void)stepUntilFailure(finding, comm, stepsOf("dense"), n);  // as good as always in a sum
     (void)sparsecollCommDestroy(comm);
   });
   REQUIRE(processes.awaitStage(1, 1));
