@@ -19,24 +19,6 @@ constexpr int kManyRanks = 128;  // from here on a window of one segment keeps a
 
 }  // namespace
 
-Result<FrameHeader> openRun(const Incoming& message, const FrameLayout& layout, const FrameExpectation& expected) {
-  auto checked = checkFrame(message.frame, message.bytes, layout, expected, true);
-  if (checked.ok() && (*checked).count != layout.denseCount)
-    checked = fail(sparsecollCorrupted, "a frame has no part of a dense sum");
-  if (checked.ok()) return checked;
-  Failure failure = checked.takeStatus().failure();
-  failure.peer = message.peer;
-  return Status(failure);
-}
-
-void sealRun(FrameHeader header, const FrameLayout& layout, std::byte* frame) {
-  header.count = static_cast<uint32_t>(layout.denseCount);
-  header.flags |= kFrameDense;
-  std::memcpy(frame, &header, sizeof header);
-  header.checksum = frameChecksum(frame, layout.usedBytes(header), true);
-  std::memcpy(frame + kFrameChecksumOffset, &header.checksum, sizeof header.checksum);
-}
-
 DenseSum::DenseSum(State& state, Rounds& rounds)
     : state_(state),
       rounds_(rounds),
@@ -70,14 +52,6 @@ Status DenseSum::open() {
   state_.port.expectRetirement();
   SC_TRY(frames_,
          state_.setup.kernels->allocate((2 * static_cast<uint64_t>(ranks_) + 1) * frameBytes_, state_.setup.budget));
-  return {};
-}
-
-Status DenseSum::share(const std::shared_ptr<SharedMemory>& memory) {
-  const uint64_t bytes = staging_.bytes();
-  staging_ = Buffer();  // nothing has used it, and there is room for one of both
-  SC_TRY(staging_, takeBuffer(memory, bytes, state_.setup.budget));
-  shared_ = memory;
   return {};
 }
 
@@ -143,82 +117,6 @@ void DenseSum::prepareMeeting() {
   for (const int member : members_)
     if (small_ && isFar(member)) fillFrame(member);
   if (sums()) contributeAhead();
-}
-
-// To those that share memory, who have consumed all that earlier sums left in the places for contributions.
-void DenseSum::contributeAhead() {
-  for (const int peer : members_) {
-    Pair& with = pair(peer);
-    if (!with.near) continue;
-    for (with.sent = 0; with.sent < std::min<uint64_t>(with.segments, windows_); ++with.sent) contribute(peer);
-    with.ahead = std::exchange(with.sent, 0);
-    with.aheadOfPeer = std::min<uint64_t>(segmentsOf(rank_), windows_);
-  }
-}
-
-// Of an owner's part: a contribution to it, or its sum.
-FrameLayout DenseSum::layoutOf(int owner) const {
-  FrameLayout layout;
-  layout.valueBytes = static_cast<uint32_t>(elementBytes(args_.type));
-  layout.denseCount = partOf(owner).length();
-  return layout;
-}
-
-FrameLayout DenseSum::layoutTo(int peer) const {
-  if (!small_ || pairs_[static_cast<size_t>(peer)].near) return {};
-  return layoutOf(sums() ? peer : rank_);
-}
-
-FrameLayout DenseSum::layoutFrom(int peer) const {
-  if (!small_ || pairs_[static_cast<size_t>(peer)].near) return {};
-  return layoutOf(sums() ? rank_ : peer);
-}
-
-// With what the peer gets as the ranks meet: this rank's contribution, or its part of what is only gathered.
-void DenseSum::fillFrame(int peer) {
-  Pair& with = pair(peer);
-  const Range part = partOf(sums() ? peer : rank_);
-  const uint64_t element = elementBytes(args_.type);
-  const auto* const from = static_cast<const std::byte*>(sums() ? args_.in : args_.out) + part.begin * element;
-  if (part.length() != 0) std::memcpy(frameTo(peer) + kFrameHeaderBytes, from, part.length() * element);
-  with.ahead = with.segments;
-  with.aheadOfPeer = segmentsOf(rank_);
-}
-
-// This rank's part is summed: it goes to all whom it shares no memory with, and they send theirs.
-void DenseSum::startSums() {
-  sumsOut_.clear();
-  sumsIn_.clear();
-  std::byte* const frame = frameTo(2 * ranks_);
-  const FrameLayout layout = layoutOf(rank_);
-  if (layout.denseCount != 0) {
-    std::memcpy(frame + kFrameHeaderBytes, sumPlace(0), layout.denseCount * layout.valueBytes);
-    sealRun({operation_->sequence, operation_->plan, 0, 0, 0, 0, 0}, layout, frame);
-  }
-  for (const int peer : members_) {
-    if (peer == rank_ || pair(peer).near) continue;
-    if (layout.denseCount != 0) sumsOut_.push_back({peer, frame, layout});
-    const FrameLayout theirs = layoutOf(peer);
-    if (theirs.denseCount != 0) sumsIn_.push_back({peer, frameFrom(peer), theirs.capacityBytes(), nullptr, 0});
-  }
-  rounds_.start(*operation_, sumsOut_, sumsIn_);
-  ++operation_->round;
-  for (const int member : members_)
-    if (operation_->record != nullptr && pair(member).near) operation_->record->await(member);
-  round_ = Round::kUnderWay;
-}
-
-// Sums that have come in frames.
-Status DenseSum::takeFrames(bool& moved) {
-  for (const Incoming& message : sumsIn_) {
-    Pair& with = pair(message.peer);
-    if (with.sumsTaken == with.segments || !rounds_.has(message.peer)) continue;
-    SC_TRY(openRun(message, layoutOf(message.peer), operation_->identity()));
-    takeSum(message.frame + kFrameHeaderBytes, partOf(message.peer));
-    with.sumsTaken = with.segments;
-    moved = true;
-  }
-  return {};
 }
 
 void DenseSum::begin(Operation& operation) {
@@ -338,47 +236,6 @@ bool DenseSum::over(int peer) const {
          (!with.near || half_ == AmongArgs::Half::kBoth || hasTaken(peer));
 }
 
-// All that stands in this rank's memory for the peer.
-bool DenseSum::hasTaken(int peer) const {
-  const SharedMemory::Progress& own = shared_->own(peer);
-  const SharedMemory::Progress& theirs = shared_->theirs(peer);
-  return theirs.consumed.load(std::memory_order_acquire) == own.contributed.load(std::memory_order_relaxed) &&
-         theirs.taken.load(std::memory_order_acquire) == own.summed.load(std::memory_order_relaxed);
-}
-
-Status DenseSum::serveNear(int peer, bool& moved) {
-  Pair& with = pair(peer);
-  SharedMemory::Progress& own = shared_->own(peer);
-  const SharedMemory::Progress& theirs = shared_->theirs(peer);
-  // Since the sum began; what is left out of it counts as done.
-  const auto since = [](bool partOfIt, const std::atomic<uint64_t>& count, uint64_t before, uint64_t otherwise) {
-    return partOfIt ? count.load(std::memory_order_acquire) - before : otherwise;
-  };
-  const uint64_t came =
-      std::max(with.aheadOfPeer, since(sums(), theirs.contributed, with.consumedBefore, with.arrived));
-  const uint64_t consumed = since(sums(), theirs.consumed, with.contributedBefore, with.sent);
-  const uint64_t summed = since(gathers(), theirs.summed, with.takenBefore, with.sumsTaken);
-  const uint64_t taken = since(gathers(), theirs.taken, with.summedBefore, summed_);
-  const uint64_t mayCome = std::max(with.arrived, std::min(segmentsOf(rank_), summed_ + windows_));
-  const uint64_t maySum = std::min(with.segments, with.sumsTaken + windows_);
-  if (came < with.arrived || came > mayCome || consumed > with.sent || summed < with.sumsTaken || summed > maySum ||
-      taken > summed_)
-    return failBy(peer, sparsecollCorrupted, "rank {} counts segments of a dense sum that cannot be", peer);
-  moved = moved || came != with.arrived;
-  with.arrived = came;
-  for (; with.sent < std::min(with.segments, consumed + windows_); moved = true) {
-    contribute(peer);
-    ++with.sent;
-    own.contributed.store(with.contributedBefore + with.sent, std::memory_order_release);
-  }
-  for (; with.sumsTaken < summed; moved = true) {
-    takeSum(shared_->of(peer) + sumOffset(with.sumsTaken), segmentOf(peer, with.sumsTaken));
-    ++with.sumsTaken;
-    own.taken.store(with.takenBefore + with.sumsTaken, std::memory_order_release);
-  }
-  return {};
-}
-
 // The next segment, to where it is sent from or read.
 void DenseSum::contribute(int peer) {
   const uint64_t sent = pair(peer).sent, element = elementBytes(args_.type);
@@ -478,31 +335,6 @@ bool DenseSum::isReady(int member) const {
 const void* DenseSum::contributionOf(int member) const {
   if (pairs_[static_cast<size_t>(member)].near) return shared_->of(member) + offset(rank_, kOwnContribution, summed_);
   return small_ ? frameFrom(member) + kFrameHeaderBytes : place(member, kContribution, summed_);
-}
-
-// Members have taken the sums of earlier operations: they have met in this one since. Others might be behind.
-bool DenseSum::isSettled() {
-  for (int peer = 0; peer < ranks_ && !settled_; ++peer)
-    if (holdsUp(peer)) return false;
-  return settled_ = true;
-}
-
-bool DenseSum::holdsUp(int peer) const {
-  return !settled_ && peer != rank_ && !pairs_[static_cast<size_t>(peer)].takesPart && rounds_.reaches(peer) &&
-         !hasTaken(peer);
-}
-
-// Nobody needs what stands where the next sum goes.
-bool DenseSum::mayOverwriteSum() const {
-  if (sumSending_[summed_ % windows_] != 0) return false;
-  return std::ranges::none_of(members_, [&](int member) { return readsSum(member); });
-}
-
-// An older sum, which stands where the next one goes.
-bool DenseSum::readsSum(int member) const {
-  const Pair& with = pairs_[static_cast<size_t>(member)];
-  if (!with.near) return false;
-  return summed_ >= shared_->theirs(member).taken.load(std::memory_order_acquire) - with.summedBefore + windows_;
 }
 
 // A segment is summed: the members may have it, and take back what they contributed.
