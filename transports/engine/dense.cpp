@@ -423,7 +423,7 @@ Result<bool> DenseSum::proceedPiece(bool& moved) {
 Status DenseSum::timeout() const {
   if (byEngine_) return fail(sparsecollTimeout, "the engine's sum has not ended in time");
   std::vector<int> missing;
-  const bool sumsLeft = summed_ < parts_[static_cast<size_t>(rank_)].length();
+  const bool sumsLeft = summed_ < segmentsOf(rank_);
   for (int peer = 0; peer < ranks_; ++peer) {
     const Pair& with = pairs_[static_cast<size_t>(peer)];
     const bool mayComeLater = awaitsRound() && !with.near;  // once this rank has its own sum

