@@ -39,7 +39,8 @@ def network():
 
 
 class Method:
-    """A name is "gloo", "fp16", "powersgd:RANK", "local" (no exchange), or a preset and its density: topka:0.01."""
+    """A name is "gloo", "fp16", "powersgd:RANK", "local" (no exchange), or a preset and its density: topka:0.01;
+    attach:topka:0.01 with SGD's momentum in front of the exchange."""
 
     def __init__(self, name, config):
         self.name = name
@@ -52,11 +53,19 @@ class Method:
         elif name.startswith("powersgd:"):
             state = PowerSGDState(None, matrix_approximation_rank=int(name.split(":")[1]), start_powerSGD_iter=2)
             self.model.register_comm_hook(state, powerSGD_hook)
-        elif name not in ("gloo", "local"):
-            preset, density = name.split(":")
-            self.state = sct.DDPState(self.model, float(density), preset, config=config)
-            self.model.register_comm_hook(self.state, sct.hook)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        attached = name.startswith("attach:")
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9 if attached else 0)
+        if self.sparse:
+            preset, density = name.split(":")[-2:]
+            if attached:
+                self.state = sct.attach(self.model, self.optimizer, float(density), preset, config=config)
+            else:
+                self.state = sct.DDPState(self.model, float(density), preset, config=config)
+                self.model.register_comm_hook(self.state, sct.hook)
+
+    @property
+    def sparse(self):
+        return self.name not in ("gloo", "fp16", "local") and not self.name.startswith("powersgd:")
 
     def step(self, images, labels):
         self.optimizer.zero_grad()
@@ -84,7 +93,8 @@ def sent(card):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", default=",".join(["gloo", "fp16", *POWER_SGD, "topka:0.01", "micro:0.01",
-                                                              "auto:0.01", "local"]))
+                                                              "attach:topka:0.01", "attach:micro:0.01", "auto:0.01",
+                                                              "local"]))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=6, help="of each method in a round")
     parser.add_argument("--batch-size", type=int, default=16, help="of each rank")
