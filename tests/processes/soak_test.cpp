@@ -80,6 +80,7 @@ class Soak {
       perform();
     }
     result_.late = Footprint::now();
+    add();  // no rank leaves, and closes what connects it to the others, before all have counted
     for (Used& used : used_) note(sparsecollReducerDestroy(used.reducer));
     return result_;
   }
