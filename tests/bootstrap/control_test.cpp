@@ -203,18 +203,24 @@ TEST_CASE("in a forked process a communicator says nothing and ends nothing") {
 
 namespace {
 
+// Of rank 0 of two; peer gets the other end.
+Mesh meshOfTwo(Link& peer) {
+  int ends[2] = {-1, -1};
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+  Mesh mesh;
+  mesh.ranks = 2;
+  mesh.links.resize(2);
+  mesh.cards.resize(2);
+  mesh.links[1] = Link(Fd(ends[0]), 1, {});
+  peer = Link(Fd(ends[1]), 0, {});
+  return mesh;
+}
+
 // Rank 0 of two, whose peer a test plays.
 struct Played {
   Played() {
-    int ends[2] = {-1, -1};
-    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-    socket = ends[1];
-    Mesh mesh;
-    mesh.ranks = 2;
-    mesh.links.resize(2);
-    mesh.cards.resize(2);
-    mesh.links[1] = Link(Fd(ends[0]), 1, {});
-    peer = Link(Fd(ends[1]), 0, {});
+    Mesh mesh = meshOfTwo(peer);
+    socket = peer.socket().get();
     auto made = Control::make(std::move(mesh), {});
     REQUIRE(made.ok());
     control = *made;
@@ -261,14 +267,8 @@ TEST_CASE("what a peer must not say ends its connection, with what it was") {
 }
 
 TEST_CASE("what a peer has said at once, longer than a frame may be, comes frame by frame") {
-  int ends[2] = {-1, -1};
-  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-  Mesh mesh;
-  mesh.ranks = 2;
-  mesh.links.resize(2);
-  mesh.cards.resize(2);
-  mesh.links[1] = Link(Fd(ends[0]), 1, {});
-  Link peer(Fd(ends[1]), 0, {});
+  Link peer;
+  Mesh mesh = meshOfTwo(peer);
   const std::vector<std::byte> letter(kMostPayloadBytes / 2);
   constexpr size_t kLetters = 5;
   for (size_t sent = 0; sent < kLetters; ++sent) peer.send(FrameType::kPart, letter);
@@ -297,14 +297,8 @@ TEST_CASE("a peer that gives up because of itself, or of this rank, is the one t
 TEST_CASE("a rank whose connection is found closed by a write is heard to the end, and then is lost") {
   for (const bool leaves : {true, false}) {
     CAPTURE(leaves);
-    int ends[2] = {-1, -1};
-    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-    Mesh mesh;
-    mesh.ranks = 2;
-    mesh.links.resize(2);
-    mesh.cards.resize(2);
-    mesh.links[1] = Link(Fd(ends[0]), 1, {});
-    Link peer(Fd(ends[1]), 0, {});
+    Link peer;
+    Mesh mesh = meshOfTwo(peer);
     if (leaves) peer.send(FrameType::kLeft, {});
     peer.close();
     mesh.links[1].send(FrameType::kHeartbeat, {});
