@@ -26,7 +26,7 @@ Result<PeerRound> PeerRound::make(const CollectiveSetup& setup, int to, const Fr
   if (from != kNobody) {
     const auto most = static_cast<uint32_t>(in.capacity);
     SC_TRY(round.most_, setup.kernels->allocate(sizeof most, setup.budget));
-    setup.kernels->copy(round.most_.as<>(), &most, sizeof most, setup.kernels->stream());
+    setup.kernels->transfer(round.most_.as<>(), &most, sizeof most, setup.kernels->stream());
   }
   return round;
 }

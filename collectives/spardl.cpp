@@ -120,7 +120,7 @@ class SparDL final : public Collective {
       SC_TRY(round.most, setup.kernels->allocate(positions_ * sizeof(uint64_t), setup.budget));
       for (uint32_t j = 0; j < bags[i].size; ++j) {
         const uint32_t block = after(position_, j);
-        setup.kernels->copy(round.most.as<uint64_t>() + block, &rooms_[block], sizeof(uint64_t),
+        setup.kernels->transfer(round.most.as<uint64_t>() + block, &rooms_[block], sizeof(uint64_t),
                             setup.kernels->stream());
       }
       dropped_.push_back(round.dropped.view());
@@ -187,7 +187,7 @@ class SparDL final : public Collective {
     SC_TRY(bounds_, setup.kernels->allocate((positions_ + 1) * sizeof(uint64_t), setup.budget));
     for (uint32_t b = 0; b <= positions_; ++b) {
       const uint64_t begin = b < positions_ ? blockOf(n_, positions_, b).begin : n_;
-      setup.kernels->copy(bounds_.as<uint64_t>() + b, &begin, sizeof begin, setup.kernels->stream());
+      setup.kernels->transfer(bounds_.as<uint64_t>() + b, &begin, sizeof begin, setup.kernels->stream());
     }
     return {};
   }

@@ -4,6 +4,7 @@
 #include "collectives/rules.h"
 #include "collectives/team_share.h"
 #include "core/list_span.h"
+#include "core/search.h"
 
 namespace sparsecoll {
 
@@ -48,18 +49,14 @@ SC_BOTH void moveShare(Control& control) {
   putShare(state, nextShare(shareIn(state), state.merged, state.wanted, state.teams, kFreezes));
 }
 
-// Entries below index.
-SC_BOTH uint32_t entriesBelow(const ListSpan<float>& list, uint64_t index) {
-  return static_cast<uint32_t>(std::lower_bound(list.indices, list.indices + list.count, index) - list.indices);
-}
-
 // No block has more entries than the round has room for: numbers has a place a block. The windows are the blocks.
 SC_BOTH void checkCounts(const ListRuleArgs& args, const Share& share) {
   const ListSpan<float> list = spanOf<float>(args.from);  // only indices are looked at, so any type will do
   if (list.indices == nullptr) return;
   for (uint64_t b = share.first; b < args.control->windowCount; b += share.step) {
     const Window& block = args.control->windows[b];
-    const uint64_t entries = entriesBelow(list, block.end) - (b != 0 ? entriesBelow(list, block.begin) : 0);
+    const auto entriesBelow = [&](uint64_t index) { return firstNotBelow(list.indices, 0, list.count, index); };
+    const uint64_t entries = entriesBelow(block.end) - (b != 0 ? entriesBelow(block.begin) : 0);
     if (entries > args.numbers[b]) share.refuse(Found::kOwners, entries, args.numbers[b]);
   }
 }

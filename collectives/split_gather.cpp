@@ -50,7 +50,7 @@ class SplitGather final : public Collective {
       round.countsFrame = frames_.add(numbers);
       SC_TRY(round.streams, PeerRound::make(setup, to, layoutOf(size), from, layoutOf(size, gap)));
       round.frame = frames_.add(layoutOf(size));
-      setup.kernels->copy(lengths_.as<uint32_t>() + rounds_.size(), &size, sizeof size, setup.kernels->stream());
+      setup.kernels->transfer(lengths_.as<uint32_t>() + rounds_.size(), &size, sizeof size, setup.kernels->stream());
       rounds_.push_back(std::move(round));
     }
     sources_.reserve(3 * (rounds_.size() + 1));

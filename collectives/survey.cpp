@@ -10,7 +10,7 @@ Result<Survey> Survey::make(const CollectiveSetup& setup, uint64_t length, doubl
   survey.rowBytes_ = length * sizeof(double);
   const auto count = static_cast<uint32_t>(length);
   SC_TRY(survey.length_, setup.kernels->allocate(sizeof count, setup.budget));
-  setup.kernels->copy(survey.length_.as<>(), &count, sizeof count, setup.kernels->stream());
+  setup.kernels->transfer(survey.length_.as<>(), &count, sizeof count, setup.kernels->stream());
   SC_TRY(survey.rows_, FullRound::make(*setup.transport, *setup.kernels, {length, 0, sizeof(double)},
                                        FullRound::Sends::kSameToAll, setup.budget));
   survey.counts_.assign(survey.rows_.ranks(), survey.length_.as<uint32_t>());

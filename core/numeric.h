@@ -131,6 +131,15 @@ struct Magnitude<double> {
   SC_HD static double value(Key key) { return std::bit_cast<double>(key); }
 };
 
+// Binary digits of x; 0 for 0. std::bit_width is another number on devices (see core/search.h).
+SC_HD inline uint32_t bitWidth(uint64_t x) {
+#if defined(__CUDA_ARCH__)
+  return 64 - static_cast<uint32_t>(__clzll(static_cast<long long>(x)));
+#else
+  return static_cast<uint32_t>(std::bit_width(x));
+#endif
+}
+
 // One rounding, on every machine.
 SC_HD inline float fusedMultiplyAdd(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 SC_HD inline double fusedMultiplyAdd(double a, double b, double c) { return __builtin_fma(a, b, c); }

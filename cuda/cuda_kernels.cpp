@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/conclude.h"
+#include "cuda/copy.h"
 #include "cuda/dense.h"
 #include "cuda/device_clock.h"
 #include "cuda/device_memory.h"
@@ -33,7 +34,7 @@ class CudaKernels final : public Kernels {
   struct Parts {
     std::shared_ptr<const OwnStreams> streams;
     std::shared_ptr<Users> users;
-    std::shared_ptr<DeviceMemory> memory;
+    std::shared_ptr<DeviceMemory> memory, flagMemory;
     int sharers = 1;  // most ranks of the group on one device
   };
   CudaKernels(DeviceContext device, Parts parts) : parts_(std::move(parts)), device_(std::move(device)) {}
@@ -68,7 +69,9 @@ class CudaKernels final : public Kernels {
     noteUse(stream);
     parts_.users->end(user_);
   }
-  uint64_t abandonedBytes() const override { return parts_.memory->abandonedBytes(); }
+  uint64_t abandonedBytes() const override {
+    return parts_.memory->abandonedBytes() + parts_.flagMemory->abandonedBytes();
+  }
 
   Result<std::unique_ptr<Marker>> makeMarker() override {
     auto event = std::make_unique<Event>();
@@ -99,7 +102,7 @@ class CudaKernels final : public Kernels {
         waiting, device_.ordinal(), connections(), needed, kMostConnections);
   }
   Result<std::unique_ptr<Flags>> makeFlags(uint64_t count) override {
-    SC_TRY(Buffer memory, allocate(flagBytes(count), nullptr));
+    SC_TRY(Buffer memory, takeBuffer(parts_.flagMemory, flagBytes(count), nullptr));
     return cuda::makeFlags(std::move(memory), device_, parts_.streams);
   }
   void raise(const Flags& own, std::span<uint32_t* const> flags, std::span<uint64_t* const> counts,
@@ -133,12 +136,16 @@ class CudaKernels final : public Kernels {
 
   Status enqueued() override { return device_.takeFailure(); }
   void fillZero(void* data, uint64_t bytes, Stream stream) override {
-    device_.note("fillZero", bytes, cudaMemsetAsync(data, 0, bytes, static_cast<cudaStream_t>(stream.handle)));
+    const OnDevice current(device_.ordinal());  // communicators of many devices are made on one thread
+    cuda::fillZero(data, bytes, device_, stream);
   }
   void copy(void* to, const void* from, uint64_t bytes, Stream stream) override {
-    const OnDevice current(device_.ordinal());  // communicators of many devices are made on one thread
-    device_.note("copy", bytes,
-                 cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.handle)));
+    const OnDevice current(device_.ordinal());
+    cuda::copy(to, from, bytes, device_, stream);
+  }
+  void transfer(void* to, const void* from, uint64_t bytes, Stream stream) override {
+    const OnDevice current(device_.ordinal());
+    cuda::transfer(to, from, bytes, device_, stream);
   }
 
   void sample(const PassArgs& args, Stream stream) override { cuda::sample(args, device_, stream); }
@@ -288,6 +295,7 @@ Result<std::vector<std::shared_ptr<Kernels>>> makeCudaKernels(std::span<const in
     SC_TRY(loadKernels(device));
     SC_TRY(parts.streams, ownStreams(device));
     SC_TRY(parts.memory, makeDeviceMemory(device, devices, terms.allocator, parts.streams, parts.users));
+    parts.flagMemory = makeFlagMemory(device, parts.streams, parts.users);
     auto kernels = std::make_shared<CudaKernels>(std::move(context), parts);
     SC_TRY(kernels->prepare());
     made.push_back(std::move(kernels));

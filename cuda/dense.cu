@@ -122,7 +122,9 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 bool allInFours(std::span<const void* const> vectors) {
-  return std::all_of(vectors.begin(), vectors.end(), [](const void* x) { return inFours<T>(x); });
+  for (const void* const x : vectors)
+    if (!inFours<T>(x)) return false;
+  return true;
 }
 
 // Calls f(acc, x) with both vectors' types.

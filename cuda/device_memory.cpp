@@ -4,6 +4,7 @@
 
 #include "core/wait.h"
 #include "cuda/cuda_kernels.h"
+#include "cuda/kept_memory.h"
 #include "cuda/objects.h"
 
 namespace sparsecoll::cuda {
@@ -62,6 +63,21 @@ class PoolMemory final : public DeviceMemory {
   OwnPool pool_;
 };
 
+class FlagMemory final : public DeviceMemory {
+ public:
+  using DeviceMemory::DeviceMemory;
+
+ private:
+  Result<void*> take(uint64_t bytes) override {
+    void* data = nullptr;
+    const cudaError_t error = kept_->take(&data, bytes);
+    return error == cudaSuccess ? Result<void*>(data) : failed(error, bytes);
+  }
+  void give(void* data, uint64_t bytes) noexcept override { kept_->give(data, bytes); }
+
+  const std::shared_ptr<KeptMemory> kept_ = KeptMemory::ofDevice(device());
+};
+
 class CallersDeviceMemory final : public DeviceMemory {
  public:
   CallersDeviceMemory(int device, std::shared_ptr<const OwnStreams> streams, std::shared_ptr<Users> users,
@@ -118,6 +134,11 @@ Result<std::shared_ptr<DeviceMemory>> makeDeviceMemory(int device, std::span<con
     if (memory->makePool(neighbours) == cudaSuccess) return Made(std::move(memory));
   }
   return Made(std::make_shared<PlainMemory>(device, streams, users));  // without a pool it works, too
+}
+
+std::shared_ptr<DeviceMemory> makeFlagMemory(int device, std::shared_ptr<const OwnStreams> streams,
+                                             std::shared_ptr<Users> users) {
+  return std::make_shared<FlagMemory>(device, std::move(streams), std::move(users));
 }
 
 Status connectDevices(std::span<const int> devices) {

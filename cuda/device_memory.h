@@ -44,6 +44,10 @@ Result<std::shared_ptr<DeviceMemory>> makeDeviceMemory(int device, std::span<con
                                                        std::shared_ptr<const OwnStreams> streams,
                                                        std::shared_ptr<Users> users);
 
+// What streams and graphs wait for values in, for kernels of all devices that reach each other: never the caller's.
+std::shared_ptr<DeviceMemory> makeFlagMemory(int device, std::shared_ptr<const OwnStreams> streams,
+                                             std::shared_ptr<Users> users);
+
 // Kernels of each of the devices may use what the others' memory holds from now on. Errors: Unsupported (two of them
 // cannot reach each other), CudaError.
 Status connectDevices(std::span<const int> devices);

@@ -62,7 +62,7 @@ void raiseAll(std::span<uint32_t* const> flags, const uint32_t* state, std::span
               DeviceContext& device, Stream stream) {
   Table<uint64_t*, kFewItems> counted = {};
   counted.count = static_cast<uint32_t>(std::min<size_t>(counts.size(), kFewItems));
-  std::copy_n(counts.begin(), counted.count, counted.items);
+  for (uint32_t c = 0; c < counted.count; ++c) counted.items[c] = counts[c];
   withTable(flags, [&]<uint32_t kMost>(const Table<uint32_t*, kMost>& table) {
     device.launch<raiseFlags<kMost>>("raise", flags.size(), {1, kThreads}, stream, table, state, counted);
   });

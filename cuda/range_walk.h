@@ -3,11 +3,13 @@
 #pragma once
 
 #include "core/control.h"
+#include "core/search.h"
 #include "cuda/block.h"
-#include "cuda/search.h"
 #include "cuda/stretches.h"
 
 namespace sparsecoll::cuda {
+
+using sparsecoll::firstNotBelow;
 
 inline constexpr uint32_t kActiveMost = 64;  // lists that a block looks at together
 inline constexpr uint32_t kAhead = 4;        // lists whose first entries are asked for at once

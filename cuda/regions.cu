@@ -1,9 +1,9 @@
 // Checks and counts of lists that are in order: where a range of indices begins is found by halving, so that no kernel
 // here reads more than it must. A list is looked at only while nothing is wrong: then its count has been checked.
 #include "core/list_span.h"
+#include "core/search.h"
 #include "cuda/block.h"
 #include "cuda/frames.h"
-#include "cuda/search.h"
 #include "cuda/table.h"
 
 namespace sparsecoll::cuda {

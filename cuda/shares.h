@@ -3,8 +3,8 @@
 // grid need not know how many windows there are. Units are fewer than 2^32, and so are the vector's elements.
 #pragma once
 
+#include "core/search.h"
 #include "cuda/block.h"
-#include "cuda/search.h"
 
 namespace sparsecoll::cuda {
 

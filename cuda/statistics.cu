@@ -1,11 +1,11 @@
 // Statistics of acc with the bits of the host's: a tile's elements go to 32 lanes in turn, lanes are added in halves,
 // tiles in the order of core/tile_sum.h. One warp squares a tile, one lane each of the 32.
 #include "core/random.h"
+#include "core/search.h"
 #include "core/tile_sum.h"
 #include "cuda/block.h"
 #include "cuda/device_workspace.h"
 #include "cuda/pass_view.h"
-#include "cuda/search.h"
 #include "cuda/selection.h"
 #include "cuda/shares.h"
 

@@ -1,7 +1,7 @@
 // How many candidates reach each trial of a ladder of keys.
+#include "core/search.h"
 #include "cuda/block.h"
 #include "cuda/device_workspace.h"
-#include "cuda/search.h"
 #include "cuda/selection.h"
 
 namespace sparsecoll::cuda {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/control.h"
-#include "cuda/search.h"
+#include "core/search.h"
 
 namespace sparsecoll::cuda {
 

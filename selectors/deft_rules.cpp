@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "core/math.h"
@@ -147,7 +146,7 @@ SC_BOTH void evenOut(std::span<const uint64_t> lengths, uint64_t k, std::span<ui
 
 SC_BOTH double log2Of(uint64_t x) {
   constexpr int kDigits = 58;  // behind the point; 6 stand before it
-  const auto whole = static_cast<uint64_t>(std::bit_width(x) - 1);
+  const auto whole = static_cast<uint64_t>(bitWidth(x) - 1);
   uint64_t part = x << (63 - whole);  // x / 2^whole, in [1, 2), with 63 digits
   uint64_t digits = whole;
   for (int digit = 0; digit < kDigits; ++digit) {
@@ -167,16 +166,18 @@ SC_BOTH void packBins(std::span<const uint64_t> lengths, std::span<const uint64_
   crew.alone([&] {
     const auto count = static_cast<uint32_t>(loads.size());
     uint32_t next = 0;  // bin of a whole fragment
-    std::fill(loads.begin(), loads.end(), 0.0);
+    for (double& load : loads) load = 0;
     for (const uint32_t f : order) {
       if (rule == DeftRule::kPublished && entries[f] == lengths[f]) {
         bins[f] = count + next;
         next = (next + 1) % count;
         continue;
       }
-      const auto least = std::min_element(loads.begin(), loads.end());
-      bins[f] = static_cast<uint32_t>(least - loads.begin());
-      *least += costs[f];
+      uint32_t least = 0;
+      for (uint32_t bin = 1; bin < count; ++bin)
+        if (loads[bin] < loads[least]) least = bin;
+      bins[f] = least;
+      loads[least] += costs[f];
     }
   });
 }

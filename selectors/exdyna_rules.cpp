@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/partition.h"
+#include "core/search.h"
 #include "selectors/exdyna.h"
 #include "selectors/ladder.h"
 #include "selectors/rules.h"
@@ -116,9 +117,9 @@ SC_BOTH void cutEvenly(std::span<const uint32_t> counts, uint32_t least, std::sp
   if (total == 0) return;
   crew.each(parts, [&](uint64_t p) {
     const uint64_t goal = total * p / parts;
-    const uint64_t group = static_cast<uint64_t>(std::upper_bound(before, before + kCrewTable, goal) - before) - 1;
+    const uint32_t group = firstWhere(0, kCrewTable, [&](uint32_t g) { return before[g] > goal; }) - 1;
     uint64_t passed = before[group];
-    uint32_t block = static_cast<uint32_t>(group) * each;
+    uint32_t block = group * each;
     // A block goes to the side on which more of it lies.
     while (block < blocks && passed + (counts[block] + 1) / 2 <= goal) passed += counts[block++];
     starts[p] = block;

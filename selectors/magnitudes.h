@@ -9,6 +9,7 @@
 #include "core/control.h"
 #include "core/crew.h"
 #include "core/math.h"
+#include "core/search.h"
 
 namespace sparsecoll {
 
@@ -84,7 +85,7 @@ inline SC_BOTH Magnitudes::Magnitudes(const Control& control, const Crew& crew)
 }
 
 inline SC_BOTH uint32_t Magnitudes::highestBins() const {
-  return (static_cast<uint32_t>(std::lower_bound(upTo(), upTo() + kGroups, all_) - upTo()) + 1) * kGroup;
+  return (firstWhere(0, kGroups, [&](uint32_t group) { return upTo()[group] >= all_; }) + 1) * kGroup;
 }
 
 inline SC_BOTH double Magnitudes::largest() const {

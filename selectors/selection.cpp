@@ -137,7 +137,7 @@ void Selection::reset(uint64_t iteration) {
   fresh.isDouble = request_.accumulateType == sparsecollFloat64 ? 1 : 0;
   iteration_ = fresh.iteration = iteration;
   tables_ = fresh;
-  kernels_.copy(control(), &fresh, sizeof fresh, stream_);
+  kernels_.transfer(control(), &fresh, sizeof fresh, stream_);
   clearTables();
   uint64_t slot = plan_.lazySlots;
   for (size_t w = 0; w < plan_.windows.size(); ++w) {
@@ -154,7 +154,7 @@ void Selection::reset(uint64_t iteration) {
     window.spread = plan.spread;
     window.forced = kNoForcedIndex;
     window.exact = plan.exact ? 1 : 0;
-    kernels_.copy(fresh.windows + w, &window, sizeof window, stream_);
+    kernels_.transfer(fresh.windows + w, &window, sizeof window, stream_);
     slot += plan.lazy ? 0 : plan.slots;
   }
 }
@@ -283,13 +283,13 @@ Result<DensityPlan> Selection::planDensity(double density, uint64_t k) const {
 void Selection::adopt(const DensityPlan& density) {
   const SelectionPlan& plan = density.plan;
   for (size_t w = 0; w < plan.windows.size(); ++w)
-    kernels_.copy(&tables_.windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), stream_);
-  kernels_.copy(&control()->k, &plan.k, sizeof plan.k, stream_);
+    kernels_.transfer(&tables_.windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), stream_);
+  kernels_.transfer(&control()->k, &plan.k, sizeof plan.k, stream_);
   if (plan.before == nullptr && plan.afterSample == nullptr && plan.fromAcc == nullptr &&
       plan.afterCut == nullptr) {  // no rule moves the threshold, so it follows the plan
     for (size_t w = 0; w < plan.windows.size(); ++w)
-      kernels_.copy(&tables_.windows[w].key, &plan.windows[w].key, sizeof(uint64_t), stream_);
-    kernels_.copy(&control()->threshold, &plan.threshold, sizeof plan.threshold, stream_);
+      kernels_.transfer(&tables_.windows[w].key, &plan.windows[w].key, sizeof(uint64_t), stream_);
+    kernels_.transfer(&control()->threshold, &plan.threshold, sizeof plan.threshold, stream_);
   }
   request_.density = density.density;
   request_.k = density.k;

@@ -84,28 +84,28 @@ void Selection::clearTables() {
 void Selection::startAgreedAnew() {
   (void)eachPart(plan_, request_, [&](MethodState Control::*state, const StatePart& part) -> Status {
     const std::vector<std::byte> none(part.bytes());
-    if (part.saved == Saved::kAgreed) kernels_.copy(partAt(state, part), none.data(), none.size(), stream_);
+    if (part.saved == Saved::kAgreed) kernels_.transfer(partAt(state, part), none.data(), none.size(), stream_);
     return {};
   });
 }
 
 void Selection::save(Writer& to) const {
   Control now{};
-  kernels_.copy(&now, control(), sizeof now, stream_);
+  kernels_.transfer(&now, control(), sizeof now, stream_);
   to.write(now.iteration);
   to.write(now.threshold);
   to.write(now.ranks);
   (void)eachPart(plan_, request_, [&](MethodState Control::*state, const StatePart& part) -> Status {
     if (part.saved == Saved::kNo) return {};
     std::vector<std::byte> numbers(part.bytes());
-    kernels_.copy(numbers.data(), partAt(state, part), numbers.size(), stream_);
+    kernels_.transfer(numbers.data(), partAt(state, part), numbers.size(), stream_);
     to.append(numbers.data(), numbers.size());
     return {};
   });
   to.write(now.windowCount);
   for (uint32_t w = 0; w < now.windowCount; ++w) {
     Window window{};
-    kernels_.copy(&window, now.windows + w, sizeof window, stream_);
+    kernels_.transfer(&window, now.windows + w, sizeof window, stream_);
     to.write(window.key);
     to.write(window.spread);
     to.write(window.keptBefore);
@@ -150,21 +150,21 @@ Status Selection::load(Reader& from, bool otherRanks) {
 
   Control* const now = control();
   iteration_ = saved.iteration;
-  kernels_.copy(&now->iteration, &saved.iteration, sizeof saved.iteration, stream_);
-  kernels_.copy(&now->threshold, &saved.threshold, sizeof saved.threshold, stream_);
+  kernels_.transfer(&now->iteration, &saved.iteration, sizeof saved.iteration, stream_);
+  kernels_.transfer(&now->threshold, &saved.threshold, sizeof saved.threshold, stream_);
   size_t next = 0;
   SC_TRY(eachPart(plan_, request_, [&](MethodState Control::*state, const StatePart& part) -> Status {
     if (part.saved == Saved::kNo) return {};
     const Numbers numbers = parts[next++];
     const bool taken = part.saved == Saved::kYes || (part.saved == Saved::kOfAllRanks ? alike : !otherRanks);
-    if (taken) kernels_.copy(partAt(state, part), numbers.data(), numbers.size(), stream_);
+    if (taken) kernels_.transfer(partAt(state, part), numbers.data(), numbers.size(), stream_);
     return {};
   }));
   if (otherRanks) startAgreedAnew();
   for (size_t w = 0; w < states.size(); ++w) {
-    kernels_.copy(&tables_.windows[w].key, &states[w].key, sizeof(uint64_t), stream_);
-    kernels_.copy(&tables_.windows[w].spread, &states[w].spread, sizeof(double), stream_);
-    kernels_.copy(&tables_.windows[w].keptBefore, &states[w].keptBefore, sizeof(double), stream_);
+    kernels_.transfer(&tables_.windows[w].key, &states[w].key, sizeof(uint64_t), stream_);
+    kernels_.transfer(&tables_.windows[w].spread, &states[w].spread, sizeof(double), stream_);
+    kernels_.transfer(&tables_.windows[w].keptBefore, &states[w].keptBefore, sizeof(double), stream_);
   }
   return {};
 }

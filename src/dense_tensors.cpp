@@ -62,8 +62,8 @@ Result<DenseTensors> DenseTensors::make(const ReducerSpec& spec, Communicator& c
     std::iota(begin, begin + static_cast<std::ptrdiff_t>(count), static_cast<uint32_t>(at));
   });
   const auto count = static_cast<uint32_t>(spec.sentDense);
-  kernels.copy(tensors.indices_.as<>(), indices.data(), indices.size() * sizeof(uint32_t), kernels.stream());
-  kernels.copy(tensors.count_.as<>(), &count, sizeof count, kernels.stream());
+  kernels.transfer(tensors.indices_.as<>(), indices.data(), indices.size() * sizeof(uint32_t), kernels.stream());
+  kernels.transfer(tensors.count_.as<>(), &count, sizeof count, kernels.stream());
   return tensors;
 }
 

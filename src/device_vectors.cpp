@@ -30,7 +30,7 @@ Result<LoadedVector> loadVector(Communicator& comm, const char* name, const spar
   Kernels& kernels = comm.kernels();
   VectorView view = roomOf(vector);
   SC_TRY(comm.synchronize(stream, 0));
-  kernels.copy(&view.count, vector.count, sizeof view.count, stream);
+  kernels.transfer(&view.count, vector.count, sizeof view.count, stream);
   if (view.count > vector.capacity) return invalid("{} has {} entries in {} slots", name, view.count, vector.capacity);
   if (view.count > 0xffffffffull) return unsupported("{} has {} entries", name, view.count);
   SC_TRY(LoadedVector loaded, kernels.vectors()->makeRoom(view, comm.budget()));
@@ -41,7 +41,7 @@ Result<LoadedVector> loadVector(Communicator& comm, const char* name, const spar
 
 uint64_t countOf(Communicator& comm, const LoadedVector& entries, Stream stream) {
   uint64_t count = 0;
-  comm.kernels().copy(&count, entries.count.as<>(), sizeof count, stream);
+  comm.kernels().transfer(&count, entries.count.as<>(), sizeof count, stream);
   return count;
 }
 
@@ -81,14 +81,14 @@ void DeviceAppend::run(Communicator& comm, std::span<const ListView> lists, uint
                        const sparsecollVector_t& out, Stream stream) {
   constexpr uint32_t kSoFar = 1;
   Kernels& kernels = comm.kernels();
-  kernels.copy(sorted_.as<>(), &kSoFar, sizeof kSoFar, stream);
+  kernels.transfer(sorted_.as<>(), &kSoFar, sizeof kSoFar, stream);
   kernels.vectors()->append(lists, indexBytes, roomOf(out), out.count, starts_.as<uint64_t>(), sorted_.as<uint32_t>(),
                             stream);
 }
 
 bool DeviceAppend::isSorted(Communicator& comm, Stream stream) const {
   uint32_t sorted = 0;
-  comm.kernels().copy(&sorted, sorted_.as<>(), sizeof sorted, stream);
+  comm.kernels().transfer(&sorted, sorted_.as<>(), sizeof sorted, stream);
   return sorted != 0;
 }
 

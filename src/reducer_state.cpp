@@ -112,7 +112,7 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) 
   std::byte* to = begin + writer.bytes().size();
   for (const void* const vector : residual_.vectors()) {
     if (vector == nullptr) continue;
-    comm_->kernels().copy(to, vector, residual_.bytes(), stream);
+    comm_->kernels().transfer(to, vector, residual_.bytes(), stream);
     to += residual_.bytes();
   }
   seal(begin, to);
@@ -175,7 +175,7 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
 Status Reducer::takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge, Stream stream) {
   Kernels& kernels = comm_->kernels();
   if (!sumMerge) {
-    kernels.copy(vector, saved.data(), saved.size(), stream);
+    kernels.transfer(vector, saved.data(), saved.size(), stream);
     return {};
   }
   // What was saved may lie at any address, and not in the kernels' memory.
@@ -184,7 +184,7 @@ Status Reducer::takeOver(void* vector, std::span<const std::byte> saved, bool su
   const uint64_t element = elementBytes(spec_.accumulateType);
   for (uint64_t at = 0; at < saved.size(); at += kPiece) {
     const uint64_t length = std::min(kPiece, saved.size() - at);
-    kernels.copy(piece.as<>(), saved.data() + at, length, stream);
+    kernels.transfer(piece.as<>(), saved.data() + at, length, stream);
     kernels.addFinite(static_cast<std::byte*>(vector) + at, spec_.accumulateType, piece.as<>(), spec_.accumulateType,
                       length / element, 1, 1, nullptr, stream);
   }

@@ -206,7 +206,7 @@ void Residual::endStep(bool captured, Control* control, Stream stream) {
     denseTensors_->putBack(buffer(current_), stream);
     // Selections that cut while they exchange have not noted by now what is in the rest of the vector.
     constexpr uint32_t kSome = 1;
-    kernels_->copy(&control->anyNonFinite, &kSome, sizeof kSome, stream);
+    kernels_->transfer(&control->anyNonFinite, &kSome, sizeof kSome, stream);
     clearNonFinite(control, stream);
   }
   snapshotTaken_ = undecided_ = false;

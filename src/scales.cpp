@@ -15,8 +15,8 @@ Result<Scales> Scales::make(ScalePair scales, Communicator& comm, const std::sha
 void Scales::set(ScalePair scales, Stream stream) {
   now_ = scales;
   if (places_.bytes() == 0) return;
-  kernels_->copy(place(kIn), &now_.in, sizeof(double), stream);
-  kernels_->copy(place(kOut), &now_.out, sizeof(double), stream);
+  kernels_->transfer(place(kIn), &now_.in, sizeof(double), stream);
+  kernels_->transfer(place(kOut), &now_.out, sizeof(double), stream);
 }
 
 void Scales::noteStep(bool inGraph, Stream stream) {

@@ -103,7 +103,7 @@ void StepStats::tellTimes(sparsecollStats_t& stats) const {
 void StepStats::addReplays(sparsecollStats_t& stats) const {
   if (!captured()) return;
   uint64_t replays = 0;
-  comm_.kernels().copy(&replays, replays_.as<>(), sizeof replays, lastStream_);
+  comm_.kernels().transfer(&replays, replays_.as<>(), sizeof replays, lastStream_);
   stats.opsStarted += replays;
   stats.opsCompleted += replays;
   stats.opsDense += replays * replay_.opsDense;
@@ -123,7 +123,7 @@ void StepStats::addFromDevice(const Selection* selection, const SumCheck* sumChe
   }
   if (selection == nullptr) return;
   Control control{};
-  comm_.kernels().copy(&control, selection->control(), sizeof control, lastStream_);
+  comm_.kernels().transfer(&control, selection->control(), sizeof control, lastStream_);
   tellControl(control, *selection, stats);
   stats.opsNonFinite = control.totals.nonFinite;
   stats.opsOverflow = control.totals.overflows;

@@ -26,7 +26,7 @@ Result<std::unique_ptr<SumCheck>> SumCheck::make(Kernels& kernels, Transport& tr
   control.ranks = static_cast<uint32_t>(ranks);
   control.facts = reinterpret_cast<RankFacts*>(check->control_.as<>() + factsAt);
   control.poison = reinterpret_cast<uint32_t*>(check->control_.as<>() + poisonAt);
-  kernels.copy(check->control(), &control, sizeof control, kernels.stream());
+  kernels.transfer(check->control(), &control, sizeof control, kernels.stream());
   return check;
 }
 
@@ -50,7 +50,7 @@ Status SumCheck::end(const Operation& operation, bool fails, Stream stream) {
 
 uint64_t SumCheck::stepsMet(Stream stream) const {
   Control control{};
-  kernels_.copy(&control, control_.as<>(), sizeof control, stream);
+  kernels_.transfer(&control, control_.as<>(), sizeof control, stream);
   return control.totals.nonFinite;
 }
 

@@ -50,7 +50,7 @@ inline constexpr uint64_t kFirstReplay = uint64_t{1} << 63;
 // done.
 inline Result<Buffer> makeReplaySequence(Kernels& kernels) {
   SC_TRY(Buffer sequence, kernels.allocate(sizeof kFirstReplay, nullptr));
-  kernels.copy(sequence.as<>(), &kFirstReplay, sizeof kFirstReplay, kernels.stream());
+  kernels.transfer(sequence.as<>(), &kFirstReplay, sizeof kFirstReplay, kernels.stream());
   return sequence;
 }
 

@@ -27,6 +27,12 @@ inline int needDevices(int least) {
   std::exit(77);
 }
 
+// The result of a call of a rank, on whose thread this says what was wrong.
+inline sparsecollResult_t told(int rank, sparsecollResult_t result) {
+  if (result != sparsecollSuccess) std::fprintf(stderr, "rank %d: %s\n", rank, sparsecollGetLastError());
+  return result;
+}
+
 // A vector on the device that is current when it is made.
 class DeviceVector {
  public:

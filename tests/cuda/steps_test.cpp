@@ -55,7 +55,7 @@ void checkSteps(const std::string& name, int ranks, uint64_t n, double density, 
       DeviceRank& mine = *own[static_cast<size_t>(rank)];
       const sparsecollResult_t result =
           sparsecollReducerRun(device.reducer(rank), mine.gradient.data(), mine.out.data(), mine.stream);
-      return result == sparsecollSuccess ? sparsecollCommWait(comm, mine.stream, 60000) : result;
+      return told(rank, result == sparsecollSuccess ? sparsecollCommWait(comm, mine.stream, 60000) : result);
     });
     REQUIRE(ran == allGood);
     for (int rank = 0; rank < ranks; ++rank) {
@@ -118,15 +118,19 @@ void checkReplays(const std::string& name, int ranks, uint64_t n, double density
     advance(own.size());
     REQUIRE(onEach(device.ranks(), [&](int rank, sparsecollComm_t comm) {
               const CurrentDevice current(on.of(rank));
-              if (cudaGraphLaunch(graphs[rank], streams[rank]) != cudaSuccess) return sparsecollCudaError;
-              return sparsecollCommWait(comm, streams[rank], 60000);
+              const cudaError_t launched = cudaGraphLaunch(graphs[rank], streams[rank]);
+              if (launched != cudaSuccess) {
+                std::fprintf(stderr, "rank %d, launch: %s\n", rank, cudaGetErrorString(launched));
+                return sparsecollCudaError;
+              }
+              return told(rank, sparsecollCommWait(comm, streams[rank], 60000));
             }) == allGood);
     compare(own.size());
     if (replay % 100 != 1) continue;
     advance(1);
     REQUIRE(onEach(device.ranks(), [&](int rank, sparsecollComm_t comm) {
               const sparsecollResult_t result = enqueue(rank, 0);
-              return result == sparsecollSuccess ? sparsecollCommWait(comm, streams[rank], 60000) : result;
+              return told(rank, result == sparsecollSuccess ? sparsecollCommWait(comm, streams[rank], 60000) : result);
             }) == allGood);
     compare(1);
   }

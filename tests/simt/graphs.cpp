@@ -173,6 +173,12 @@ void record(CUstream_st& stream, std::function<void()> run, std::function<bool()
   stream.tail = {nodes.back().get()};
 }
 
+void refuseLastNode(cudaStream_t handle) {
+  CUstream_st& stream = resolve(handle);
+  const std::scoped_lock lock(stream.mutex);
+  if (stream.capture) stream.tail.back()->refused = true;
+}
+
 }  // namespace simt
 
 using simt::finish;
@@ -242,7 +248,9 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   SIMT_ENTER();
   if (!exec) return finish(cudaErrorInvalidValue);
-  for (const auto& node : *exec->replayed->nodes)
+  const simt::Nodes& nodes = *exec->replayed->nodes;
+  if (std::ranges::any_of(nodes, [](const auto& node) { return node->refused; })) return finish(cudaErrorInvalidValue);
+  for (const auto& node : nodes)
     if (node->launched) node->launched();
   return finish(simt::submit(
       stream, [replayed = exec->replayed] { simt::replay(*replayed); }, exec->replayed->waits));

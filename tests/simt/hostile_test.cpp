@@ -261,4 +261,33 @@ TEST_CASE("several waits in one call are one wait for all of them") {
   cudaGetLastError();
 }
 
+TEST_CASE("a graph that waits for values in a pool's memory is refused when it is launched") {
+  const Usual usual;
+  const OwnStream stream;
+  for (const bool pooled : {false, true}) {
+    uint32_t* flag = nullptr;
+    REQUIRE((pooled ? cudaMallocAsync(&flag, sizeof *flag, stream) : cudaMalloc(&flag, sizeof *flag)) == cudaSuccess);
+    set(flag, 1);
+    for (const bool together : {false, true}) {
+      REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+      CUstreamBatchMemOpParams wait = {};
+      wait.waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_32, addressOf(flag), {1}, CU_STREAM_WAIT_VALUE_GEQ, 0};
+      if (together)
+        CHECK(cuStreamBatchMemOp(stream, 1, &wait, 0) == CUDA_SUCCESS);
+      else
+        waitFor(stream, flag);
+      cudaGraph_t graph = nullptr;
+      cudaGraphExec_t exec = nullptr;
+      REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+      REQUIRE(cudaGraphInstantiate(&exec, graph) == cudaSuccess);
+      CHECK(cudaGraphLaunch(exec, stream) == (pooled ? cudaErrorInvalidValue : cudaSuccess));
+      CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
+      CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
+      CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+    }
+    CHECK((pooled ? cudaFreeAsync(flag, stream) : cudaFree(flag)) == cudaSuccess);
+  }
+  cudaGetLastError();
+}
+
 }  // namespace simt::test

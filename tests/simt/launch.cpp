@@ -77,8 +77,10 @@ CUresult resultOf(cudaError_t error) { return static_cast<CUresult>(error); }
 template <class T>
 CUresult waitValue(CUstream handle, CUdeviceptr address, T value, unsigned flags) {
   if (address == 0 || address % sizeof(T) != 0 || !known(handle)) return CUDA_ERROR_INVALID_VALUE;
-  return resultOf(submitWhen(
-      handle, [=] { return holds<T>(address, value, flags); }, [] {}));
+  const cudaError_t error = submitWhen(
+      handle, [=] { return holds<T>(address, value, flags); }, [] {});
+  if (error == cudaSuccess && inPool(reinterpret_cast<const void*>(address))) refuseLastNode(handle);
+  return resultOf(error);
 }
 
 template <class T>
@@ -182,12 +184,16 @@ CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpP
   constexpr unsigned kMost = 256;
   if (!operations || count == 0 || count > kMost || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   std::vector<std::function<bool()>> waits;
+  bool pooled = false;
   for (const CUstreamBatchMemOpParams& one : std::span(operations, count)) {
     const auto& wait = one.waitValue;
     if (one.operation != CU_STREAM_MEM_OP_WAIT_VALUE_32 || wait.address % sizeof(uint32_t) != 0)
       return CUDA_ERROR_INVALID_VALUE;
+    pooled = pooled || simt::inPool(reinterpret_cast<const void*>(wait.address));
     waits.push_back([=] { return simt::holds<uint32_t>(wait.address, wait.value, wait.flags); });
   }
   const auto all = [waits] { return std::ranges::all_of(waits, [](const auto& holds) { return holds(); }); };
-  return simt::resultOf(simt::submitWhen(stream, all, [] {}));
+  const cudaError_t error = simt::submitWhen(stream, all, [] {});
+  if (error == cudaSuccess && pooled) simt::refuseLastNode(stream);
+  return simt::resultOf(error);
 }

@@ -20,6 +20,7 @@ struct Allocation {
   cudaMemoryType type;
   int device;
   bool owned;
+  bool pooled;
 };
 
 struct Registry {
@@ -48,7 +49,7 @@ bool onDevice(const void* pointer) {
   return found && found->second.type == cudaMemoryTypeDevice;
 }
 
-cudaError_t allocate(void** pointer, size_t bytes, cudaMemoryType type) {
+cudaError_t allocate(void** pointer, size_t bytes, cudaMemoryType type, bool pooled = false) {
   if (!pointer) return cudaErrorInvalidValue;
   *pointer = nullptr;
   if (broken()) return cudaErrorLaunchFailure;
@@ -58,7 +59,7 @@ cudaError_t allocate(void** pointer, size_t bytes, cudaMemoryType type) {
   if (allocationFails() || posix_memalign(&memory, kAlignment, bytes) != 0) return cudaErrorMemoryAllocation;
   std::memset(memory, kGarbage, bytes);
   const std::scoped_lock lock(registry().mutex);
-  registry().all[numberOf(memory)] = {bytes, type, currentDevice(), true};
+  registry().all[numberOf(memory)] = {bytes, type, currentDevice(), true, pooled};
   *pointer = memory;
   return cudaSuccess;
 }
@@ -130,6 +131,12 @@ Memory liveMemory() {
 
 using simt::finish;
 
+bool simt::inPool(const void* pointer) {
+  const std::scoped_lock lock(registry().mutex);
+  const auto* const found = find(pointer);
+  return found && found->second.pooled;
+}
+
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   SIMT_ENTER();
   if (simt::captureForbids()) return finish(cudaErrorStreamCaptureUnsupported);
@@ -145,14 +152,14 @@ cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
   SIMT_ENTER();
   if (!simt::known(stream)) return finish(cudaErrorInvalidResourceHandle);
   if (simt::capturing(stream)) return finish(simt::forbiddenInCapture(stream));
-  return finish(simt::allocate(pointer, bytes, cudaMemoryTypeDevice));
+  return finish(simt::allocate(pointer, bytes, cudaMemoryTypeDevice, true));
 }
 cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
   SIMT_ENTER();
   if (!pool || !simt::known(stream)) return finish(cudaErrorInvalidResourceHandle);
   if (pool->device != simt::currentDevice()) return finish(cudaErrorInvalidDevice);
   if (simt::capturing(stream)) return finish(simt::forbiddenInCapture(stream));
-  return finish(simt::allocate(pointer, bytes, cudaMemoryTypeDevice));
+  return finish(simt::allocate(pointer, bytes, cudaMemoryTypeDevice, true));
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   SIMT_ENTER();
@@ -177,7 +184,7 @@ cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned) {
   if (!pointer || bytes == 0) return finish(cudaErrorInvalidValue);
   const std::scoped_lock lock(simt::registry().mutex);
   if (simt::find(pointer)) return finish(cudaErrorHostMemoryAlreadyRegistered);
-  simt::registry().all[simt::numberOf(pointer)] = {bytes, cudaMemoryTypeHost, simt::currentDevice(), false};
+  simt::registry().all[simt::numberOf(pointer)] = {bytes, cudaMemoryTypeHost, simt::currentDevice(), false, false};
   return cudaSuccess;
 }
 cudaError_t cudaHostUnregister(void* pointer) {

@@ -21,6 +21,7 @@ struct CUgraphNode_st {
   std::vector<cudaGraphNode_t> after;
   size_t number;
   std::function<void()> launched = {};  // what a launch of the graph does at once
+  bool refused = false;                 // no graph with it is launched
 };
 
 namespace simt {
@@ -114,6 +115,10 @@ cudaError_t enterLegacy(CUstream_st& stream);
 // Adds a node behind everything in the stream; an empty `run` only joins.
 void record(CUstream_st& stream, std::function<void()> run, std::function<bool()> ready = {},
             std::function<void()> launched = {});
+// A graph with what the stream has captured last cannot be launched.
+void refuseLastNode(cudaStream_t stream);
+// Whether it lies in memory of a pool. Graphs that wait for values there are refused when they are launched.
+bool inPool(const void* pointer);
 // Polls until it holds; false if patience ended before, or waits were given up.
 bool await(const std::function<bool()>& ready);
 // Work that comes when `ready` holds, which is asked now and then, by any thread; all that is put on the stream later

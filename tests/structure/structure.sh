@@ -22,6 +22,13 @@ declare -A below=(
 device_calls=cuda/calls.h
 # Headers of CUDA, NCCL, MPI and UCX.
 engines='^(cuda|cub|thrust|cooperative_groups|nv|nccl|mpi|uc[pstxm])([/_.]|[a-z_]*\.h)'
+# Names of the standard library in files that devices run. More of it compiles and is wrong there: what its constant
+# expressions call of a compiler's own functions (__builtin_constant_p in std::advance, and so in std::lower_bound;
+# __builtin_clzl in std::bit_width), nvcc silently takes for something that does nothing.
+device_names=" abs array bit_cast byte ceil clamp decay_t floor is_standard_layout_v is_trivially_copyable_v max memcpy min \
+move numeric_limits shared_ptr span sqrt swap trunc unique_ptr vector "
+# Where the host alone runs them.
+host_names=" core/crew.h:iota core/crew.h:sort core/numeric.h:bit_width "
 longest_wished=400
 longest_allowed=500
 one_header=include/sparsecoll/sparsecoll.h  # users read and copy it as one file, however many methods it names
@@ -92,6 +99,18 @@ check() {
   done < <(wc -l "${sources[@]}" | grep -v ' total$')
 
   # A folder of the machine somebody worked on. A slash after a word or a dot is part of an address or a longer path.
+  for file in "${layered[@]}"; do
+    case $file in
+      *.cu | *_rules.cpp) ;;
+      *.h) grep -qE 'SC_BOTH|SC_HD|__device__' "$file" || continue ;;
+      *) continue ;;
+    esac
+    while read -r text; do
+      [[ $device_names == *" $text "* || $host_names == *" $file:$text "* ]] ||
+        fail "$file: std::$text in a file that devices run"
+    done < <(sed 's|//.*||' "$file" | grep -oE 'std::[a-z_0-9]+' | sed 's/std:://' | sort -u)
+  done
+
   while IFS= read -r text; do
     fail "$text: a path of one machine"
   done < <(grep -nHIE '(^|[^[:alnum:]_.])/(work|home|root)/' "${files[@]}")
@@ -155,6 +174,10 @@ self_test() {
   expect 'transports/ only' src/b.cpp '#include <mpi.h>\n'
   expect 'transports/ only' src/b.cpp '#include <ucp/api/ucp.h>\n'
   expect 'transports/ only' collectives/b.cpp '#include <nccl.h>\n'
+  expect ok cuda/b.cu 'int a = std::max(1, 2);  // not std::sort\n'
+  expect ok cuda/b.h 'inline void f() { std::sort(a, b); }\n'
+  expect 'std::lower_bound in a file that devices run' selectors/b_rules.cpp 'auto x = std::lower_bound(a, b, c);\n'
+  expect 'std::gcd in a file that devices run' core/b.h 'SC_HD inline int f() { return std::gcd(6, 4); }\n'
   expect 'a path of one machine' docs/b.md 'built in /ho''me/somebody\n'
   expect 'do it or drop it' tests/b.cpp '// TO''DO: later\n'
   expect '501 lines' tests/b.cpp "$many;\n"
