@@ -103,7 +103,7 @@ class CudaKernels final : public Kernels {
   }
   Result<std::unique_ptr<Flags>> makeFlags(uint64_t count) override {
     SC_TRY(Buffer memory, takeBuffer(parts_.flagMemory, flagBytes(count), nullptr));
-    return cuda::makeFlags(std::move(memory), device_, parts_.streams);
+    return cuda::makeFlags(std::move(memory), device_, parts_.streams, parts_.users);
   }
   void raise(const Flags& own, std::span<uint32_t* const> flags, std::span<uint64_t* const> counts,
              Stream stream) override {

@@ -7,6 +7,7 @@
 
 #include "cuda/cuda_kernels.h"
 #include "cuda/objects.h"
+#include "cuda/users.h"
 
 namespace sparsecoll::cuda {
 
@@ -34,21 +35,25 @@ WaitValues findWaitValues() {
 
 class DeviceFlags final : public Flags {
  public:
-  DeviceFlags(Buffer memory, const DeviceContext& device, std::shared_ptr<const OwnStreams> streams, WaitValues wait)
+  DeviceFlags(Buffer memory, const DeviceContext& device, std::shared_ptr<const OwnStreams> streams,
+              std::shared_ptr<Users> users, size_t user, WaitValues wait)
       : memory_(std::move(memory)),
         findings_(device.findings()),
         device_(device.ordinal()),
         waitValues_(wait),
-        streams_(std::move(streams)) {}
+        streams_(std::move(streams)),
+        users_(std::move(users)),
+        user_(user) {}
 
   uint32_t* at(uint64_t flag) const override { return memory_.as<uint32_t>() + kWordsBefore + flag; }
   void endWaits(sparsecollResult_t why, int peer) override {
     const OnDevice current(device_);
     const Finding finding{static_cast<uint32_t>(why), peer, static_cast<uint32_t>(Found::kEnded), 0, 0};
     const uint64_t flags = memory_.bytes() / sizeof(uint32_t) - kWordsBefore;
+    const cudaStream_t rescue = streams_->rescue.get();
     // Fails on a device that runs nothing any more.
-    (void)taken(
-        letAllPass(at(0), flags, memory_.as<uint32_t>(), findings_->as<Finding>(), finding, streams_->rescue.get()));
+    (void)taken(letAllPass(at(0), flags, memory_.as<uint32_t>(), findings_->as<Finding>(), finding, rescue));
+    users_->mark(user_, rescue, false);  // memory that the kernel writes may be on its way back already
   }
 
   const uint32_t* state() const { return memory_.as<uint32_t>(); }
@@ -60,6 +65,8 @@ class DeviceFlags final : public Flags {
   const int device_;
   const WaitValues waitValues_;
   const std::shared_ptr<const OwnStreams> streams_;
+  const std::shared_ptr<Users> users_;
+  const size_t user_;
 };
 
 const DeviceFlags& known(const Flags& flags) { return static_cast<const DeviceFlags&>(flags); }
@@ -69,10 +76,12 @@ const DeviceFlags& known(const Flags& flags) { return static_cast<const DeviceFl
 uint64_t flagBytes(uint64_t count) { return (kWordsBefore + count) * sizeof(uint32_t); }
 
 Result<std::unique_ptr<Flags>> makeFlags(Buffer memory, const DeviceContext& device,
-                                         std::shared_ptr<const OwnStreams> streams) {
+                                         std::shared_ptr<const OwnStreams> streams, std::shared_ptr<Users> users) {
   const WaitValues waitValues = findWaitValues();
   if (waitValues == nullptr) return std::unique_ptr<Flags>();
-  return std::unique_ptr<Flags>(new DeviceFlags(std::move(memory), device, std::move(streams), waitValues));
+  SC_TRY(const size_t user, users->add(device.ordinal()));
+  return std::unique_ptr<Flags>(
+      new DeviceFlags(std::move(memory), device, std::move(streams), std::move(users), user, waitValues));
 }
 
 void raise(const Flags& own, std::span<uint32_t* const> flags, std::span<uint64_t* const> counts, DeviceContext& device,

@@ -13,11 +13,13 @@
 
 namespace sparsecoll::cuda {
 
+class Users;
+
 // nullptr where the driver has no such operations. memory: flagBytes(count) of them, zero. streams: of the
-// device.
+// device. users: of the memory; what ends waits becomes one of them. Errors: CudaError.
 uint64_t flagBytes(uint64_t count);
 Result<std::unique_ptr<Flags>> makeFlags(Buffer memory, const DeviceContext& device,
-                                         std::shared_ptr<const OwnStreams> streams);
+                                         std::shared_ptr<const OwnStreams> streams, std::shared_ptr<Users> users);
 
 void raise(const Flags& own, std::span<uint32_t* const> flags, std::span<uint64_t* const> counts, DeviceContext& device,
            Stream stream);

@@ -67,6 +67,7 @@ CORRECTNESS = (
     item("steps-captured", STEPS + CAPTURED, 150, 30),
     item("steps-thousand", STEPS + THOUSAND, 120, 20),
     item("steps-long", STEPS + LONG, 100, 20),
+    item("test-messages", "device_messages_test", 200, 60, may_skip=True),
     item("test", KERNEL_TESTS, 100, 10, may_skip=True),
 )
 

@@ -44,6 +44,7 @@ void checkSteps(const std::string& name, int ranks, uint64_t n, double density, 
   Group host(ranks, n, sparsecollFloat32, params);
   if (host.created()[0] == sparsecollUnsupported) return;
   Group device(ranks, n, sparsecollFloat32, params, nullptr, nullptr, on);
+  CAPTURE(device.ranks().why());
   REQUIRE(device.created() == allGood);
   const auto own = deviceRanks(ranks, bytes, on);
   for (int step = 0; step < steps; ++step) {
@@ -82,6 +83,7 @@ void checkReplays(const std::string& name, int ranks, uint64_t n, double density
   const sparsecollParams_t params = preset(name.c_str(), density);
   Group host(ranks, n, sparsecollFloat32, params);
   Group device(ranks, n, sparsecollFloat32, params, nullptr, nullptr, on);
+  CAPTURE(device.ranks().why());
   REQUIRE(device.created() == allGood);
   const RankStreams streams(ranks, on);
   RankGraphs graphs(ranks);

@@ -101,7 +101,7 @@ class Made(unittest.TestCase):
                                "0.5", "--results", self.folder / "results")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(sorted(os.listdir(self.out)), [f"gpu-half-hour-{number}.tar.gz" for number in range(1, 6)])
-        (record,) = (self.folder / "results" / "nvidia-made-up").glob("*-abc-1.json")
+        (record,) = (self.folder / "results" / "made-up").glob("*-abc-1.json")
         record = json.loads(record.read_text())
         self.assertEqual(record["broken"], [])
         bad = {name: text for name, text in record["checks"].items() if not text.startswith("passed")}

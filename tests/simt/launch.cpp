@@ -72,6 +72,8 @@ bool holds(CUdeviceptr address, T value, unsigned flags) {
   }
 }
 
+constexpr auto kLag = std::chrono::microseconds(500);
+
 CUresult resultOf(cudaError_t error) { return static_cast<CUresult>(error); }
 
 template <class T>
@@ -111,13 +113,16 @@ cudaError_t launch(const cudaLaunchConfig_t* config, const Call& call) {
   loadKernel(call.kernel);
   CUstream_st& stream = resolve(config->stream);
   const std::scoped_lock lock(stream.mutex);
-  if (!stream.capture && isClear(stream, orderOf(stream)))
+  const bool lags = lagIsWanted() && !stream.capture;
+  if (!lags && !stream.capture && isClear(stream, orderOf(stream)))
     return finish(submit(config->stream, [&grid] { runGrid(grid); }));
-  return finish(submit(config->stream, [grid, kept = call.keep(call.arguments)] {
+  const auto run = [grid, lags, kept = call.keep(call.arguments)] {
+    if (lags) std::this_thread::sleep_for(kLag);
     Grid own = grid;
     own.arguments = kept.get();
     runGrid(own);
-  }));
+  };
+  return finish(submit(config->stream, run, lags));
 }
 
 }  // namespace simt

@@ -110,9 +110,10 @@ cudaError_t checkCopy(void* to, const void* from, size_t bytes, cudaMemcpyKind k
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (const cudaError_t error = checkCopy(to, from, bytes, kind)) return error;
   // Memory that the runtime does not know is read and written before the call returns.
-  if (known(stream) && !resolve(stream).capture && !(reachable(to, bytes) && reachable(from, bytes)))
-    resolve(stream).drain();
-  return submit(stream, [=] { std::memmove(to, from, bytes); });
+  const bool pageable = known(stream) && !resolve(stream).capture && !(reachable(to, bytes) && reachable(from, bytes));
+  const cudaError_t error = submit(stream, [=] { std::memmove(to, from, bytes); });
+  if (pageable && error == cudaSuccess) resolve(stream).drain();
+  return error;
 }
 
 }  // namespace

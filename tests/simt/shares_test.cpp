@@ -1,10 +1,10 @@
 // Which block works on what, where windows differ in length as much as they like.
-#include "cuda/shares.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "tests/simt/launcher.h"
+// What follows asks whether there is device code.
+#include "cuda/shares.h"
 
 namespace simt::test {
 namespace {

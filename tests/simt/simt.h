@@ -19,6 +19,8 @@ void scheduleThisThreadLikeAll();
 
 // Whether, under a random schedule, streams fall behind now and then before they write what others wait for.
 void naps(bool wanted);
+// Whether kernels run a while after they were launched, also where nothing is before them, as on a device.
+void lag(bool wanted);
 // How long a block may do nothing but poll.
 void patience(unsigned milliseconds);
 

@@ -39,6 +39,7 @@ struct Shared {
   std::atomic<uint64_t> waitsGivenUp{0};
   std::atomic<unsigned> patience{60'000};
   std::atomic<bool> naps{false};
+  std::atomic<bool> lag{false};
   std::atomic<uint64_t> kernels{0}, blocks{0}, threads{0}, switches{0};
   std::atomic<int64_t> objects{0};
   std::atomic<uint64_t> failingAllocation{UINT64_MAX};
@@ -109,6 +110,8 @@ uint64_t waitsGivenUp() { return shared().waitsGivenUp; }
 
 void naps(bool wanted) { shared().naps = wanted; }
 bool napsAreWanted() { return shared().naps; }
+void lag(bool wanted) { shared().lag = wanted; }
+bool lagIsWanted() { return shared().lag; }
 void patience(unsigned milliseconds) { shared().patience = milliseconds; }
 unsigned patienceMilliseconds() { return shared().patience; }
 

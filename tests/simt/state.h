@@ -15,6 +15,7 @@ void report(Misuse misuse, std::string message);
 bool broken();
 unsigned patienceMilliseconds();
 bool napsAreWanted();
+bool lagIsWanted();
 // Hardware queues of a device, as CUDA_DEVICE_MAX_CONNECTIONS says; and what draws the one of a stream.
 int connections();
 uint64_t connectionsSeed();

@@ -53,7 +53,9 @@ inline sparsecollResult_t makeRanks(sparsecollComm_t* comms, int ranks, const De
 class Ranks {
  public:
   explicit Ranks(int ranks, const sparsecollConfig_t* config = nullptr, const Devices& devices = -1)
-      : comms_(static_cast<size_t>(ranks)), result_(makeRanks(comms_.data(), ranks, devices, config)) {}
+      : comms_(static_cast<size_t>(ranks)), result_(makeRanks(comms_.data(), ranks, devices, config)) {
+    if (result_ != sparsecollSuccess) why_ = sparsecollGetLastError();
+  }
   // Of communicators that a test has made.
   explicit Ranks(std::vector<sparsecollComm_t> comms) : comms_(std::move(comms)), result_(sparsecollSuccess) {}
   ~Ranks() {
@@ -63,6 +65,7 @@ class Ranks {
   Ranks& operator=(const Ranks&) = delete;
 
   sparsecollResult_t result() const { return result_; }
+  const std::string& why() const { return why_; }  // the text of what went wrong
   int count() const { return static_cast<int>(comms_.size()); }
   sparsecollComm_t operator[](int rank) const { return comms_[static_cast<size_t>(rank)]; }
   // The handle of a rank that a test destroys itself.
@@ -76,6 +79,7 @@ class Ranks {
  private:
   std::vector<sparsecollComm_t> comms_;
   sparsecollResult_t result_;
+  std::string why_;
 };
 
 // The same reducer on every rank; result(rank) tells how each create went.

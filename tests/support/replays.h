@@ -47,7 +47,8 @@ class RankStreams {
   std::vector<cudaStream_t> streams_;
 };
 
-// Captures what enqueue() does on the stream. *exec is nullptr if it fails, or the capture does.
+// Captures what enqueue() does on the stream, and brings the graph to the device: a first launch does that, too, but
+// not beside graphs that wait there already. *exec is nullptr if it fails, or the capture does.
 template <class Enqueue>
 sparsecollResult_t captureGraph(cudaStream_t stream, cudaGraphExec_t* exec, Enqueue enqueue) {
   *exec = nullptr;
@@ -60,8 +61,10 @@ sparsecollResult_t captureGraph(cudaStream_t stream, cudaGraphExec_t* exec, Enqu
     return result;
   }
   if (ended != cudaSuccess) return sparsecollCudaError;
-  const cudaError_t made = cudaGraphInstantiate(exec, graph, 0);
+  cudaError_t made = cudaGraphInstantiate(exec, graph, 0);
   (void)cudaGraphDestroy(graph);
+  if (made == cudaSuccess) made = cudaGraphUpload(*exec, stream);
+  if (made == cudaSuccess) made = cudaStreamSynchronize(stream);
   return made == cudaSuccess ? sparsecollSuccess : sparsecollCudaError;
 }
 
