@@ -127,6 +127,11 @@ class CudaGraph {
     const cudaError_t made = cudaGraphInstantiate(&launchable_, graph, 0);
     (void)cudaGraphDestroy(graph);
     checkCuda(made, "cudaGraphInstantiate");
+    // A first launch would do this beside graphs of other ranks that wait already, and then wait for them.
+    const cudaError_t there = cudaGraphUpload(launchable_, stream);
+    const cudaError_t done = there == cudaSuccess ? cudaStreamSynchronize(stream) : there;
+    if (done != cudaSuccess) (void)cudaGraphExecDestroy(std::exchange(launchable_, nullptr));
+    checkCuda(done, "cudaGraphUpload");
   }
   CudaGraph(CudaGraph&& other) noexcept : launchable_(std::exchange(other.launchable_, nullptr)) {}
   CudaGraph& operator=(CudaGraph&&) = delete;

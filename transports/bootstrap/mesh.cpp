@@ -16,6 +16,14 @@ Status wentAway(int rank) {
   return failBy(rank, sparsecollPeerFailed, "rank {} went away while ranks were connected", rank);
 }
 
+// What keeps one of these from coming: it has ended, or this rank has. Ok: nothing that is known.
+Status ended(const Exchange& exchange, std::span<const int> awaited) {
+  for (const int rank : awaited)
+    if (exchange.isGone(rank)) return wentAway(rank);
+  if (exchange.isAborted()) return fail(sparsecollAborted, "the communicator was aborted");
+  return {};
+}
+
 // Ranks call those below them and are called by those above.
 class Connecting {
  public:
@@ -36,9 +44,7 @@ class Connecting {
         if (!links_[r].open()) SC_TRY(call(r, deadline));
       const std::vector<int> missing = notHere();
       if (missing.empty()) return std::move(links_);
-      for (const int rank : missing)
-        if (exchange_.isGone(rank)) return wentAway(rank);
-      if (exchange_.isAborted()) return fail(sparsecollAborted, "the communicator was aborted");
+      SC_TRY(ended(exchange_, missing));
       if (deadline.expired())
         return failBy(missing[0], sparsecollTimeout, "rank(s) {} were not reached", listOf(missing));
       SC_TRY(sleep(deadline));
@@ -246,10 +252,11 @@ Result<Mesh> makeMesh(Exchange& exchange, const MeshSetup& setup, const Deadline
 Status whyUnreachable(const Exchange& exchange, const Mesh& mesh) {
   constexpr uint64_t kNoticeMs = 200, kLookMs = 10;
   const Deadline notice = Deadline::in(kNoticeMs);
+  std::vector<int> others;
+  for (int rank = 0; rank < mesh.ranks; ++rank)
+    if (rank != mesh.rank) others.push_back(rank);
   for (;;) {
-    for (int rank = 0; rank < mesh.ranks; ++rank)
-      if (rank != mesh.rank && exchange.isGone(rank)) return wentAway(rank);
-    if (exchange.isAborted()) return fail(sparsecollAborted, "the communicator was aborted");
+    SC_TRY(ended(exchange, others));
     if (notice.expired()) return {};
     std::vector<pollfd> watched;  // what the ranks say can wait
     for (const Link& link : mesh.links) watched.push_back({link.open() ? link.socket().get() : -1, POLLRDHUP, 0});
