@@ -70,12 +70,12 @@ class FlagMemory final : public DeviceMemory {
  private:
   Result<void*> take(uint64_t bytes) override {
     void* data = nullptr;
-    const cudaError_t error = kept_->take(&data, bytes);
+    const cudaError_t error = kept_.take(&data, bytes);
     return error == cudaSuccess ? Result<void*>(data) : failed(error, bytes);
   }
-  void give(void* data, uint64_t bytes) noexcept override { kept_->give(data, bytes); }
+  void give(void* data, uint64_t) noexcept override { kept_.give(data); }
 
-  const std::shared_ptr<KeptMemory> kept_ = KeptMemory::ofDevice(device());
+  KeptMemory& kept_ = KeptMemory::ofDevice(device());
 };
 
 class CallersDeviceMemory final : public DeviceMemory {

@@ -1,8 +1,7 @@
 #include "cuda/kept_memory.h"
 
 #include <bit>
-
-#include "cuda/cuda_kernels.h"
+#include <map>
 
 namespace sparsecoll::cuda {
 
@@ -10,38 +9,36 @@ namespace {
 
 // Powers of two, so that groups of other sizes find pieces, too.
 constexpr uint64_t kLeastBytes = 4096;
-uint64_t lengthFor(uint64_t bytes) { return std::bit_ceil(bytes < kLeastBytes ? kLeastBytes : bytes); }
 
 }  // namespace
 
-std::shared_ptr<KeptMemory> KeptMemory::ofDevice(int device) {
+KeptMemory& KeptMemory::ofDevice(int device) {
   static std::mutex mutex;
-  static std::map<int, std::weak_ptr<KeptMemory>> all;
+  static auto& all = *new std::map<int, KeptMemory>;  // never destroyed: the runtime may be gone by then
   const std::lock_guard lock(mutex);
-  if (auto known = all[device].lock()) return known;
-  auto made = std::make_shared<KeptMemory>(device);
-  all[device] = made;
-  return made;
-}
-
-KeptMemory::~KeptMemory() {
-  const OnDevice current(device_);
-  const BesideCaptures beside;
-  for (const auto& [bytes, data] : free_) (void)taken(cudaFree(data));
+  return all[device];
 }
 
 cudaError_t KeptMemory::take(void** data, uint64_t bytes) {
+  const uint64_t length = std::bit_ceil(bytes < kLeastBytes ? kLeastBytes : bytes);
   const std::lock_guard lock(mutex_);
-  const auto found = free_.find(lengthFor(bytes));
-  if (found == free_.end()) return taken(cudaMalloc(data, lengthFor(bytes)));
-  *data = found->second;
-  free_.erase(found);
-  return cudaSuccess;
+  for (Piece& piece : pieces_) {
+    if (piece.taken || piece.bytes != length) continue;
+    piece.taken = true;
+    *data = piece.data;
+    return cudaSuccess;
+  }
+  pieces_.push_back({nullptr, length, true});
+  const cudaError_t error = taken(cudaMalloc(data, length));
+  pieces_.back().data = *data;
+  if (error != cudaSuccess) pieces_.pop_back();
+  return error;
 }
 
-void KeptMemory::give(void* data, uint64_t bytes) {
+void KeptMemory::give(void* data) noexcept {
   const std::lock_guard lock(mutex_);
-  free_.emplace(lengthFor(bytes), data);
+  for (Piece& piece : pieces_)
+    if (piece.data == data) piece.taken = false;
 }
 
 }  // namespace sparsecoll::cuda

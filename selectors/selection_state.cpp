@@ -83,8 +83,7 @@ void Selection::clearTables() {
 
 void Selection::startAgreedAnew() {
   (void)eachPart(plan_, request_, [&](MethodState Control::*state, const StatePart& part) -> Status {
-    const std::vector<std::byte> none(part.bytes());
-    if (part.saved == Saved::kAgreed) kernels_.transfer(partAt(state, part), none.data(), none.size(), stream_);
+    if (part.saved == Saved::kAgreed) kernels_.fillZero(partAt(state, part), part.bytes(), stream_);
     return {};
   });
 }

@@ -2,6 +2,7 @@
 // streams do afterwards takes nothing out of a residual.
 #include <chrono>
 #include <iostream>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -116,17 +117,17 @@ TEST_CASE("whenever a rank aborts, replays end, tell it, and take out nothing th
 TEST_CASE("what ends waits is over before memory goes back") {
   for (int ranks = 1; ranks <= 3; ++ranks) {
     CAPTURE(ranks);
+    auto twins = std::make_unique<Twins>(ranks, 301, preset("topka", 0.03));
+    REQUIRE(twins->made());
+    twins->makeVectors(1);
     {
-      Twins twins(ranks, 301, preset("topka", 0.03));
-      REQUIRE(twins.made());
-      twins.makeVectors(1);
       RankGraphs graphs(ranks);
-      REQUIRE(twins.capture(graphs, 0, 1) == twins.good());
-      twins.loadGradients(0, 1);
-      REQUIRE(twins.replay(graphs) == twins.good());
-      simt::lag(true);
+      REQUIRE(twins->capture(graphs, 0, 1) == twins->good());
+      twins->loadGradients(0, 1);
+      REQUIRE(twins->replay(graphs) == twins->good());
     }
-    simt::lag(false);
+    const simt::Lag lag;
+    twins.reset();
     checkEmulation();
   }
 }

@@ -72,8 +72,6 @@ bool holds(CUdeviceptr address, T value, unsigned flags) {
   }
 }
 
-constexpr auto kLag = std::chrono::microseconds(500);
-
 CUresult resultOf(cudaError_t error) { return static_cast<CUresult>(error); }
 
 template <class T>

@@ -111,7 +111,12 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
   if (const cudaError_t error = checkCopy(to, from, bytes, kind)) return error;
   // Memory that the runtime does not know is read and written before the call returns.
   const bool pageable = known(stream) && !resolve(stream).capture && !(reachable(to, bytes) && reachable(from, bytes));
-  const cudaError_t error = submit(stream, [=] { std::memmove(to, from, bytes); });
+  const bool lags = lagIsWanted() && !pageable && known(stream) && !resolve(stream).capture;
+  const auto move = [=] {
+    if (lags) std::this_thread::sleep_for(kLag);
+    std::memmove(to, from, bytes);
+  };
+  const cudaError_t error = submit(stream, move, lags);
   if (pageable && error == cudaSuccess) resolve(stream).drain();
   return error;
 }

@@ -19,8 +19,15 @@ void scheduleThisThreadLikeAll();
 
 // Whether, under a random schedule, streams fall behind now and then before they write what others wait for.
 void naps(bool wanted);
-// Whether kernels run a while after they were launched, also where nothing is before them, as on a device.
+// While it lives, kernels run a while after they were launched, and copies of memory that devices reach, also where
+// nothing is before them: as on a device.
 void lag(bool wanted);
+struct Lag {
+  Lag() { lag(true); }
+  ~Lag() { lag(false); }
+  Lag(const Lag&) = delete;
+  Lag& operator=(const Lag&) = delete;
+};
 // How long a block may do nothing but poll.
 void patience(unsigned milliseconds);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -16,6 +17,7 @@ bool broken();
 unsigned patienceMilliseconds();
 bool napsAreWanted();
 bool lagIsWanted();
+constexpr auto kLag = std::chrono::microseconds(500);  // what kernels and copies wait at least, then
 // Hardware queues of a device, as CUDA_DEVICE_MAX_CONNECTIONS says; and what draws the one of a stream.
 int connections();
 uint64_t connectionsSeed();

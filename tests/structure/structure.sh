@@ -98,7 +98,6 @@ check() {
     fi
   done < <(wc -l "${sources[@]}" | grep -v ' total$')
 
-  # A folder of the machine somebody worked on. A slash after a word or a dot is part of an address or a longer path.
   for file in "${layered[@]}"; do
     case $file in
       *.cu | *_rules.cpp) ;;
@@ -111,6 +110,7 @@ check() {
     done < <(sed 's|//.*||' "$file" | grep -oE 'std::[a-z_0-9]+' | sed 's/std:://' | sort -u)
   done
 
+  # A folder of the machine somebody worked on. A slash after a word or a dot is part of an address or a longer path.
   while IFS= read -r text; do
     fail "$text: a path of one machine"
   done < <(grep -nHIE '(^|[^[:alnum:]_.])/(work|home|root)/' "${files[@]}")

@@ -28,10 +28,8 @@ inline bool isCallOfStep(std::string_view call) {
                                          "cudaLaunchKernelExC",
                                          "cudaEventRecord",
                                          "cudaEventQuery",
-                                         "cudaMemsetAsync",
                                          "cudaEventElapsedTime",
                                          "cudaStreamWaitEvent",
-                                         "cudaMemcpyAsync",  // on the device
                                          "cudaGetLastError",
                                          "cudaStreamIsCapturing",
                                          "cudaStreamGetCaptureInfo",
@@ -43,16 +41,16 @@ inline bool isCallOfStep(std::string_view call) {
 }
 
 // Why a step must not make a call of the runtime or the driver: it waits, takes memory or gives it back, makes or ends
-// objects, loads code, or moves bytes from or to the host. nullptr: it may. Whatever contains `part`, but not
-// `without`.
+// objects, loads code, takes a copy engine, or moves bytes from or to the host. nullptr: it may. Whatever contains
+// `part`, but not `without`.
 inline const char* whyNotInStep(std::string_view call) {
   constexpr struct {
     std::string_view part, without;
     const char* why;
   } kForbidden[] = {
       {"Synchronize", "", "waits"},
-      {"Memcpy", "Async", "waits"},
-      {"Memset", "Async", "waits"},
+      {"Memcpy", "", "waits, or takes a copy engine"},
+      {"Memset", "", "waits, or takes a copy engine"},
       {"HtoD", "", "copies from the host"},
       {"DtoH", "", "copies to the host"},
       {"of host memory", "", "copies from or to the host"},  // as the emulation says it
