@@ -1,6 +1,7 @@
 // Device memory: from a pool of the library's own, from cudaMalloc, or from the caller's allocator; all of it goes
 // back, and a call that gets none has no effect (T46).
 #include <cstring>
+#include <set>
 #include <string>
 
 #include "tests/device/checks.h"
@@ -38,10 +39,14 @@ void checkSteps(Group& group, const sparsecollParams_t& params) {
   checkEmulation();
 }
 
-// The memory by which captured steps wait is kept for later groups: as much as these ranks have.
+// The memory by which captured steps wait is kept for later groups: as much as these ranks have, on every device.
 bool makeFlagsOnce() {
-  static const bool made = Ranks(4, nullptr, kDevice).result() == sparsecollSuccess;
-  return made;
+  static std::set<int> made;
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) return false;
+  for (int device = 0; device < devices; ++device)
+    if (made.insert(device).second && Ranks(4, nullptr, device).result() != sparsecollSuccess) return false;
+  return true;
 }
 
 // What is there afterwards must have been there before.
