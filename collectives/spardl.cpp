@@ -121,7 +121,7 @@ class SparDL final : public Collective {
       for (uint32_t j = 0; j < bags[i].size; ++j) {
         const uint32_t block = after(position_, j);
         setup.kernels->transfer(round.most.as<uint64_t>() + block, &rooms_[block], sizeof(uint64_t),
-                            setup.kernels->stream());
+                                setup.kernels->stream());
       }
       dropped_.push_back(round.dropped.view());
       scatter_.push_back(std::move(round));

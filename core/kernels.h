@@ -392,8 +392,8 @@ class Kernels {
   // Both in memory that kernels reach: by a kernel, for streams share a device's copy engines, and one that waits for a
   // peer may hold up the engine that the peer needs.
   virtual void copy(void* to, const void* from, uint64_t bytes, Stream stream) = 0;
-  // One of the two may be any memory of the host. What is read there has been read when this returns. In a step only for
-  // a few bytes that go to the kernels' memory, or before the first wait.
+  // One of the two may be any memory of the host. What is read there has been read when this returns. In a step only
+  // for a few bytes that go to the kernels' memory, or before the first wait.
   virtual void transfer(void* to, const void* from, uint64_t bytes, Stream stream) { copy(to, from, bytes, stream); }
 
   // Counts a sample of the acc that pass is going to form, over its windows, into control->histogram.
