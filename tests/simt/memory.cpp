@@ -110,8 +110,9 @@ cudaError_t checkCopy(void* to, const void* from, size_t bytes, cudaMemcpyKind k
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (const cudaError_t error = checkCopy(to, from, bytes, kind)) return error;
   // Memory that the runtime does not know is read and written before the call returns.
-  const bool pageable = known(stream) && !resolve(stream).capture && !(reachable(to, bytes) && reachable(from, bytes));
-  const bool lags = lagIsWanted() && !pageable && known(stream) && !resolve(stream).capture;
+  const bool runs = known(stream) && !resolve(stream).capture;
+  const bool pageable = runs && !(reachable(to, bytes) && reachable(from, bytes));
+  const bool lags = runs && !pageable && lagIsWanted();
   const auto move = [=] {
     if (lags) std::this_thread::sleep_for(kLag);
     std::memmove(to, from, bytes);
