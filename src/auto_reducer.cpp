@@ -95,8 +95,8 @@ Result<std::optional<AutoSpec>> readAutoSpec(uint64_t n, int32_t type, const spa
       spec.asked = part;
       spec.asked.params.selector = sparsecollSelectAuto;
       spec.asked.params.collective = sparsecollCollAuto;
-      // The residual and the warm-up are the first one's.
-      config.buffer = nullptr;
+      // Residual, velocity and the warm-up are the first one's.
+      config.buffer = config.velocity = nullptr;
       config.densitySchedule = nullptr;
       config.densityScheduleCount = config.scheduleSteps = 0;
     }
@@ -334,7 +334,7 @@ Result<AnyReducer::Moved> AutoReducer::moveTo(const std::shared_ptr<Communicator
   const ScalePair scales = now().scales();
   SC_TRY(const bool ended, candidates_[0]->scheduleEndedOnAll(*comm, candidates_[0]->scheduleEnded()));
   for (ReducerSpec* const one : {&spec.asked, &spec.parts[0].spec}) {
-    one->buffer = nullptr;
+    one->buffer = one->velocity = nullptr;
     if (!ended) continue;
     one->densitySchedule.clear();
     one->scheduleSteps = 0;

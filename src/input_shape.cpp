@@ -18,8 +18,10 @@ Result<InputShape> InputShape::make(const InputShapeSetup& setup, Kernels& kerne
   shape.nesterov_ = (params.flags & SPARSECOLL_NESTEROV) != 0;
   shape.masks_ = (params.flags & SPARSECOLL_MOMENTUM_KEPT) == 0;
   shape.transactional_ = setup.transactional;
-  if (shape.keepsVelocity()) {
-    SC_TRY(shape.velocity_, kernels.allocate(shape.velocityElements() * elementBytes(shape.type_), budget));
+  shape.velocity_ = static_cast<std::byte*>(setup.velocity);
+  if (shape.keepsVelocity() && shape.velocity_ == nullptr) {
+    SC_TRY(shape.own_, kernels.allocate(shape.elements() * elementBytes(shape.type_), budget));
+    shape.velocity_ = shape.own_.as<>();
   }
   if (shape.mostNorm_ > 0) {
     SC_TRY(shape.clipping_, kernels.allocate(sizeof(Clipping), budget));
@@ -29,7 +31,7 @@ Result<InputShape> InputShape::make(const InputShapeSetup& setup, Kernels& kerne
 
 void* InputShape::velocity(int which) const {
   if (!keepsVelocity()) return nullptr;
-  return velocity_.as<>() + static_cast<uint64_t>(which) * n_ * elementBytes(type_);
+  return velocity_ + static_cast<uint64_t>(which) * bytes();
 }
 
 void InputShape::prepare(SelectionInput& input, int from, int to, Stream stream) const {
@@ -62,7 +64,7 @@ void InputShape::clearNonFinite(int which, const Control* control, Stream stream
 }
 
 void InputShape::copy(int to, int from, Stream stream) const {
-  if (keepsVelocity()) kernels_->copy(velocity(to), velocity(from), n_ * elementBytes(type_), stream);
+  if (keepsVelocity()) kernels_->copy(velocity(to), velocity(from), bytes(), stream);
 }
 
 void InputShape::restore(int which, const Control* decision, Stream stream) const {
@@ -70,7 +72,7 @@ void InputShape::restore(int which, const Control* decision, Stream stream) cons
 }
 
 void InputShape::reset(Stream stream) const {
-  if (keepsVelocity()) kernels_->fillZero(velocity_.as<>(), velocity_.bytes(), stream);
+  if (keepsVelocity()) kernels_->fillZero(velocity_, elements() * elementBytes(type_), stream);
 }
 
 }  // namespace sparsecoll

@@ -18,6 +18,7 @@ struct InputShapeSetup {
   sparsecollDataType_t accumulateType;
   int ranks;
   bool transactional;
+  void* velocity;  // the caller's memory for it; nullptr: its own
 };
 
 // Like the residual, velocity lies in one buffer, or in two in turn when transactional; `which` is the residual's.
@@ -26,8 +27,8 @@ class InputShape {
   static Result<InputShape> make(const InputShapeSetup& setup, Kernels& kernels,
                                  const std::shared_ptr<MemoryBudget>& budget);
 
-  // Elements of the accumulate type that it holds.
-  uint64_t elements() const { return keepsVelocity() ? velocityElements() : 0; }
+  // Elements of the accumulate type that it keeps, in whosever memory.
+  uint64_t elements() const { return keepsVelocity() ? n_ * (transactional_ ? 2 : 1) : 0; }
   bool keepsVelocity() const { return momentum_ != 0; }
   // More happens on the way from one residual to the next than that the gradient is added.
   bool changesResidual() const { return keepsVelocity() || decay_ != 1; }
@@ -47,7 +48,7 @@ class InputShape {
   void reset(Stream stream) const;
 
  private:
-  uint64_t velocityElements() const { return n_ * (transactional_ ? 2 : 1); }
+  uint64_t bytes() const { return n_ * elementBytes(type_); }  // of each buffer
 
   Kernels* kernels_ = nullptr;
   uint64_t n_ = 0;
@@ -58,7 +59,8 @@ class InputShape {
   bool nesterov_ = false;
   bool masks_ = true;
   bool transactional_ = false;
-  Buffer velocity_;
+  std::byte* velocity_ = nullptr;
+  Buffer own_;  // where the caller has none
   struct Clipping {
     double squares;  // of the gradient
     double scale;    // the clipped one's

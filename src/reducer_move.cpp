@@ -54,7 +54,7 @@ Result<std::shared_ptr<Reducer>> Reducer::makeMoved(const std::shared_ptr<Commun
 
 ReducerSpec Reducer::movedSpec(bool scheduleEnded) const {
   ReducerSpec spec = whole_ != nullptr ? *whole_ : spec_;
-  spec.buffer = nullptr;
+  spec.buffer = spec.velocity = nullptr;
   spec.params.inputScale = scales_.now().in;
   spec.params.outputScale = scales_.now().out;
   spec.params.teams = spec_.params.teams;

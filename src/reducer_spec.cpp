@@ -121,7 +121,18 @@ Status checkOverNodes(const ReducerSpec& spec) {
   if (spec.has(SPARSECOLL_ACCUMULATE)) return unsupported("SPARSECOLL_ACCUMULATE {}", kWhat);
   if (spec.has(SPARSECOLL_AVERAGE_CONTRIBUTORS)) return unsupported("SPARSECOLL_AVERAGE_CONTRIBUTORS {}", kWhat);
   if (spec.buffer != nullptr) return unsupported("config.buffer {}", kWhat);
+  if (spec.velocity != nullptr) return unsupported("config.velocity {}", kWhat);
   return {};
+}
+
+Status checkCallersMemory(const sparsecollReducerConfig_t& config, const ReducerSpec& spec) {
+  const uint64_t element = elementBytes(spec.accumulateType);
+  SC_TRY(checkPointer("config.buffer", config.buffer, element));
+  SC_TRY(checkPointer("config.velocity", config.velocity, element));
+  if (config.velocity == nullptr) return {};
+  if (spec.params.momentum == 0) return invalid("config.velocity for a method without momentum");
+  const uint64_t bytes = config.buffer == nullptr ? 0 : spec.n * element * (config.transactional == 1 ? 2 : 1);
+  return checkDisjoint("config.buffer", config.buffer, bytes, "config.velocity", config.velocity, bytes);
 }
 
 }  // namespace
@@ -165,10 +176,11 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
   if (!(config.maxDensity >= 0 && config.maxDensity <= 1)) return invalid("config.maxDensity is {}", config.maxDensity);
   if (config.maxDensity != 0 && config.maxDensity < densityOf(spec))
     return invalid("config.maxDensity {} is below the density {}", config.maxDensity, densityOf(spec));
-  SC_TRY(checkPointer("config.buffer", config.buffer, elementBytes(spec.accumulateType)));
+  SC_TRY(checkCallersMemory(config, spec));
   spec.transactional = config.transactional != 0;
   spec.maxDensity = config.maxDensity;
   spec.buffer = config.buffer;
+  spec.velocity = config.velocity;
   SC_TRY(readSchedule(config, spec));
   if (spec.dense() && spec.scheduleSteps != 0) {
     if (!autoResolved) return unsupported("the dense collective has no density to schedule");

@@ -1,4 +1,4 @@
-// What a reducer is made from, checked and with Auto resolved; the same on all ranks but for buffer.
+// What a reducer is made from, checked and with Auto resolved; the same on all ranks but for what lies in the caller's memory.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,8 @@ struct ReducerSpec {
   std::vector<double> densitySchedule;
   uint64_t scheduleSteps = 0;
   bool transactional = false;
-  void* buffer = nullptr;  // residual in the caller's memory
+  void* buffer = nullptr;    // residual in the caller's memory
+  void* velocity = nullptr;  // likewise
   const char* reason = "";
   // One of several methods that take turns over one residual (AutoReducer). A dense sum then takes the residual along.
   bool takesTurns = false;

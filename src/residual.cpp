@@ -26,7 +26,8 @@ Result<Residual> Residual::make(const ReducerSpec& spec, Communicator& comm, int
     SC_TRY(residual.own_, kernels.allocate(residual.bytes() * (spec.transactional ? 2 : 1), budget));
   }
   SC_TRY(residual.shape_,
-         InputShape::make({spec.params, spec.n, spec.accumulateType, ranks, spec.transactional}, kernels, budget));
+         InputShape::make({spec.params, spec.n, spec.accumulateType, ranks, spec.transactional, spec.velocity}, kernels,
+                          budget));
   // Not where the caller may look at the residual at any time, nor where a step may have to go back to the one before.
   if (spec.keepsResidual() && kernels.defersZeros() && spec.buffer == nullptr && !spec.transactional &&
       !residual.shape_.changesResidual()) {
@@ -54,7 +55,10 @@ void* Residual::data() {
 
 Status Residual::checkApart(const char* name, const void* vector, uint64_t vectorBytes) const {
   if (kernels_ == nullptr) return {};
-  return checkDisjoint(name, vector, vectorBytes, "the residual", buffer(0), bytes() * (transactional_ ? 2 : 1));
+  const uint64_t held = bytes() * (transactional_ ? 2 : 1);
+  SC_TRY(checkDisjoint(name, vector, vectorBytes, "the residual", buffer(0), held));
+  if (!shape_.keepsVelocity()) return {};
+  return checkDisjoint(name, vector, vectorBytes, "the velocity", shape_.velocity(0), held);
 }
 
 void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type,

@@ -38,8 +38,8 @@ class Residual {
   // Elements held besides the residual's n: a second buffer, velocity.
   uint64_t furtherElements() const { return (transactional_ ? n_ : 0) + shape_.elements(); }
   uint64_t deferredZerosBytes() const { return deferredZeros_.bytes(); }
-  // Whether the caller's vector reaches into it.
-  // Errors: InvalidArgument (a byte of the vector is the residual's).
+  // Whether the caller's vector reaches into it or velocity.
+  // Errors: InvalidArgument (a byte of the vector is one's).
   Status checkApart(const char* name, const void* vector, uint64_t bytes) const;
 
   // It goes on with another method, whose tensors sent dense are these.

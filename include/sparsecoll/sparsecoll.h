@@ -102,9 +102,9 @@
    for what nodes put in. Selection, residual, velocity and its memory are the shard's. Then every node gathers the shards
    of the result. Nodes count by their lowest ranks, sparsecollAvg divides by nRanks, and out has the same bits on all
    ranks. Segments are cut where shards are. In host memory, and on devices over NCCL; Unsupported are other engines on
-   devices, ReducerRunSparse, SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, config.buffer of a reducer,
-   ReducerSetDensity of one that has a schedule or was made for k, and Hierarchical between nodes. docs/guide/nodes.md
-   has a picture.
+   devices, ReducerRunSparse, SPARSECOLL_ACCUMULATE, SPARSECOLL_AVERAGE_CONTRIBUTORS, config.buffer and velocity of a
+   reducer, ReducerSetDensity of one that has a schedule or was made for k, and Hierarchical between nodes.
+   docs/guide/nodes.md has a picture.
    Threads. Each rank needs a thread of its own, because collective calls wait for the other ranks. There are no group
    calls: one thread cannot drive several ranks. One thread at a time uses a communicator and the reducers on it. Any
    thread at any moment may call CommGetAsyncError, CommGetFailure, CommGetPeerFailure, CommDumpFlightRecorder,
@@ -141,7 +141,7 @@
        ReducerGetResidual ReducerExport ReducerFlush to rescue what was not sent yet
        CommAbort CommDestroy ReducerDestroy to end
    Memory. Input and output are equal or disjoint; a partial overlap is InvalidArgument, and so is a vector that shares
-   bytes with the reducer's residual, or whose own parts share bytes. Pointers need the alignment of their element type.
+   bytes with the reducer's residual or velocity, or whose own parts share bytes. Pointers need the alignment of their element type.
    Structs, strings and arrays passed in are copied before a call returns. */
 #ifndef SPARSECOLL_H_
 #define SPARSECOLL_H_
@@ -570,6 +570,9 @@ typedef struct {
   const sparsecollChoice_t* plan; /* the preset auto: what ReducerGetPlan told of another run, to be run again without trials;
                                      the same on all ranks. NULL: trials decide */
   uint64_t planCount;
+  void* velocity;         /* with momentum: velocity in the caller's memory, as buffer holds the residual. Every rank keeps its
+                             own, of what it put in, also in dense sums: so it goes along into another reducer or a sum by
+                             the caller's own means. Default: library-owned, zeroed */
 } sparsecollReducerConfig_t;
 
 /* Counters of a reducer or a communicator on this rank. Times are nanoseconds, sizes bytes, last*: the latest step. On
@@ -615,7 +618,7 @@ typedef struct {
   uint64_t n, k;                /* k: entries requested, see densityIsGlobal, and all of what is sent dense; with a
                                    schedule those of the latest step */
   uint64_t capacity;            /* most entries this rank sends in a step */
-  uint64_t workspaceBytes;      /* all memory the reducer holds, residual included unless caller-owned */
+  uint64_t workspaceBytes;      /* all memory the reducer holds; residual and velocity unless caller-owned */
   uint64_t memoryBoundBytes;    /* the method's declared bound, see docs/algorithms */
   int32_t densityIsGlobal;      /* 1: k counts the union over ranks (exclusive partitions); 0: entries per rank */
   int32_t teams;                /* SparDL, else 1 */

@@ -303,6 +303,7 @@ class sparsecollReducerConfig_t(Structure):
         ("denseNs", c_uint64),
         ("plan", POINTER(sparsecollChoice_t)),
         ("planCount", c_uint64),
+        ("velocity", c_void_p),
     ]
 
 

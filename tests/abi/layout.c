@@ -286,7 +286,7 @@ FIELD(sparsecollChoice_t, step, 0, 8);
 FIELD(sparsecollChoice_t, selector, 8, 4);
 FIELD(sparsecollChoice_t, collective, 12, 4);
 
-SIZE(sparsecollReducerConfig_t, 104);
+SIZE(sparsecollReducerConfig_t, 112);
 FIELD(sparsecollReducerConfig_t, structSize, 0, 8);
 FIELD(sparsecollReducerConfig_t, magic, 8, 4);
 FIELD(sparsecollReducerConfig_t, headerVersion, 12, 4);
@@ -302,6 +302,7 @@ FIELD(sparsecollReducerConfig_t, scheduleSteps, 72, 8);
 FIELD(sparsecollReducerConfig_t, denseNs, 80, 8);
 FIELD(sparsecollReducerConfig_t, plan, 88, 8);
 FIELD(sparsecollReducerConfig_t, planCount, 96, 8);
+FIELD(sparsecollReducerConfig_t, velocity, 104, 8);
 
 SIZE(sparsecollStats_t, 264);
 FIELD(sparsecollStats_t, structSize, 0, 8);

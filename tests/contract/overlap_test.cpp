@@ -52,6 +52,38 @@ TEST_CASE("a vector that is the residual, or reaches into it, is refused") {
   CHECK(sparsecollReducerFlush(reducer, vector, nullptr) == sparsecollSuccess);
 }
 
+TEST_CASE("velocity is nobody else's memory either") {
+  constexpr uint64_t kTwo = 2 * kLength;
+  std::vector<float> memory(2 * kTwo);
+  float* const velocity = memory.data() + kTwo;
+  sparsecollParams_t params = preset("topka", 0.1);
+  params.momentum = 0.9;
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.velocity = velocity;
+  Ranks ranks(1);
+  Reducers reducers(ranks, kLength, sparsecollFloat32, params, &config);
+  REQUIRE(reducers.result(0) == sparsecollSuccess);
+  float* const apart = memory.data();
+  for (float* const inside : {velocity, velocity + kLength - 1, velocity - kLength + 1}) {
+    CAPTURE(inside - velocity);
+    checkRefused(sparsecollReducerRun(reducers[0], inside, apart, nullptr), "the gradient and the velocity overlap");
+    checkRefused(sparsecollReducerFlush(reducers[0], inside, nullptr), "dense and the velocity overlap");
+  }
+  CHECK(sparsecollReducerRun(reducers[0], apart, velocity + kLength, nullptr) == sparsecollSuccess);
+  for (const int transactional : {0, 1}) {
+    const uint64_t held = transactional != 0 ? kTwo : kLength;
+    config.transactional = transactional;
+    config.buffer = velocity - held + 1;
+    sparsecollReducer_t reducer = nullptr;
+    checkRefused(sparsecollReducerCreate(&reducer, kLength, sparsecollFloat32, &params, &config, ranks[0]),
+                 "config.buffer and config.velocity overlap");
+    config.buffer = velocity - held;
+    CHECK(sparsecollReducerCreate(&reducer, kLength, sparsecollFloat32, &params, &config, ranks[0]) ==
+          sparsecollSuccess);
+    CHECK(sparsecollReducerDestroy(reducer) == sparsecollSuccess);
+  }
+}
+
 TEST_CASE("a sparse vector whose parts share bytes is refused by every call that takes one") {
   World world;
   const sparsecollReducer_t reducer = world.reducers[0];

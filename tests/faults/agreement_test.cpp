@@ -51,6 +51,7 @@ const sparsecollSegment_t kThirds[] = {{100, 0, 0, 0}, {300, 0, 0, 0}};
 const sparsecollSegment_t kRuled[] = {{200, 0.2, 0, 0}, {200, 0, 0, 0}};
 const sparsecollSegment_t kDense[] = {{200, 0, 1, 0}, {200, 0, 0, 0}};
 float ownResidual[kLength];
+float ownVelocity[kLength];
 const sparsecollChoice_t kPlan[] = {{0, sparsecollSelectTopK, sparsecollCollAllGather},
                                     {1, sparsecollSelectTopK, sparsecollCollSplitGather}};
 const sparsecollChoice_t kOtherPlan[] = {{0, sparsecollSelectTopK, sparsecollCollSplitGather}};
@@ -182,6 +183,8 @@ const Row kReducer[] = {
     {AT(sparsecollReducerConfig_t, denseNs), nullptr, "the largest counts", [](Given& g) { g.reducer.denseNs = 1; }},
     {AT(sparsecollReducerConfig_t, plan), "plan", nullptr, [](Given& g) { g.reducer.plan = kOtherPlan; }, replay},
     {AT(sparsecollReducerConfig_t, planCount), "plan", nullptr, [](Given& g) { g.reducer.planCount = 2; }, replay},
+    {AT(sparsecollReducerConfig_t, velocity), nullptr, "where velocity lies is a rank's own affair",
+     [](Given& g) { g.reducer.velocity = ownVelocity; }, [](Given& g) { g.params.momentum = 0.9; }},
 };
 
 const Row kSegment[] = {

@@ -342,6 +342,7 @@ const FieldRow<sparsecollReducerConfig_t> kReducers[] = {
     REDUCER(denseNs = 1, kGood),
     REDUCER(plan = kPlan; c.planCount = 1, kBad),  // of a method that is named
     REDUCER(planCount = 1, kBad),
+    REDUCER(velocity = reinterpret_cast<void*>(0x1000), kBad),  // of a method without momentum
 };
 
 }  // namespace

@@ -141,6 +141,74 @@ TEST_CASE("a transactional step with NaN leaves velocity as it was") {
   }
 }
 
+namespace {
+
+constexpr sparsecollChoice_t kTurns[] = {{0, sparsecollSelectTopK, sparsecollCollAllGather},
+                                         {2, sparsecollSelectDefault, sparsecollCollDense},
+                                         {3, sparsecollSelectTopK, sparsecollCollAllGather}};
+
+struct VelocityCase {
+  const char* preset;
+  int transactional;
+  bool keepsResidual;
+  bool takesTurns;
+};
+
+constexpr VelocityCase kVelocityCases[] = {
+    {"topka", 0, true, false}, {"topka", 1, true, false}, {"dense", 0, false, false}, {"auto", 0, true, true}};
+
+}  // namespace
+
+TEST_CASE("velocity in the caller's memory has the library's bits, outlives the reducer, and goes on in another one") {
+  for (const VelocityCase& one : kVelocityCases)
+    for (const uint32_t flags : {0u, SPARSECOLL_NESTEROV}) {
+      CAPTURE(one.preset, one.transactional, flags);
+      constexpr uint64_t kLength = 9001;
+      sparsecollParams_t params = preset(one.preset, one.keepsResidual ? 0.01 : 0);
+      params.momentum = 0.9;
+      params.flags = flags;
+      sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+      config.transactional = one.transactional;
+      if (one.takesTurns) {
+        config.plan = kTurns;
+        config.planCount = std::size(kTurns);
+      }
+      Group own(2, kLength, sparsecollFloat32, params, &config);
+      REQUIRE(own.created() == all(2, sparsecollSuccess));
+      Ranks ranks(2);
+      const size_t held = kLength * (one.transactional != 0 ? 2 : 1);
+      std::vector<std::vector<float>> residuals(2, std::vector<float>(held)), velocities = residuals;
+      const auto run = [&](uint64_t begin, uint64_t end) {
+        std::vector<sparsecollReducer_t> reducers(2);
+        REQUIRE(onEach(ranks, [&](int rank, sparsecollComm_t comm) {
+                  const auto r = static_cast<size_t>(rank);
+                  sparsecollReducerConfig_t callers = config;
+                  callers.buffer = one.keepsResidual ? residuals[r].data() : nullptr;
+                  callers.velocity = velocities[r].data();
+                  return sparsecollReducerCreate(&reducers[r], kLength, sparsecollFloat32, &params, &callers, comm);
+                }) == all(2, sparsecollSuccess));
+        for (uint64_t step = begin; step < end; ++step) {
+          own.fillRandom(step);
+          std::vector<Elements> outs = own.gradients;
+          REQUIRE(onEach(ranks, [&](int rank, sparsecollComm_t) {
+                    const auto r = static_cast<size_t>(rank);
+                    return sparsecollReducerRun(reducers[r], outs[r].data(), outs[r].data(), nullptr);
+                  }) == all(2, sparsecollSuccess));
+          REQUIRE(own.step() == all(2, sparsecollSuccess));
+          CAPTURE(step);
+          CHECK((outs[0] == own.outs[0]));
+          CHECK((outs[1] == own.outs[1]));
+        }
+        for (sparsecollReducer_t reducer : reducers) CHECK(sparsecollReducerDestroy(reducer) == sparsecollSuccess);
+      };
+      run(0, 4);
+      const std::vector<std::vector<float>> after = velocities;
+      CHECK(after[0] != after[1]);
+      run(4, 6);
+      CHECK(velocities[0] != after[0]);
+    }
+}
+
 TEST_CASE("NaN and Inf do not stay in the velocity") {
   for (const bool fails : {false, true})
     for (const uint32_t flags : {0u, SPARSECOLL_MOMENTUM_KEPT, SPARSECOLL_NESTEROV}) {

@@ -366,6 +366,10 @@ TEST_CASE("what does not go over nodes is refused by name") {
     p.flags = SPARSECOLL_AVERAGE_CONTRIBUTORS;
   }));
   CHECK(refused([](auto&, auto& r) { r.buffer = buffer; }));
+  CHECK(refused([](auto& p, auto& r) {
+    p.momentum = 0.9;
+    r.velocity = buffer;
+  }));
   CHECK(refused([](auto& p, auto&) { p.betweenNodes = sparsecollCollHierarchical; }));
   Stepping over({4, 2}, kLength, sparsecollFloat32, overNodes(preset("topka", 0.1)));
   SparseVector out(sparsecollFloat32, kLength, kLength);
