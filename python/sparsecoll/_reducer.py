@@ -115,7 +115,8 @@ class Reducer(Handle):
     what is not sent is lost. max_density: the most that set_density will ask for. density_schedule, schedule_steps:
     densities of the first steps, so many steps each. transactional: a step that fails leaves the residual as it was.
     residual: an array or tensor of n (transactional: 2 n) elements of float32, or float64 for float64 gradients; the
-    reducer starts with it and keeps its residual there, up to date after every step. dense_ns: nanoseconds that a dense
+    reducer starts with it and keeps its residual there, up to date after every step. velocity: likewise of momentum; every
+    rank's own, of what it put in. dense_ns: nanoseconds that a dense
     all-reduce of the gradient takes by other means, for "auto", whose dense then has no trials; 0: it is measured.
     adjust: may set every other field of sparsecollParams_t.
 
@@ -133,7 +134,7 @@ class Reducer(Handle):
                  error_feedback: bool = True, input_scale: float = 1.0, output_scale: float = 1.0, seed: int = 0,
                  tag: int = 0,
                  max_density: float = 0.0, density_schedule: Sequence[float] = (), schedule_steps: int = 0,
-                 transactional: bool = False, residual: Any = None, dense_ns: int = 0,
+                 transactional: bool = False, residual: Any = None, velocity: Any = None, dense_ns: int = 0,
                  adjust: Optional[Callable[[Any], None]] = None):
         self.communicator = communicator
         self.n = n
@@ -163,14 +164,12 @@ class Reducer(Handle):
             config.densitySchedule = (ctypes.c_double * len(density_schedule))(*density_schedule)
             config.densityScheduleCount = len(density_schedule)
             config.scheduleSteps = schedule_steps
-        self._residual = None
-        if residual is not None:
-            self._residual = span(residual, writable=True)
-            wanted = _abi.sparsecollFloat64 if self._type == _abi.sparsecollFloat64 else _abi.sparsecollFloat32
-            if self._residual.length != n * (2 if transactional else 1) or self._residual.type != wanted:
-                raise InvalidArgument("residual has another length or type than the reducer's")
-            _same_place(communicator, self._residual)
-            config.buffer = self._residual.address
+        self._vectors = []  # in memory that is not the reducer's
+        for name, field, vector in (("residual", "buffer", residual), ("velocity", "velocity", velocity)):
+            if vector is not None:
+                found = self._callers(name, vector, n * (2 if transactional else 1))
+                self._vectors.append(found)
+                setattr(config, field, found.address)
         handle = ctypes.c_void_p()
         communicator._check(lib.sparsecollReducerCreate(ctypes.byref(handle), n, self._type, ctypes.byref(params),
                                                         ctypes.byref(config), communicator.handle))
@@ -180,8 +179,16 @@ class Reducer(Handle):
     def _of_handle(cls, handle, communicator, like):
         reducer = cls.__new__(cls)
         reducer._handle, reducer.communicator = handle, communicator
-        reducer.n, reducer._type, reducer._residual = like.n, like._type, None
+        reducer.n, reducer._type, reducer._vectors = like.n, like._type, []
         return reducer
+
+    def _callers(self, name, vector, length):
+        found = span(vector, writable=True)
+        wanted = _abi.sparsecollFloat64 if self._type == _abi.sparsecollFloat64 else _abi.sparsecollFloat32
+        if found.length != length or found.type != wanted:
+            raise InvalidArgument(f"{name} has another length or type than the reducer's")
+        _same_place(self.communicator, found)
+        return found
 
     def run(self, gradient: Any, out: Any = None, stream: Optional[int] = None) -> Any:
         """One step: `out` (None: `gradient` itself), which is returned, becomes the sum or average of what was sent.

@@ -16,12 +16,12 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import torch
 import torch.distributed as dist
 
+from .._abi import SPARSECOLL_NESTEROV
 from .._errors import InvalidArgument, NonFinite
 from .._reducer import Reducer, Segment, method_params, preset_of
 from .._stats import Stats
 from ._gather import complete
 
-_CHUNK = 1 << 16  # elements that stay in a cache
 _TIMED = 3  # dense steps of a bucket that are timed for auto, behind one that settles: as many as the library's trials
 
 
@@ -70,11 +70,12 @@ class Method:
         self.clip_norm = params.clipNorm
 
     def adjusted(self, params):
-        """Momentum is that of `velocity`, which goes along into another layout, and clipping comes before it: both are
-        the hook's and never the reducer's, preset or not."""
+        """Momentum is the optimiser's, whatever the preset has."""
         if self.adjust is not None:
             self.adjust(params)
-        params.momentum = params.clipNorm = 0
+        params.momentum = self.momentum
+        if self.nesterov:
+            params.flags |= SPARSECOLL_NESTEROV
 
     @property
     def running(self):
@@ -95,13 +96,6 @@ def accumulate_type(dtype):
 def _all_finite(values):
     # A sum is a thirtieth of the time; where it is not finite it may have overflowed.
     return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
-
-
-def _clear_where_zero(values, other):
-    """values become 0 where other is: a sixth of masked_fill_'s time."""
-    scratch = torch.empty(min(len(values), _CHUNK), dtype=values.dtype)
-    for part, zeros in zip(values.split(_CHUNK), other.split(_CHUNK)):
-        part.mul_(torch.ne(zeros, 0, out=scratch[:len(part)]))
 
 
 def _average(total, group, communicator):
@@ -170,8 +164,6 @@ class Bucket:
         stale = [buffer[first:last].clone() for first, last in unused]
         for first, last in unused:
             buffer[first:last] = 0
-        if method.clip_norm:
-            self._clip(buffer, method, communicator.size)
         if method.undo:
             if method.momentum:
                 self.velocity()
@@ -180,7 +172,7 @@ class Bucket:
             if self.reducer is None:
                 self._run_dense(buffer, method, group, communicator, unused)
             else:
-                self._run_sparse(buffer, method, unused)
+                self._run_sparse(buffer, method)
         except NonFinite:
             self._store.nothing_applied = method.undo
             raise
@@ -202,15 +194,17 @@ class Bucket:
 
     @contextlib.contextmanager
     def _without_unused(self):
-        """The residual of unused parameters is 0 meanwhile, and then as before."""
-        before = [self.residual[begin:end].clone() for begin, end in self._unused or ()]
-        for begin, end in self._unused or ():
-            self.residual[begin:end] = 0
+        """Residual and velocity of unused parameters are 0 meanwhile, and then as before."""
+        parts = [vector[begin:end] for vector in (self.residual, self._velocity) if vector is not None
+                 for begin, end in self._unused or ()]
+        before = [part.clone() for part in parts]
+        for part in parts:
+            part.zero_()
         try:
             yield
         finally:
-            for (begin, end), values in zip(self._unused or (), before):
-                self.residual[begin:end] = values
+            for part, values in zip(parts, before):
+                part.copy_(values)
 
     def _chose_dense(self):
         """Auto decides as a step begins, which the library then sums itself."""
@@ -230,7 +224,9 @@ class Bucket:
         segments = [Segment(length, 0.0 if kept else density, kept) for length, kept in zip(self.lengths, self.kept)]
         self.made = self.choice or method.running, method.density
         self.reducer = Reducer(communicator, self.n, self.dtype, preset=self.made[0], density=method.density, op="avg",
-                               segments=segments, residual=self.residual, tag=self.index, adjust=method.adjusted,
+                               segments=segments, residual=self.residual,
+                               velocity=self.velocity() if method.momentum else None, tag=self.index,
+                               adjust=method.adjusted,
                                dense_ns=(self.dense_ns or 0) if self.made[0] == "auto" else 0)
 
     def _inherit_choice(self):
@@ -325,6 +321,8 @@ class Bucket:
             gradient.mul_(most / norm)
 
     def _run_dense(self, buffer, method, group, communicator, unused):
+        if method.clip_norm:
+            self._clip(buffer, method, communicator.size)
         if method.momentum:
             torch.mul(self._moved(buffer, method, unused), method.output_scale, out=buffer)
         total = buffer
@@ -351,12 +349,13 @@ class Bucket:
         self.dense_steps += 1
 
     def _moved(self, gradient, method, unused):
-        """What goes out instead of the gradient: with SGD's momentum in it, in unscaled units. The velocity is this
-        rank's own in every plan, so that a parameter may get another plan. It keeps no NaN or Inf; what goes out has
-        NaN there."""
+        """What goes out instead of the gradient: with SGD's momentum in it, in unscaled units. As in reducers, velocity
+        is this rank's own, so that a parameter may get another plan, and it is 0 where it would be NaN or Inf; what goes
+        out has NaN there."""
         velocity, wrong = self.velocity(), None if _all_finite(gradient) else ~torch.isfinite(gradient)
         if wrong is not None:
             gradient = gradient.masked_fill(wrong, 0)
+            velocity.masked_fill_(wrong, 0)
         waiting = [velocity[begin:end].clone() for begin, end in unused]
         velocity.mul_(method.momentum).add_(gradient, alpha=method.input_scale)
         moved = velocity
@@ -369,25 +368,10 @@ class Bucket:
             moved[begin:end] = 0
         return moved if wrong is None else moved.masked_fill(wrong, float("nan"))
 
-    def _run_sparse(self, buffer, method, unused):
+    def _run_sparse(self, buffer, method):
         with self._without_unused():
-            if method.momentum:
-                moved = self._moved(buffer, method, unused)
-                self.reducer.set_scales(1.0, method.output_scale)
-                self.reducer.run(moved, out=buffer)
-            else:
-                self.reducer.set_scales(method.input_scale, method.output_scale)
-                self.reducer.run(buffer)
-        if method.momentum:
-            self._mask_velocity(unused)
-
-    def _mask_velocity(self, unused):
-        if self._chose_dense():
-            return  # auto's, whose sum has the momentum of all ranks: each keeps its own
-        # What has left the residual takes its velocity along (Lin et al. 2018: momentum factor masking).
-        for _, begin, end, kept in self.ranges():
-            if not kept and (begin, end) not in unused:
-                _clear_where_zero(self.velocity()[begin:end], self.residual[begin:end])
+            self.reducer.set_scales(method.input_scale, method.output_scale)
+            self.reducer.run(buffer)
 
     def give_back(self, factor):
         if self._along is not None:
