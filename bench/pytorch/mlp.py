@@ -38,9 +38,15 @@ def network():
                                torch.nn.ReLU(), torch.nn.Linear(1024, 10))
 
 
+def exchange_nothing(_, bucket):
+    done = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done
+
+
 class Method:
-    """A name is "gloo", "fp16", "powersgd:RANK", "local" (no exchange), or a preset and its density: topka:0.01;
-    attach:topka:0.01 with SGD's momentum in front of the exchange."""
+    """A name is "gloo", "fp16", "powersgd:RANK", "local" (the network alone), "idle" (a hook that exchanges nothing), or
+    a preset and its density: topka:0.01; attach:topka:0.01 with SGD's momentum in front of the exchange."""
 
     def __init__(self, name, config):
         self.name = name
@@ -50,6 +56,8 @@ class Method:
             self.model = DistributedDataParallel(self.model, **(ONE_BUCKET if name.startswith("powersgd:") else {}))
         if name == "fp16":
             self.model.register_comm_hook(None, fp16_compress_hook)
+        elif name == "idle":
+            self.model.register_comm_hook(None, exchange_nothing)
         elif name.startswith("powersgd:"):
             state = PowerSGDState(None, matrix_approximation_rank=int(name.split(":")[1]), start_powerSGD_iter=2)
             self.model.register_comm_hook(state, powerSGD_hook)
@@ -65,7 +73,7 @@ class Method:
 
     @property
     def sparse(self):
-        return self.name not in ("gloo", "fp16", "local") and not self.name.startswith("powersgd:")
+        return self.name not in ("gloo", "fp16", "idle", "local") and not self.name.startswith("powersgd:")
 
     def step(self, images, labels):
         self.optimizer.zero_grad()
@@ -94,7 +102,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", default=",".join(["gloo", "fp16", *POWER_SGD, "topka:0.01", "micro:0.01",
                                                               "attach:topka:0.01", "attach:micro:0.01", "auto:0.01",
-                                                              "local"]))
+                                                              "idle", "local"]))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=6, help="of each method in a round")
     parser.add_argument("--batch-size", type=int, default=16, help="of each rank")
