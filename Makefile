@@ -11,7 +11,7 @@ endif
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 PRESETS := release asan tsan
 
-.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-trainers test-wheel test-python-latest wheel demo bench hosts crossing grid pytorch-hosts compare-dense fuzz mutants coverage stress soak convergence golden docs clean
+.PHONY: help setup build install cuda-all test $(PRESETS:%=test-%) summary test-msan test-trainers test-wheel test-python-latest wheel demo bench hosts crossing grid pytorch-hosts compare-dense fuzz mutants coverage stress soak convergence golden docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z][a-z -]*):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 40
@@ -60,6 +60,11 @@ summary: ## what the latest tests said
 	  echo "== $$preset"; \
 	  sed -n '/tests passed/,$$p' build/$$preset/ctest.log 2> /dev/null || echo "no finished test run"; \
 	done
+
+test-msan: ## what is used before somebody has written it, by MemorySanitizer; needs clang (scripts/setup --fuzz): minutes
+	cmake --preset msan
+	cmake --build --preset msan -j $(JOBS)
+	ctest --preset msan
 
 test-trainers: setup ## train with every preset under AddressSanitizer and UBSan: about 20 minutes
 	@echo "== asan-trainers: configure"

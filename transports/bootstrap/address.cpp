@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <memory>
 
 namespace sparsecoll::bootstrap {
@@ -209,8 +209,11 @@ Text<64> placeOf(const Address& address) {
 // The kernel's boot, and the network namespace in it: containers on one machine may have a loopback each.
 uint64_t hostId() {
   std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   char text[128] = {};
+  if (std::FILE* const file = std::fopen("/proc/sys/kernel/random/boot_id", "re"); file != nullptr) {
+    if (std::fgets(text, sizeof text, file) != nullptr) boot = text;
+    std::fclose(file);
+  }
   if (boot.empty() && gethostname(text, sizeof text - 1) == 0) boot = text;
   const ssize_t length = readlink("/proc/self/ns/net", text, sizeof text);
   if (length > 0) boot.append(text, static_cast<size_t>(length));
