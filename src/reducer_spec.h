@@ -1,4 +1,4 @@
-// What a reducer is made from, checked and with Auto resolved; the same on all ranks but for what lies in the caller's memory.
+// What a reducer is made from, checked and with Auto resolved; the same on all ranks but for the caller's memory.
 #pragma once
 
 #include <algorithm>

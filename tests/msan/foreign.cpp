@@ -45,5 +45,4 @@ int WRAPPED(crypto_auth_hmacsha256_final)(void* state, unsigned char* out) {
   __msan_unpoison(out, 32);
   return result;
 }
-
 }

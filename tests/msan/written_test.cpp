@@ -25,7 +25,8 @@ struct Variant {
   void (*change)(sparsecollParams_t& params, sparsecollReducerConfig_t& config);
 };
 
-constexpr Variant kVariants[] = {  // Not all go with every preset.
+constexpr Variant kVariants[] = {
+    // Not all go with every preset.
     {"as it is", [](auto&, auto&) {}},
     {"faithful", [](auto& params, auto&) { params.faithful = 1; }},
     {"momentum, clipped, fading",
@@ -163,10 +164,12 @@ void checkOverTcp(int count) {
     std::vector<Elements> vectors(results.size(), Elements(sparsecollFloat32, kLength));
     for (uint64_t step = 0; step < 3; ++step) {
       fillRandom(vectors, step);
-      need(onEach(ranks, [&](int rank, sparsecollComm_t) {
-             void* const vector = vectors[static_cast<size_t>(rank)].data();
-             return sparsecollReducerRun(reducers[rank], vector, vector, nullptr);
-           }) == all(count, sparsecollSuccess), name);
+      need(onEach(ranks,
+                  [&](int rank, sparsecollComm_t) {
+                    void* const vector = vectors[static_cast<size_t>(rank)].data();
+                    return sparsecollReducerRun(reducers[rank], vector, vector, nullptr);
+                  }) == all(count, sparsecollSuccess),
+           name);
       for (const Elements& vector : vectors) needWritten(vector, std::string(name) + " over TCP");
     }
   }
@@ -191,7 +194,8 @@ bool check(const std::string& preset, const Variant& variant, int ranks, sparsec
   });
   need(group.each([&](int rank, sparsecollReducer_t reducer) {
     return sparsecollReducerFlush(reducer, group.outs[static_cast<size_t>(rank)].data(), nullptr);
-  }) == all(ranks, sparsecollSuccess), name);
+  }) == all(ranks, sparsecollSuccess),
+       name);
   for (const Elements& out : group.outs) needWritten(out, name + ": flushed");
   if (!adds) checkSparseSum(group, type, name);
   for (int rank = 0; rank < ranks; ++rank) {
