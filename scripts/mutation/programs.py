@@ -11,7 +11,7 @@ import time
 FOLDERS = ["src", "core", "selectors", "collectives", "transports", "host"]
 # Neither a device nor an emulation of one, nor what is not the library.
 TARGETS = ("(?!cmake_|simt_|nccl_|device_|torch_|trainer_|training_|images_|npy_|bench_)[a-z0-9_]+_test|"
-           "fuzz_(blob|bootstrap|envelope|frame)|sparsecoll-run|launched|hash_steps")
+           "fuzz_(blob|bootstrap|envelope|frame)|sparsecoll-(flight|run)|launched|hash_steps")
 CMAKE = ["-DSPARSECOLL_WITH_CUDA=OFF", "-DSPARSECOLL_WITH_TORCH=OFF", "-DSPARSECOLL_WITH_MPI=OFF",
          "-DSPARSECOLL_BUILD_BENCH=OFF", "-DSPARSECOLL_WERROR=OFF"]
 SKIPPED = 77
