@@ -141,8 +141,8 @@
        ReducerGetResidual ReducerExport ReducerFlush to rescue what was not sent yet
        CommAbort CommDestroy ReducerDestroy to end
    Memory. Input and output are equal or disjoint; a partial overlap is InvalidArgument, and so is a vector that shares
-   bytes with the reducer's residual or velocity, or whose own parts share bytes. Pointers need the alignment of their element type.
-   Structs, strings and arrays passed in are copied before a call returns. */
+   bytes with the reducer's residual or velocity, or whose own parts share bytes. Pointers need the alignment of their
+   element type. Structs, strings and arrays passed in are copied before a call returns. */
 #ifndef SPARSECOLL_H_
 #define SPARSECOLL_H_
 

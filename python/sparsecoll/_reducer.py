@@ -115,9 +115,9 @@ class Reducer(Handle):
     what is not sent is lost. max_density: the most that set_density will ask for. density_schedule, schedule_steps:
     densities of the first steps, so many steps each. transactional: a step that fails leaves the residual as it was.
     residual: an array or tensor of n (transactional: 2 n) elements of float32, or float64 for float64 gradients; the
-    reducer starts with it and keeps its residual there, up to date after every step. velocity: likewise of momentum; every
-    rank's own, of what it put in. dense_ns: nanoseconds that a dense
-    all-reduce of the gradient takes by other means, for "auto", whose dense then has no trials; 0: it is measured.
+    reducer starts with it and keeps its residual there, up to date after every step. velocity: likewise of momentum;
+    every rank's own, of what it put in. dense_ns: nanoseconds that a dense all-reduce of the gradient takes by other
+    means, for "auto", whose dense then has no trials; 0: it is measured.
     adjust: may set every other field of sparsecollParams_t.
 
     Threads: one at a time, that of the communicator; stats may be called by any.

@@ -212,6 +212,27 @@ class Threads(unittest.TestCase):
 
         on_threads(2, work)
 
+    def test_velocity_of_the_callers_goes_on_in_another_reducer(self):
+        def work(communicator):
+            def steps(reducer, first, last):
+                return [reducer.run(gradient_of(communicator.rank, step)).copy() for step in range(first, last)]
+
+            whole = steps(Reducer(communicator, 5000, density=0.01, momentum=0.9), 0, 4)
+            memory = {"residual": np.zeros(5000, np.float32), "velocity": np.zeros(5000, np.float32)}
+            parts = []
+            for first in (0, 2):
+                reducer = Reducer(communicator, 5000, density=0.01, momentum=0.9, **memory)
+                parts += steps(reducer, first, first + 2)
+                reducer.close()
+            np.testing.assert_array_equal(parts, whole)
+            for wrong in (np.zeros(4999, np.float32), np.zeros(5000)):
+                with self.assertRaisesRegex(sparsecoll.InvalidArgument, "velocity has another length or type"):
+                    Reducer(communicator, 5000, momentum=0.9, velocity=wrong)
+            with self.assertRaisesRegex(sparsecoll.InvalidArgument, "velocity for a method without momentum"):
+                Reducer(communicator, 5000, velocity=memory["velocity"])
+
+        on_threads(2, work)
+
     def test_errors_are_exceptions(self):
         def work(communicator):
             reducer = Reducer(communicator, 100)
