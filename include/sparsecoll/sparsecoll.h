@@ -570,9 +570,9 @@ typedef struct {
   const sparsecollChoice_t* plan; /* the preset auto: what ReducerGetPlan told of another run, to be run again without trials;
                                      the same on all ranks. NULL: trials decide */
   uint64_t planCount;
-  void* velocity;         /* with momentum: velocity in the caller's memory, as buffer holds the residual. Every rank keeps its
-                             own, of what it put in, also in dense sums: so it goes along into another reducer or a sum by
-                             the caller's own means. Default: library-owned, zeroed */
+  void* velocity;         /* velocity in the caller's memory, as buffer has the residual; InvalidArgument without momentum.
+                             It is of this rank's input alone, in dense steps too. A transactional reducer begins with the
+                             first half of both; the one in use is where GetResidual's is. Default: library-owned, zeroed */
 } sparsecollReducerConfig_t;
 
 /* Counters of a reducer or a communicator on this rank. Times are nanoseconds, sizes bytes, last*: the latest step. On
@@ -618,7 +618,7 @@ typedef struct {
   uint64_t n, k;                /* k: entries requested, see densityIsGlobal, and all of what is sent dense; with a
                                    schedule those of the latest step */
   uint64_t capacity;            /* most entries this rank sends in a step */
-  uint64_t workspaceBytes;      /* all memory the reducer holds; residual and velocity unless caller-owned */
+  uint64_t workspaceBytes;      /* all memory the reducer holds, with residual and velocity unless caller-owned */
   uint64_t memoryBoundBytes;    /* the method's declared bound, see docs/algorithms */
   int32_t densityIsGlobal;      /* 1: k counts the union over ranks (exclusive partitions); 0: entries per rank */
   int32_t teams;                /* SparDL, else 1 */

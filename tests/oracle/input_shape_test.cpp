@@ -201,7 +201,7 @@ TEST_CASE("velocity in the caller's memory has the library's bits, outlives the 
         }
         for (sparsecollReducer_t reducer : reducers) CHECK(sparsecollReducerDestroy(reducer) == sparsecollSuccess);
       };
-      run(0, 4);
+      run(0, 4);  // an even number: a transactional reducer begins with the first half
       const std::vector<std::vector<float>> after = velocities;
       CHECK(after[0] != after[1]);
       run(4, 6);

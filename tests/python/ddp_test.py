@@ -623,18 +623,31 @@ class Alone(unittest.TestCase):
         return bucket
 
     def test_momentum_is_the_librarys(self):
-        for nesterov in (False, True):
-            buckets, method = Buckets(), Method("topka", 0.01, 0, momentum=0.9, nesterov=nesterov, input_scale=1 / 4,
-                                                output_scale=4)
+        for nesterov, clip in ((False, 0), (True, 0), (False, 3)):
+            buckets, dense = Buckets(), Buckets()
+            method = Method("topka", 0.01, 0, momentum=0.9, nesterov=nesterov, input_scale=1 / 4, output_scale=4,
+                            adjust=lambda params, clip=clip: setattr(params, "clipNorm", clip))
             segments = [sparsecoll.Segment(2000, 0.01), sparsecoll.Segment(50, dense=True)]
             wanted = sparsecoll.Reducer(self.communicator, 2050, "float64", density=0.01, op="avg", segments=segments,
-                                        momentum=0.9, nesterov=nesterov, input_scale=1 / 4, output_scale=4)
+                                        momentum=0.9, nesterov=nesterov, clip_norm=clip, input_scale=1 / 4,
+                                        output_scale=4)
             for step in range(12):
                 gradient = torch.randn(2050, dtype=torch.float64, generator=torch.Generator().manual_seed(step))
-                out = gradient.clone()
+                out, own = gradient.clone(), gradient[2000:].clone()
                 bucket = self.exchange(buckets, ("a", "c"), out, method)
-                torch.testing.assert_close(out, wanted.run(gradient))
+                wanted.run(gradient)
+                self.assertTrue(torch.equal(out, gradient))
+                if not clip:  # which counts for a bucket
+                    moved = dense.get(0, ("c",), [50], [True], own.dtype)._moved(own, method, [])
+                    self.assertTrue(torch.equal(moved * 4, gradient[2000:]))
             torch.testing.assert_close(bucket.residual, torch.from_numpy(wanted.residual()))
+
+    def test_momentum_is_not_adjusted(self):
+        for field, value in (("momentum", 0.5), ("flags", sparsecoll._abi.SPARSECOLL_NESTEROV)):
+            method = Method("topka", 0.01, 0, adjust=lambda params, field=field, value=value:
+                            setattr(params, field, value))
+            with self.assertRaisesRegex(sparsecoll.InvalidArgument, "attach takes it from the optimiser"):
+                method.read_adjust()
 
     def test_another_layout_keeps_residuals_and_velocities(self):
         layouts = [("a", "b", "c"), ("c", "b", "a"), ("b", "a", "c")]

@@ -67,6 +67,8 @@ class Method:
         params = method_params(self.preset, self.density, None, "avg", adjust)
         if params.momentum:
             raise InvalidArgument("adjust sets momentum: sparsecoll.torch.attach takes it from the optimiser")
+        if params.flags & SPARSECOLL_NESTEROV:
+            raise InvalidArgument("adjust sets SPARSECOLL_NESTEROV: sparsecoll.torch.attach takes it from the optimiser")
         self.clip_norm = params.clipNorm
 
     def adjusted(self, params):
@@ -352,15 +354,15 @@ class Bucket:
         """What goes out instead of the gradient: with SGD's momentum in it, in unscaled units. As in reducers, velocity
         is this rank's own, so that a parameter may get another plan, and it is 0 where it would be NaN or Inf; what goes
         out has NaN there."""
-        velocity, wrong = self.velocity(), None if _all_finite(gradient) else ~torch.isfinite(gradient)
-        if wrong is not None:
-            gradient = gradient.masked_fill(wrong, 0)
-            velocity.masked_fill_(wrong, 0)
+        velocity = self.velocity()
         waiting = [velocity[begin:end].clone() for begin, end in unused]
         velocity.mul_(method.momentum).add_(gradient, alpha=method.input_scale)
+        wrong = None if _all_finite(velocity) else ~torch.isfinite(velocity)
+        if wrong is not None:
+            velocity.masked_fill_(wrong, 0)
         moved = velocity
         if method.nesterov:
-            moved = torch.add(gradient * method.input_scale, velocity, alpha=method.momentum)
+            moved = (velocity * method.momentum).add_(gradient, alpha=method.input_scale)
         elif unused:
             moved = velocity.clone()
         for (begin, end), before in zip(unused, waiting):
