@@ -72,6 +72,8 @@ constexpr Variant kVariants[] = {
      }},
 };
 
+sparsecollParams_t paramsOf(const std::string& name) { return preset(name.c_str(), name == "dense" ? 0 : 0.02); }
+
 [[noreturn]] void fail(const std::string& what) {
   std::fprintf(stderr, "%s: %s\n", what.c_str(), sparsecollGetLastError());
   std::_Exit(1);
@@ -104,7 +106,8 @@ void checkStep(Group& group, uint64_t step, bool adds, const std::string& name) 
   const auto ranks = static_cast<size_t>(group.count());
   group.fillRandom(step);
   if (step == 2) group.gradients[0].set(7, HUGE_VAL);
-  for (Elements& out : group.outs) adds || step != 0 ? out.fill(0) : forget(out);
+  if (!adds)
+    for (Elements& out : group.outs) forget(out);
   need(group.step() == all(group.count(), sparsecollSuccess), name);
   for (size_t r = 0; r < ranks; ++r) {
     const sparsecollReducer_t reducer = group.reducer(static_cast<int>(r));
@@ -160,7 +163,7 @@ void checkOverTcp(int count) {
   need(results == all(count, sparsecollSuccess), "ranks over TCP");
   const Ranks ranks(std::move(comms));
   for (const char* const name : {"dense", "topka", "spardl"}) {
-    const Reducers reducers(ranks, kLength, sparsecollFloat32, preset(name, name[1] == 'e' ? 0 : 0.02));
+    const Reducers reducers(ranks, kLength, sparsecollFloat32, paramsOf(name));
     std::vector<Elements> vectors(results.size(), Elements(sparsecollFloat32, kLength));
     for (uint64_t step = 0; step < 3; ++step) {
       fillRandom(vectors, step);
@@ -177,7 +180,7 @@ void checkOverTcp(int count) {
 
 // Whether the preset has this variant.
 bool check(const std::string& preset, const Variant& variant, int ranks, sparsecollDataType_t type) {
-  sparsecollParams_t params = sparsecoll::test::preset(preset.c_str(), preset == "dense" ? 0 : 0.02);
+  sparsecollParams_t params = paramsOf(preset);
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   variant.change(params, config);
   sparsecollConfig_t nodes = SPARSECOLL_INIT(sparsecollConfig_t);
