@@ -326,7 +326,8 @@ struct TrialArgs {
   sparsecollDataType_t accumulateType = sparsecollFloat32;
   const void* candidateValues = nullptr;
   const uint64_t* trials = nullptr;  // kTrials keys, rising
-  // kTrials numbers of candidates of the first window that reach them, and 1 if its list is not complete.
+  // kTrials numbers of candidates of the first window that reach them, and 0. Where its list is not complete zeros, and 1:
+  // which candidates a device lists then is chance.
   double* counts = nullptr;
 };
 

@@ -19,7 +19,8 @@ __global__ void __launch_bounds__(kThreads) countLadder(TrialArgs args, Selectio
     counts[j] = 0;
   }
   __syncthreads();
-  const uint64_t listed = window.found < window.slots ? window.found : window.slots;
+  const bool complete = window.found <= window.slots;
+  const uint64_t listed = complete ? window.found : 0;
   for (uint64_t i = globalThread(); i < listed; i += globalThreads()) {
     const uint64_t key = keyOf(values[i]);
     const uint32_t reached = firstWhere(0, kTrials, [&](uint32_t j) { return trials[j] > key; });
@@ -29,7 +30,7 @@ __global__ void __launch_bounds__(kThreads) countLadder(TrialArgs args, Selectio
   for (uint32_t j = threadIdx.x; j < kTrials; j += blockDim.x)
     if (counts[j] != 0) atomicAdd(&space.trials[j], counts[j]);
   if (!lastOf(space.turn->done, gridDim.x) || threadIdx.x != 0) return;
-  args.counts[kTrials] = window.found > window.slots ? 1 : 0;
+  args.counts[kTrials] = complete ? 0 : 1;
   double above = 0;
   for (uint32_t j = kTrials; j-- > 0;) {
     above += static_cast<double>(__ldcg(space.trials + j));

@@ -243,7 +243,8 @@ void countCandidates(const TrialArgs& args, const Isa& isa) {
   using Key = typename Magnitude<A>::Key;
   const Window& window = args.control->windows[0];
   const auto* const values = static_cast<const A*>(args.candidateValues) + window.firstSlot;
-  const uint64_t count = std::min(window.found, window.slots);
+  const bool complete = window.found <= window.slots;
+  const uint64_t count = complete ? window.found : 0;
   uint64_t reached[kTrials] = {};
   Key keys[kTrialBlock];
   for (uint64_t begin = 0; begin < count; begin += kTrialBlock) {
@@ -255,7 +256,7 @@ void countCandidates(const TrialArgs& args, const Isa& isa) {
     }
   }
   std::copy_n(reached, kTrials, args.counts);
-  args.counts[kTrials] = window.found > window.slots ? 1 : 0;
+  args.counts[kTrials] = complete ? 0 : 1;
 }
 
 }  // namespace

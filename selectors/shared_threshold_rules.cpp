@@ -27,7 +27,7 @@ SC_BOTH void takeShare(Control& control) {
   control.threshold = 0;
 }
 
-// above: entries of all ranks at the trials, then the ranks whose counts are incomplete.
+// above: entries at the trials, of all ranks that could count them, then how many could not.
 SC_BOTH void takeThreshold(Control& control, const double* above) {
   const double incomplete = above[kTrials];
   const auto k = static_cast<double>(control.k);

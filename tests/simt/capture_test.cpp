@@ -72,6 +72,23 @@ TEST_CASE("as published, and under another order of all threads") {
   for (const std::string& name : allPresets()) checkPreset(name, 3, 1, 7);
 }
 
+// A list that overflows on the way to a threshold holds other candidates in every order.
+TEST_CASE("thresholds do not depend on what lists had no room for") {
+  for (const char* const name : {"micro", "exdyna"})
+    for (const uint64_t seed : {7, 8}) {
+      CAPTURE(name, seed);
+      Twins twins(1, 100003, preset(name, 0.01));
+      REQUIRE(twins.made());
+      twins.makeVectors(3);
+      simt::schedule(seed);
+      RankGraphs graphs(1);
+      REQUIRE(twins.capture(graphs, 0, 3) == twins.good());
+      for (int replay = 0; replay < 3; ++replay) twins.checkReplay(graphs, 0, 3);
+      simt::schedule(0);
+      checkEmulation();
+    }
+}
+
 TEST_CASE("hundreds of replays") { checkManyReplays("topka", kManyReplays[0]); }
 TEST_CASE("many replays of a method that keeps more between steps") { checkManyReplays("micro", kManyReplays[1]); }
 

@@ -54,6 +54,12 @@ TEST_CASE("with more NaN than a message has room for, too") {
   for (const std::string& name : sparsePresets()) checkSteps(name, 3, kLength / 3, 0.03, 0, 3, With::kNaN);
 }
 
+TEST_CASE("whatever order blocks and threads come in") {
+  simt::schedule(5);
+  for (const std::string& name : sparsePresets()) checkSteps(name, 3, 2 * kLength, 0.02, 0, kSteps);
+  simt::schedule(0);
+}
+
 TEST_CASE("vectors that many blocks cut") {
   for (const char* const name : {"topka", "micro", "deft", "spardl", "oktopk"}) checkSteps(name, 2, 200003, 0.01, 0, 3);
 }
