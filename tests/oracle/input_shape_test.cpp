@@ -208,6 +208,53 @@ TEST_CASE("velocity in the caller's memory has the library's bits, outlives the 
     }
 }
 
+TEST_CASE("a reducer that moves copies velocity out of the caller's memory, which is none of its own") {
+  constexpr uint64_t kLength = 9001;
+  constexpr uint64_t kBytes = kLength * sizeof(float);
+  sparsecollParams_t params = preset("topka", 0.01);
+  params.momentum = 0.9;
+  Group own(2, kLength, sparsecollFloat32, params);
+  REQUIRE(own.created() == all(2, sparsecollSuccess));
+  own.fillRandom(1);
+  std::vector<std::vector<float>> residuals(2, std::vector<float>(kLength)), velocities = residuals, before;
+  std::vector<sparsecollReducer_t> callers(2), moved(2), ownMoved(2);
+  std::vector<sparsecollComm_t> split(2);
+  REQUIRE(own.each([&](int rank, sparsecollReducer_t) {
+    const auto r = static_cast<size_t>(rank);
+    sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+    config.buffer = residuals[r].data();
+    config.velocity = velocities[r].data();
+    return sparsecollReducerCreate(&callers[r], kLength, sparsecollFloat32, &params, &config, own.ranks()[rank]);
+  }) == all(2, sparsecollSuccess));
+  CHECK(own.info().workspaceBytes >= infoOf(callers[0]).workspaceBytes + 2 * kBytes);
+  // Steps of both, which have to have the same bits.
+  const auto step = [&](const std::vector<sparsecollReducer_t>& one, const std::vector<sparsecollReducer_t>& other) {
+    std::vector<Elements> outs = own.gradients, others = own.gradients;
+    REQUIRE(own.each([&](int rank, sparsecollReducer_t) {
+      const auto r = static_cast<size_t>(rank);
+      const auto result = sparsecollReducerRun(one[r], outs[r].data(), outs[r].data(), nullptr);
+      if (result != sparsecollSuccess) return result;
+      return sparsecollReducerRun(other[r], others[r].data(), others[r].data(), nullptr);
+    }) == all(2, sparsecollSuccess));
+    CHECK((outs == others));
+  };
+  for (int i = 0; i < 3; ++i) step({own.reducer(0), own.reducer(1)}, callers);
+  REQUIRE(own.each([&](int rank, sparsecollReducer_t reducer) {
+    const auto r = static_cast<size_t>(rank);
+    auto result = sparsecollCommSplit(own.ranks()[rank], 0, rank, &split[r], nullptr);
+    if (result == sparsecollSuccess) result = sparsecollReducerMove(reducer, split[r], &ownMoved[r], nullptr);
+    if (result == sparsecollSuccess) result = sparsecollReducerMove(callers[r], split[r], &moved[r], nullptr);
+    return result;
+  }) == all(2, sparsecollSuccess));
+  before = velocities;
+  for (int i = 0; i < 3; ++i) step(ownMoved, moved);
+  CHECK(velocities == before);
+  CHECK(infoOf(moved[0]).workspaceBytes == infoOf(ownMoved[0]).workspaceBytes);
+  for (const auto* const reducers : {&moved, &ownMoved, &callers})
+    for (sparsecollReducer_t reducer : *reducers) CHECK(sparsecollReducerDestroy(reducer) == sparsecollSuccess);
+  for (sparsecollComm_t comm : split) CHECK(sparsecollCommDestroy(comm) == sparsecollSuccess);
+}
+
 TEST_CASE("NaN and Inf do not stay in the velocity") {
   for (const bool fails : {false, true})
     for (const uint32_t flags : {0u, SPARSECOLL_MOMENTUM_KEPT, SPARSECOLL_NESTEROV}) {
