@@ -270,9 +270,22 @@ bool Connection::write() {
     if (outcome != Moved::kSome) break;
     moved = true;
     left(static_cast<size_t>(sent));
+    tally_.sent += static_cast<uint64_t>(sent);
+    noteDrain(static_cast<size_t>(sent));
     if (full_) break;
   }
   return moved;
+}
+
+// So many bytes went into the socket. From when it was full until it is full again its link has taken as many.
+void Connection::noteDrain(size_t bytes) {
+  if (!full_) return fullSince_.reset();
+  const auto now = std::chrono::steady_clock::now();
+  if (fullSince_) {
+    const std::chrono::duration<double> time = now - *fullSince_;
+    tally_.drains.add(static_cast<double>(bytes) / time.count(), bytes);
+  }
+  fullSince_ = now;
 }
 
 // So many bytes have left, in the order in which write put them.

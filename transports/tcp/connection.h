@@ -8,6 +8,9 @@
 // with long frames for each other would take turns: over 100 Mbit/s two of 1.28 MB took 211 ms instead of 106. What
 // comes behind a frame, grants too, is of its round or a later one.
 //
+// A socket holds little more than its link takes in a moment (room.h). Else what is sent to one rank first would stand
+// in front of what the others wait for, and fill queues on the way until they drop.
+//
 // A message begins with a head, little-endian, and so do grants, which are nothing more:
 //
 //   offset 0   kind    u16   1: message, 2: grants
@@ -17,12 +20,15 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "sparsecoll/sparsecoll.h"
 #include "transports/bootstrap/socket.h"
 #include "transports/engine/tag.h"
+#include "transports/tcp/room.h"
 
 namespace sparsecoll::tcp {
 
@@ -82,6 +88,8 @@ class Queue {
 struct Tally {
   uint64_t ended = 0;  // requests
   int halfway = 0;     // messages that have come in part
+  uint64_t sent = 0;   // bytes
+  Rates drains;        // of sockets between two times when they were full, in bytes a second, by bytes
 };
 
 class Connection {
@@ -131,6 +139,7 @@ class Connection {
   void letFramesLeave();
   void left(size_t bytes);
   void leftOf(Request& request, size_t& bytes);
+  void noteDrain(size_t bytes);
 
   bootstrap::Fd socket_;
   Tally& tally_;
@@ -144,6 +153,7 @@ class Connection {
   std::array<std::byte, kStagingBytes> staging_;
   size_t staged_ = 0;  // 0 while a message is coming
   bool full_ = false;
+  std::optional<std::chrono::steady_clock::time_point> fullSince_;
   bool stalled_ = false;  // a frame has come whose envelope has not been taken
   bool deaf_ = false;     // nothing that comes is of interest any more
   bool ended_ = false;

@@ -11,6 +11,7 @@
 #include "core/events.h"
 #include "transports/tcp.h"
 #include "transports/tcp/connection.h"
+#include "transports/tcp/room.h"
 
 namespace sparsecoll::tcp {
 
@@ -55,6 +56,7 @@ class TcpMessenger final : public engine::Messenger {
       if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, peer.connection->fd(), &wanted) != 0)
         return fail(sparsecollSystemError, "epoll_ctl: {}", std::strerror(errno));
       peer.watched = wanted.events;
+      room_.add(peer.connection->fd());
     }
     makeRequests(std::min(kMostAtFirst, kRequestsPerPeer * sockets.size()));
     return {};
@@ -217,6 +219,7 @@ class TcpMessenger final : public engine::Messenger {
 
   int progress() {
     const uint64_t before = tally_.ended;
+    room_.note(tally_.sent, tally_.drains);
     bool came = writePending();
     bool moved = came;
     const bool maySleep = awake_ == nullptr || !awake_->load(std::memory_order_relaxed);
@@ -251,6 +254,7 @@ class TcpMessenger final : public engine::Messenger {
   std::shared_ptr<const engine::Pace> pace_;
   std::shared_ptr<const std::atomic<bool>> awake_;
   Tally tally_;
+  Room room_;
   std::vector<Peer> peers_;   // by rank
   std::vector<int> pending_;  // with something to send; never more than there are ranks
   std::vector<std::unique_ptr<Request>> all_;
