@@ -326,8 +326,8 @@ struct TrialArgs {
   sparsecollDataType_t accumulateType = sparsecollFloat32;
   const void* candidateValues = nullptr;
   const uint64_t* trials = nullptr;  // kTrials keys, rising
-  // kTrials numbers of candidates of the first window that reach them, and 0. Where its list is not complete zeros, and 1:
-  // which candidates a device lists then is chance.
+  // How many candidates of the first window reach each of kTrials keys, and behind that 0. If its list was too short they
+  // are all 0, and behind them is 1: on a device it is chance which candidates such a list has.
   double* counts = nullptr;
 };
 

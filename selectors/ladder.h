@@ -63,8 +63,8 @@ inline SC_BOTH void setLadder(Control& control, double low, double high) {
 
 // The common threshold lies between the ranks' smallest magnitudes: at the lowest of them k entries or more pass, at
 // the highest k or fewer. Where they are far apart the next ladder starts half way, and what that step finds out halves
-// the bracket. Where candidates were too many for their lists, and the ladder was not all below, the next one reaches half
-// as far.
+// the bracket. Where candidates were too many for their lists, the next ladder reaches half as far, unless all of this
+// one was below.
 inline SC_BOTH void startLadder(Control& control) {
   double low = 0;
   double high = 0;

@@ -1,67 +1,72 @@
 // How much sockets may hold (transports/tcp/room.h).
 #include "transports/tcp/room.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <iostream>
-#include <thread>
-#include <vector>
+#include <map>
 
 #include "tests/support/catch.h"
 
+using sparsecoll::tcp::Path;
 using sparsecoll::tcp::Rates;
 using sparsecoll::tcp::Room;
 
 namespace {
 
-// A connection inside this host; packets: the longest, 0 for what the host takes.
-class Pair {
- public:
-  explicit Pair(int packets) {
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    auto* const at = reinterpret_cast<sockaddr*>(&address);
-    REQUIRE(bind(listener, at, length) == 0);
-    REQUIRE(listen(listener, 1) == 0);
-    REQUIRE(getsockname(listener, at, &length) == 0);
-    from = socket(AF_INET, SOCK_STREAM, 0);
-    if (packets != 0) REQUIRE(setsockopt(from, IPPROTO_TCP, TCP_MAXSEG, &packets, sizeof packets) == 0);
-    REQUIRE(connect(from, at, length) == 0);
-    to = accept(listener, nullptr, nullptr);
-    close(listener);
-  }
-  ~Pair() {
-    close(from);
-    close(to);
-  }
-  Pair(const Pair&) = delete;
-  Pair& operator=(const Pair&) = delete;
+constexpr uint64_t kKiB = 1u << 10;
+constexpr uint64_t kMiB = 1u << 20;
 
-  int room() const {
+// What rooms see of sockets here.
+std::map<int, Path> paths;
+Path pathHere(int socket) { return paths[socket]; }
+
+// Two sockets of a rank: one to another host, and one that stays here.
+class Sockets {
+ public:
+  Sockets() {
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    paths = {{pair[0], {true, 40e6, 50}}, {pair[1], {false, 0, 0}}};
+  }
+  ~Sockets() {
+    for (const int socket : pair) close(socket);
+  }
+  Sockets(const Sockets&) = delete;
+  Sockets& operator=(const Sockets&) = delete;
+  static int roomOf(int socket) {
     int value = 0;
     socklen_t length = sizeof value;
-    REQUIRE(getsockopt(from, SOL_SOCKET, SO_SNDBUF, &value, &length) == 0);
+    REQUIRE(getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &value, &length) == 0);
     return value;
   }
-
-  int from = -1, to = -1;
+  Path& path() { return paths[pair[0]]; }
+  int pair[2] = {-1, -1};
 };
 
 }  // namespace
 
 TEST_CASE("a room is a quarter of a millisecond and twice the way, within limits") {
-  CHECK(Room::wanted(100e6, 50) == 35000);
-  CHECK(Room::wanted(100e6, 0) == 25000);
-  CHECK(Room::wanted(1e6, 50) == 16384);
-  CHECK(Room::wanted(0, 0) == 16384);
-  CHECK(Room::wanted(10e9, 50) == 196608);
+  CHECK(Room::wanted(100e6, 50, 3, 0) == 35000);
+  CHECK(Room::wanted(100e6, 0, 4, 0) == 25000);
+  CHECK(Room::wanted(1e6, 50, 3, 0) == 16 * kKiB);
+  CHECK(Room::wanted(0, 0, 1, 0) == 16 * kKiB);
+  CHECK(Room::wanted(400e6, 1000, 1, 0) == 192 * kKiB);
+}
+
+TEST_CASE("fast links and long ones have no room, and a limit ends where the link is clearly faster") {
+  CHECK(Room::wanted(101e6, 50, 4, 0) == 0);
+  CHECK(Room::wanted(1e6, 1001, 1, 0) == 0);
+  CHECK(Room::wanted(101e6, 50, 4, 30000) != 0);
+  CHECK(Room::wanted(151e6, 50, 4, 30000) == 0);
+  CHECK(Room::wanted(1e6, 1001, 1, 30000) == 0);
+}
+
+TEST_CASE("a room stays unless the rate is another one by a half") {
+  CHECK(Room::wanted(100e6, 0, 1, 25000) == 25000);
+  CHECK(Room::wanted(140e6, 0, 1, 25000) == 25000);
+  CHECK(Room::wanted(160e6, 0, 1, 25000) == 40000);
+  CHECK(Room::wanted(70e6, 0, 1, 25000) == 25000);
+  CHECK(Room::wanted(66e6, 0, 1, 25000) == 16500);
 }
 
 TEST_CASE("the median of rates is that of most bytes, whatever stalls and bursts there are") {
@@ -80,51 +85,62 @@ TEST_CASE("the median of rates is that of most bytes, whatever stalls and bursts
   Rates outside;
   outside.add(0, 1);
   CHECK(outside.median() > 0);
-  outside.add(1e300, 3);
+  outside.add(1.0 / 0.0, 3);
   CHECK(outside.median() > 1e12);
 }
 
-TEST_CASE("a connection inside a host is left as it is") {
-  const Pair pair(0);
-  Room room;
-  room.add(pair.from);
-  const int before = pair.room();
+TEST_CASE("connections to other hosts are limited after some looks, follow their drains, and are let go") {
+  Sockets sockets;
+  Room room(pathHere);
+  CHECK(room.add(sockets.pair[0]));
+  CHECK_FALSE(room.add(sockets.pair[1]));
+  const int before = Sockets::roomOf(sockets.pair[0]);
+  REQUIRE(before > 100 * static_cast<int>(kKiB));
   Rates drains;
-  for (uint64_t sent = 0; sent < 100u << 20; sent += 1u << 20) {
-    drains.add(1e6, 1u << 20);
-    room.note(sent, drains);
-  }
-  CHECK(pair.room() == before);
-}
-
-// What reads slowly is a slow link.
-TEST_CASE("the room of a slow link is small, and grows with the link") {
-  const Pair pair(1448);
-  Room room;
-  room.add(pair.from);
-  std::vector<char> bytes(256u << 10);
   uint64_t sent = 0;
-  const int before = pair.room();
-  Rates drains;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (pair.room() >= before && std::chrono::steady_clock::now() < end) {
-    for (ssize_t some; (some = send(pair.from, bytes.data(), bytes.size(), MSG_DONTWAIT)) > 0;)
-      sent += static_cast<uint64_t>(some);
-    room.note(sent, drains);
-    (void)!recv(pair.to, bytes.data(), 32u << 10, MSG_DONTWAIT);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  if (pair.room() >= before) {
-    std::cout << "skipped: this kernel does not tell how fast a connection is\n";
-    return;
-  }
-  CHECK(pair.room() < 2 * (48 << 10));
-  drains.add(200e6, 1u << 20);
+  sockets.path().bytesPerSecond = 0;  // there was too little to send
+  for (int look = 0; look < 50; ++look) room.note(sent += 64 * kKiB, drains);
+  CHECK(Sockets::roomOf(sockets.pair[0]) == before);
+  sockets.path().bytesPerSecond = 40e6;
+  for (int look = 0; look < 15; ++look) room.note(sent += 64 * kKiB, drains);
+  CHECK(Sockets::roomOf(sockets.pair[0]) == before);
+  for (int look = 0; look < 2; ++look) room.note(sent += 64 * kKiB, drains);
+  CHECK(Sockets::roomOf(sockets.pair[0]) == 2 * 16 * static_cast<int>(kKiB));
+  drains.add(100e6, 100 * kKiB);
+  room.note(sent, drains);
+  CHECK(drains.weight() == 100 * kKiB);  // not enough
+  drains.add(100e6, kMiB);
   room.note(sent, drains);
   CHECK(drains.weight() == 0);
-  CHECK(pair.room() >= 2 * (48 << 10));
-  CHECK(pair.room() < 2 * (72 << 10));
-  drains.add(300, 1u << 20);
+  const int grown = Sockets::roomOf(sockets.pair[0]);
+  CHECK(grown > 2 * 28000);
+  CHECK(grown < 2 * 42000);
+  drains.add(2e9, kMiB);
   room.note(sent, drains);
-  CHECK(pair.room() == 2 * (16 << 10));
+  CHECK(Sockets::roomOf(sockets.pair[0]) > 4 * grown);
+  CHECK(Sockets::roomOf(sockets.pair[1]) == before);
+}
+
+TEST_CASE("connections that stay inside a host, and those to fast ones, are left as they are") {
+  Sockets sockets;
+  Room inside(pathHere), fast(pathHere);
+  CHECK_FALSE(inside.add(sockets.pair[1]));
+  sockets.path().bytesPerSecond = 3e9;
+  CHECK(fast.add(sockets.pair[0]));
+  const int before = Sockets::roomOf(sockets.pair[0]);
+  Rates drains;
+  for (uint64_t sent = 0; sent < 100 * kMiB; sent += kMiB) {
+    drains.add(1e6, kMiB);
+    inside.note(sent, drains);
+    fast.note(sent, drains);
+  }
+  for (const int socket : sockets.pair) CHECK(Sockets::roomOf(socket) == before);
+}
+
+TEST_CASE("the system knows a connection inside this host") {
+  int pair[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+  CHECK_FALSE(sparsecoll::tcp::pathOf(pair[0]).leavesHost);
+  for (const int socket : pair) close(socket);
+  CHECK_FALSE(sparsecoll::tcp::pathOf(-1).leavesHost);
 }

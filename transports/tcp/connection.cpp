@@ -270,8 +270,7 @@ bool Connection::write() {
     if (outcome != Moved::kSome) break;
     moved = true;
     left(static_cast<size_t>(sent));
-    tally_.sent += static_cast<uint64_t>(sent);
-    noteDrain(static_cast<size_t>(sent));
+    if (leavesHost_) noteDrain(static_cast<size_t>(sent));
     if (full_) break;
   }
   return moved;
@@ -279,6 +278,7 @@ bool Connection::write() {
 
 // So many bytes went into the socket. From when it was full until it is full again its link has taken as many.
 void Connection::noteDrain(size_t bytes) {
+  tally_.sent += bytes;
   if (!full_) return fullSince_.reset();
   const auto now = std::chrono::steady_clock::now();
   if (fullSince_) {

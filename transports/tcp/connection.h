@@ -8,8 +8,7 @@
 // with long frames for each other would take turns: over 100 Mbit/s two of 1.28 MB took 211 ms instead of 106. What
 // comes behind a frame, grants too, is of its round or a later one.
 //
-// A socket holds little more than its link takes in a moment (room.h). Else what is sent to one rank first would stand
-// in front of what the others wait for, and fill queues on the way until they drop.
+// On a slow link a socket holds little more than the link takes in a moment (room.h).
 //
 // A message begins with a head, little-endian, and so do grants, which are nothing more:
 //
@@ -88,8 +87,10 @@ class Queue {
 struct Tally {
   uint64_t ended = 0;  // requests
   int halfway = 0;     // messages that have come in part
-  uint64_t sent = 0;   // bytes
-  Rates drains;        // of sockets between two times when they were full, in bytes a second, by bytes
+  // Of those that leave this host: bytes, and how fast sockets drained from one time when they were full to the next,
+  // in bytes a second, by bytes.
+  uint64_t sent = 0;
+  Rates drains;
 };
 
 class Connection {
@@ -99,6 +100,8 @@ class Connection {
   bool open() const { return !ended_; }
   bool deaf() const { return deaf_; }
   int fd() const { return socket_.get(); }
+  // What it sends counts for the room from now on.
+  void leavesHost() { leavesHost_ = true; }
 
   // It ends in read, write, cancel or end; a frame that is here already in post. Only of an open connection.
   void post(Request& request);
@@ -152,6 +155,7 @@ class Connection {
   Request* landing_ = nullptr;              // the receive whose message is coming
   std::array<std::byte, kStagingBytes> staging_;
   size_t staged_ = 0;  // 0 while a message is coming
+  bool leavesHost_ = false;
   bool full_ = false;
   std::optional<std::chrono::steady_clock::time_point> fullSince_;
   bool stalled_ = false;  // a frame has come whose envelope has not been taken

@@ -56,7 +56,7 @@ class TcpMessenger final : public engine::Messenger {
       if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, peer.connection->fd(), &wanted) != 0)
         return fail(sparsecollSystemError, "epoll_ctl: {}", std::strerror(errno));
       peer.watched = wanted.events;
-      room_.add(peer.connection->fd());
+      if (room_.add(peer.connection->fd())) peer.connection->leavesHost();
     }
     makeRequests(std::min(kMostAtFirst, kRequestsPerPeer * sockets.size()));
     return {};

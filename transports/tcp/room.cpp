@@ -14,29 +14,38 @@ namespace {
 constexpr double kStepsPerOctave = 3;
 constexpr double kFirstOctave = 10;  // 1 kB/s
 
-constexpr uint64_t kLeast = 16u << 10;
-constexpr uint64_t kMost = 192u << 10;  // most systems let a program ask for no more
-// A first room from here on is none: the link is fast enough for what Linux thinks, and waking up more often would cost
-// more.
-constexpr uint64_t kAmple = 48u << 10;
-constexpr double kTime = 0.25e-3;           // seconds
 constexpr uint32_t kLongestSegment = 9000;  // between hosts; inside one it is longer
 
-// Before there is a room: bytes of each socket between two looks, how many rates one needs, and how many times longer
-// it takes to the next look at links that need no room.
+// Links that are faster, or longer, are left to Linux: there this thread would have to come by too often, or what may
+// be on the way would be too little if the rate was taken for too low.
+constexpr double kSlow = 400e6;      // bytes a second of all sockets
+constexpr double kNotSlow = 600e6;   // where a limit ends
+constexpr uint64_t kShortUs = 1000;  // there and back
+
+constexpr double kTime = 0.25e-3;  // seconds
+constexpr uint64_t kLeast = 16u << 10;
+constexpr uint64_t kMost = 192u << 10;  // most systems let a program ask for no more
+
+// Before there is a limit: bytes of each socket between two looks, how many looks and rates it takes, and how many
+// times longer it is to the next look at links that need none.
 constexpr uint64_t kLookAfter = 64u << 10;
-constexpr uint64_t kLooks = 16;
+constexpr uint64_t kLooks = 8;
+constexpr uint64_t kRates = 16;
 constexpr uint64_t kPatience = 64;
 // Afterwards: bytes that have to be drained.
 constexpr uint64_t kDrained = 512u << 10;
 
-bool infoOf(int socket, tcp_info& info) {
-  socklen_t length = sizeof info;
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
-  return length >= offsetof(tcp_info, tcpi_delivery_rate) + sizeof info.tcpi_delivery_rate;  // not an old kernel
-}
-
 }  // namespace
+
+Path pathOf(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
+  if (length < offsetof(tcp_info, tcpi_delivery_rate) + sizeof info.tcpi_delivery_rate) return {};  // an old kernel
+  const bool known = info.tcpi_delivery_rate_app_limited == 0;
+  return {info.tcpi_snd_mss <= kLongestSegment, known ? static_cast<double>(info.tcpi_delivery_rate) : 0,
+          info.tcpi_min_rtt};
+}
 
 void Rates::add(double rate, uint64_t weight) {
   const double step = kStepsPerOctave * (std::log2(std::max(rate, 1.0)) - kFirstOctave);
@@ -50,52 +59,61 @@ double Rates::median() const {
   return std::exp2((static_cast<double>(step) + 0.5) / kStepsPerOctave + kFirstOctave);
 }
 
-uint64_t Room::wanted(double bytesPerSecond, uint64_t roundTripUs) {
+uint64_t Room::wanted(double bytesPerSecond, uint64_t roundTripUs, size_t sockets, uint64_t now) {
+  const double all = bytesPerSecond * static_cast<double>(sockets);
+  if (roundTripUs > kShortUs || all > (now == 0 ? kSlow : kNotSlow)) return 0;
   const double bytes = bytesPerSecond * (2e-6 * static_cast<double>(roundTripUs) + kTime);
-  return static_cast<uint64_t>(std::clamp<double>(bytes, kLeast, kMost));
+  const auto room = static_cast<uint64_t>(std::clamp<double>(bytes, kLeast, kMost));
+  const bool alike = now != 0 && room <= now + now / 2 && room >= now - now / 3;
+  return alike ? now : room;
 }
 
-void Room::add(int socket) {
-  tcp_info info{};
-  if (infoOf(socket, info) && info.tcpi_snd_mss <= kLongestSegment) sockets_.push_back(socket);
+bool Room::add(int socket) {
+  if (!look_(socket).leavesHost) return false;
+  sockets_.push_back(socket);
+  return true;
 }
 
 void Room::note(uint64_t sent, Rates& drains) {
   if (sockets_.empty()) return;
   if (set_ != 0) {
     if (drains.weight() < kDrained) return;
-    set(drains.median());
+    set(wanted(drains.median(), roundTripUs_, sockets_.size(), set_));
     return drains.clear();
   }
   if (sent < nextLook_) return;
   look();
-  uint64_t until = kLookAfter * sockets_.size();
-  if (rates_.weight() >= kLooks) {
-    set(rates_.median());
-    rates_.clear();
-    drains.clear();
-    until *= kPatience;
-  }
-  nextLook_ = sent + until;
+  nextLook_ = sent + kLookAfter * sockets_.size();
+  if (looks_ < kLooks || rates_.weight() < kRates) return;
+  set(wanted(rates_.median(), roundTripUs_, sockets_.size(), 0));
+  if (set_ == 0) nextLook_ += kPatience * kLookAfter * sockets_.size();
+  looks_ = 0;
+  rates_.clear();
+  drains.clear();
 }
 
-// A socket that was given too little to send says nothing of its link.
 void Room::look() {
+  ++looks_;
   for (const int socket : sockets_) {
-    tcp_info info{};
-    if (!infoOf(socket, info) || info.tcpi_delivery_rate == 0 || info.tcpi_delivery_rate_app_limited != 0) continue;
-    rates_.add(static_cast<double>(info.tcpi_delivery_rate), 1);
-    roundTripUs_ = std::max<uint64_t>(roundTripUs_, info.tcpi_min_rtt);
+    const Path path = look_(socket);
+    if (path.bytesPerSecond == 0) continue;
+    rates_.add(path.bytesPerSecond, 1);
+    roundTripUs_ = std::max(roundTripUs_, path.roundTripUs);
   }
 }
 
-void Room::set(double bytesPerSecond) {
-  const uint64_t room = wanted(bytesPerSecond, roundTripUs_);
-  const bool differs = set_ == 0 ? room < kAmple : room > set_ + set_ / 2 || room < set_ - set_ / 3;
-  if (!differs) return;
+// Linux doubles the value. It counts what it needs for itself, too, but of long writes that is little.
+void Room::set(uint64_t room) {
+  if (room == set_) return;
+  for (const int socket : sockets_) {
+    const int value = static_cast<int>(room != 0 ? room : kMost);
+    (void)setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &value, sizeof value);
+#ifdef SO_BUF_LOCK
+    const int none = 0;  // Linux chooses again, from 5.16 on
+    if (room == 0) (void)setsockopt(socket, SOL_SOCKET, SO_BUF_LOCK, &none, sizeof none);
+#endif
+  }
   set_ = room;
-  const int value = static_cast<int>(room);  // Linux takes twice as much, for what it needs itself
-  for (const int socket : sockets_) (void)setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &value, sizeof value);
 }
 
 }  // namespace sparsecoll::tcp

@@ -1,9 +1,8 @@
-// How much each socket of a rank may hold of what has not reached the peer: what its link takes in a quarter of a
-// millisecond, and twice what is on the way. By itself Linux lets it hold megabytes. From there on messages to one rank
-// pass those to another as it happens, and queues of switches overflow: 1 MiB among four ranks at 1 Gbit/s took 15.7 ms
-// instead of 14.0, at 100 Mbit/s 158 ms instead of 134, where 133.6 is what the link allows.
+// How much each socket of a rank may hold of what has not reached the peer. On a slow and short link it is little:
+// about what the link takes in half a millisecond. By itself Linux lets a socket hold megabytes. From there on it is
+// chance to which rank bytes go first, and queues of switches overflow (docs/decisions/0062).
 //
-// All sockets have the same room, since a rank waits for the slowest of its peers.
+// All sockets have the same room: a rank sends to all peers at once, and needs something from each.
 #pragma once
 
 #include <array>
@@ -29,25 +28,39 @@ class Rates {
   uint64_t weight_ = 0;
 };
 
+// What the system knows of a connection.
+struct Path {
+  bool leavesHost = false;
+  double bytesPerSecond = 0;  // at which the peer has received; 0: not known, or there was too little to send
+  uint64_t roundTripUs = 0;   // the shortest
+};
+Path pathOf(int socket);
+
 class Room {
  public:
-  // A connection. One inside this host is left as it is.
-  void add(int socket);
-  // The rank has sent so many bytes since the connections were made. Now and then this sets the room of all, and takes
-  // what the drains say.
+  explicit Room(Path (*pathOfSocket)(int socket) = pathOf) : look_(pathOfSocket) {}
+
+  // A connection. Returns false if it stays inside this host, whose connections are left as they are.
+  bool add(int socket);
+  // The rank has sent so many bytes to other hosts. Now and then this sets the room of all sockets, and takes what the
+  // drains say.
   void note(uint64_t sent, Rates& drains);
-  // For a socket out of which so many bytes a second go, with so long a way there and back.
-  static uint64_t wanted(double bytesPerSecond, uint64_t roundTripUs);
+
+  // SO_SNDBUF for each of so many sockets, through each of which so many bytes a second go, if it is `now`; 0: what
+  // Linux thinks best.
+  static uint64_t wanted(double bytesPerSecond, uint64_t roundTripUs, size_t sockets, uint64_t now);
 
  private:
   void look();
-  void set(double bytesPerSecond);
+  void set(uint64_t room);
 
+  Path (*const look_)(int socket);
   std::vector<int> sockets_;
   uint64_t nextLook_ = 0;     // once so many bytes are sent
-  Rates rates_;               // as Linux sees them
+  uint64_t looks_ = 0;        // since the latest decision
+  Rates rates_;               // that they found
   uint64_t roundTripUs_ = 0;  // the longest
-  uint64_t set_ = 0;          // 0: what Linux thinks best, as long as that was never too much
+  uint64_t set_ = 0;          // 0: what Linux thinks best
 };
 
 }  // namespace sparsecoll::tcp
