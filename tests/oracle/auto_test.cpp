@@ -247,6 +247,7 @@ TEST_CASE("what auto refuses, and what it is not") {
     CHECK(room == 2);
     CHECK(sparsecollReducerGetPlan(group.reducer(0), &one, nullptr) == sparsecollInvalidArgument);
     CHECK(group.info().workspaceBytes <= group.info().memoryBoundBytes);
+    CHECK(group.stats(0).workspacePeakBytes >= group.stats(0).workspaceBytes);
   }
   const auto created = [](const sparsecollParams_t& params, const sparsecollReducerConfig_t* config) {
     Group group(kRanks, kLength, sparsecollFloat32, params, config);

@@ -150,6 +150,8 @@ TEST_CASE("a file that cannot be read is named with the reason") {
   CHECK_THAT(failureOf(folder), Catch::Contains("Is a directory"));
   std::ofstream(folder / "long.csv") << fileOf(kGrid) << std::string(2 << 20, '#');
   CHECK_THAT(failureOf(folder / "long.csv"), Catch::Contains("longer than any"));
+  std::ofstream(folder / "longest.csv") << std::string(1 << 20, '?');
+  CHECK(TunerFile::read((folder / "longest.csv").c_str()).takeStatus().result() != sparsecollSystemError);  // is read
   std::ofstream(folder / "good.csv") << fileOf(kGrid);
   auto good = TunerFile::read((folder / "good.csv").c_str());
   REQUIRE(good.ok());
