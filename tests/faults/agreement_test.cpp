@@ -148,8 +148,7 @@ TEST_CASE("engines sum on all ranks or on none") {
 TEST_CASE("a reducer's arguments, params and config: each field in turn") {
   const Given patient;
   const Ranks ranks(kCount, &patient.config);
-  for (const auto& rows : {std::span<const Row>(kArguments), std::span<const Row>(kParams),
-                           std::span<const Row>(kReducer), std::span<const Row>(kSegment)})
+  for (const auto& rows : kOfReducers)
     for (const Row& row : rows)
       for (const int odd : {0, 2}) checkReducer(ranks, row, odd);
 }

@@ -57,8 +57,7 @@ TEST_CASE("a communicator's config over NCCL: each field in turn") {
 TEST_CASE("a reducer's arguments, params and config over NCCL: each field in turn") {
   const NcclRanks ranks(kCount, nullptr, madeWith(std::vector<Given>(kCount)));
   REQUIRE(ranks.made() == all(kCount, sparsecollSuccess));
-  for (const auto& rows : {std::span<const Row>(kArguments), std::span<const Row>(kParams),
-                           std::span<const Row>(kReducer), std::span<const Row>(kSegment)})
+  for (const auto& rows : kOfReducers)
     for (const Row& row : rows) {
       if (!applies(row)) continue;
       CAPTURE(row.member);

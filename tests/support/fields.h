@@ -198,6 +198,9 @@ inline const Row kArguments[] = {
     {"type", 8, 4, "type", nullptr, [](Given& g) { g.type = sparsecollBfloat16; }},
 };
 
+// All that a reducer and its step are given.
+inline const std::span<const Row> kOfReducers[] = {kArguments, kParams, kReducer, kSegment};
+
 inline constexpr int kCount = 4;
 
 // All ranks alike, but for the odd one.

@@ -69,7 +69,7 @@ uint64_t Room::wanted(double bytesPerSecond, uint64_t roundTripUs, size_t socket
 }
 
 bool Room::add(int socket) {
-  if (!look_(socket).leavesHost) return false;
+  if (!see_(socket).leavesHost) return false;
   sockets_.push_back(socket);
   return true;
 }
@@ -95,7 +95,7 @@ void Room::note(uint64_t sent, Rates& drains) {
 void Room::look() {
   ++looks_;
   for (const int socket : sockets_) {
-    const Path path = look_(socket);
+    const Path path = see_(socket);
     if (path.bytesPerSecond == 0) continue;
     rates_.add(path.bytesPerSecond, 1);
     roundTripUs_ = std::max(roundTripUs_, path.roundTripUs);

@@ -38,7 +38,7 @@ Path pathOf(int socket);
 
 class Room {
  public:
-  explicit Room(Path (*pathOfSocket)(int socket) = pathOf) : look_(pathOfSocket) {}
+  explicit Room(Path (*see)(int socket) = pathOf) : see_(see) {}
 
   // A connection. Returns false if it stays inside this host, whose connections are left as they are.
   bool add(int socket);
@@ -54,7 +54,7 @@ class Room {
   void look();
   void set(uint64_t room);
 
-  Path (*const look_)(int socket);
+  Path (*const see_)(int socket);
   std::vector<int> sockets_;
   uint64_t nextLook_ = 0;     // once so many bytes are sent
   uint64_t looks_ = 0;        // since the latest decision
