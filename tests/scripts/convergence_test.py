@@ -170,12 +170,32 @@ class Convergence(unittest.TestCase):
         self.assertTrue(all(call.startswith("sparsecoll-cnn ") for call in calls))
         methods = len(self.module.METHODS) + len(self.trainer("cnn-long").more)
         self.assertEqual([" --recipe" in call for call in calls[:1 + methods]], [False] + methods * [True])
-        self.assertEqual(len([call for call in calls if "--seed 2" in call]), len(calls) // 2)
+        # Rows that are compared once have the first seed: of another density, of 8 ranks, and those without the recipe.
+        again = [call for call in calls if "--seed 2 " in call]
+        self.assertEqual(len(again), 1 + methods)
+        self.assertTrue(all("--ranks 4 " in call and "--density 0.001 " not in call for call in again))
+        self.assertEqual(len([call for call in calls if "--density 0.001 --recipe" in call]), methods)
+        self.assertEqual(len([call for call in calls if "--ranks 8 " in call]), 1 + methods)
         text = self.module.DOCUMENT.read_text()
-        self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0* |\n", text)
-        self.assertIn("| topka | 0.0500 | 51.5 ±1.4 | +0.0* |\n", text)
+        self.assertIn("| gap, 4 ranks | gap, density 0.001 | gap, 8 ranks |\n", text)
+        self.assertIn("| dense | 1.0000 | 51.5 ±1.4 | - |  | - |\n", text)
+        # A seed of 51 against dense's 51.5 of both, and with 8 ranks against its own 51, in the spread of 4 ranks.
+        self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0* | +0.0* | +0.0* |\n", text)
+        self.assertIn("| topka | 0.0500 | 51.0 | +0.0* |  |  |\n", text)
+        self.assertIn("Seeds: 1 to 2 with 4 ranks, 1 with density 0.001, 1 with 8 ranks.", text.replace("\n", " "))
+        self.run_script("--tables")
+        self.assertIn("to the end, 4 ranks, density 0.001\n", self.output.getvalue())
+        self.assertIn("to the end, 8 ranks\n", self.output.getvalue())
         if self.module.pyplot() is not None:
             self.assertIn("topka, recipe", (self.module.FIGURES / "convergence-cnn-long-4.svg").read_text())
+
+    def test_dense_alone_has_five_seeds(self):
+        self.assertEqual(self.run_script("--list", "--trainers", "cnn-long,ncf"), 0)
+        listed = self.output.getvalue()
+        self.assertIn("cnn-long dense ranks=4 feedback=yes iid seed=5\n", listed)
+        self.assertNotIn("topka ranks=4 feedback=yes iid recipe seed=4", listed)
+        self.assertNotIn("ncf dense ranks=4 feedback=yes iid seed=4", listed)
+        self.assertIn("ncf topka ranks=4 feedback=yes iid recipe seed=3", listed)
 
     def test_digits_are_no_data_dir(self):
         trainer = self.trainer("speech")
