@@ -90,6 +90,7 @@ Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine,
   messenger->wakeFor(setup.pace);
   setup.awake = std::make_shared<std::atomic<bool>>(false);
   messenger->keepAwake(setup.awake);
+  setup.move = messenger->mover();
   SC_TRY(auto control, bootstrap::Control::make(std::move(mesh), bootstrap::ControlTimes::of(config.silenceMs)));
   SC_TRY(auto made, meetOverEngine(config, std::move(setup), messenger->table(),
                                    std::make_unique<bootstrap::Watch>(control), device));

@@ -13,6 +13,9 @@
 
 namespace sparsecoll::engine {
 
+// A request of a table that is under way goes on with other memory, where what is to be sent lies, too.
+using MoveRequest = void (*)(void* request, std::byte* to);
+
 // What a rank's engine stands on.
 struct EngineSetup {
   int rank = 0;
@@ -23,6 +26,7 @@ struct EngineSetup {
   uint64_t abortTimeoutMs = 0;               // for the table to give memory back
   std::shared_ptr<std::atomic<bool>> awake;  // set while progress must not sleep; nullptr: nobody asks
   std::shared_ptr<Pace> pace;                // of what this rank sends; nullptr: as fast as the table takes it
+  MoveRequest move = nullptr;                // nullptr: requests keep their memory, which is never the caller's then
 };
 
 // Local: the first operation meets the peers. table: checked.

@@ -214,6 +214,32 @@ TEST_CASE("a frame does not overtake its envelope, which waits for a grant") {
   }
 }
 
+TEST_CASE("a grant for an envelope waits for what is sent next, as long as the peer may send another") {
+  Pair pair(makeEnds());
+  Message slots[] = {Message(8), Message(8), Message(8), Message(8)},
+          sent[] = {Message(8, 'a'), Message(8, 'b'), Message(8, 'c')};
+  Message answer(8, 'd'), answered(8);
+  for (size_t m : {0, 1}) pair.b.post(slots[m].receive(engine::kEnvelopes));
+  pair.a.post(answered.receive(engine::kEnvelopes));
+  pair.run();
+
+  pair.a.post(sent[0].send(engine::kEnvelopes));
+  pair.run();
+  CHECK(slots[0].bytes == sent[0].bytes);
+  pair.b.post(slots[2].receive(engine::kEnvelopes));
+  CHECK_FALSE(pair.b.hasOutput());
+  pair.b.post(answer.send(engine::kEnvelopes));  // takes the grant along
+  pair.run();
+  CHECK(answered.bytes == answer.bytes);
+  for (size_t m : {1, 2}) {
+    pair.a.post(sent[m].send(engine::kEnvelopes));
+    pair.run();
+    CHECK(slots[m].bytes == sent[m].bytes);
+  }
+  pair.b.post(slots[3].receive(engine::kEnvelopes));  // the peer has none any more
+  CHECK(pair.b.hasOutput());
+}
+
 TEST_CASE("a message that comes byte by byte is the same message") {
   Wire wire;
   Message place(100);
@@ -237,7 +263,8 @@ TEST_CASE("what a peer must not say ends the connection, and writes nowhere") {
   const uint64_t most = UINT64_MAX;
   HeadBytes reserved = headOf(1, 3, 4);
   reserved[5] = std::byte{1};
-  const std::vector<std::pair<const char*, HeadBytes>> wrong = {{"no kind", headOf(0, 3, 4)},
+  const std::vector<std::pair<const char*, HeadBytes>> wrong = {{"a receive that it was not told of", headOf(1, 4, 8)},
+                                                                {"no kind", headOf(0, 3, 4)},
                                                                 {"another kind", headOf(3, 3, 4)},
                                                                 {"a tag too high", headOf(1, 8, 4)},
                                                                 {"reserved bits", reserved},
@@ -249,10 +276,11 @@ TEST_CASE("what a peer must not say ends the connection, and writes nowhere") {
   for (const auto& [what, head] : wrong) {
     CAPTURE(what);
     Wire wire;
-    Message place(100), waiting(50);
+    Message place(100), waiting(50), later(100);
     wire.connection->post(place.receive(3));
     wire.connection->post(waiting.send(4));
     (void)wire.connection->write();
+    wire.connection->post(later.receive(4));
     wire.say(head);
     CHECK_FALSE(wire.connection->open());
     CHECK(place.request.state == State::kFailed);
@@ -281,6 +309,7 @@ TEST_CASE("a peer that says much at once leaves others their turn") {
     std::ranges::copy(headOf(1, 0, kBytes), std::back_inserter(said));
     said.insert(said.end(), kBytes, std::byte{7});
   }
+  REQUIRE(wire.connection->write());
   wire.say(said);
   CHECK(places.front().request.ended());
   CHECK_FALSE(places.back().request.ended());
@@ -323,6 +352,7 @@ TEST_CASE("a peer that has gone fails what waits for it, after what it has said 
   wire.connection->post(first.receive(0));
   wire.connection->post(second.receive(0));
   wire.connection->post(waiting.send(1));
+  REQUIRE(wire.connection->write());
   std::vector<std::byte> said;
   std::ranges::copy(headOf(1, 0, 4), std::back_inserter(said));
   said.resize(said.size() + 4, std::byte{7});

@@ -189,9 +189,9 @@ Status DenseSum::startAmong(Operation& operation) {
 }
 
 void DenseSum::takeSum(const void* sum, const Range& segment) {
-  std::byte* const out = static_cast<std::byte*>(args_.out) + segment.begin * elementBytes(args_.type);
+  std::byte* const out = outAt(segment.begin);
   if (!sums()) {  // finished where it comes from
-    std::memcpy(out, sum, segment.length() * elementBytes(args_.type));
+    if (sum != out) std::memcpy(out, sum, segment.length() * elementBytes(args_.type));
     return;
   }
   reshape(*state_.setup.kernels, {sum, out, args_.type, segment.length(), 1, {}, args_.accumulate, &nonFinite_},
@@ -237,7 +237,7 @@ bool DenseSum::over(int peer) const {
 }
 
 // The next segment, to where it is sent from or read.
-void DenseSum::contribute(int peer) {
+void DenseSum::copyContribution(int peer) {
   const uint64_t sent = pair(peer).sent, element = elementBytes(args_.type);
   const Range segment = segmentOf(peer, sent);
   std::memcpy(place(peer, kOwnContribution, sent), static_cast<const std::byte*>(args_.in) + segment.begin * element,
@@ -261,13 +261,20 @@ Status DenseSum::serve(int peer, bool& moved) {
     moved = true;
   }
   for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0; ++with.sent) {
-    contribute(peer);
-    SC_TRY(state_.port.send(peer, kContributions, place(peer, kOwnContribution, with.sent),
-                            segmentOf(peer, with.sent).length() * element, operation_->sequence,
+    const Range segment = segmentOf(peer, with.sent);
+    if (!isDirect()) copyContribution(peer);
+    const std::byte* const from = isDirect() ? static_cast<const std::byte*>(args_.in) + segment.begin * element
+                                             : place(peer, kOwnContribution, with.sent);
+    SC_TRY(state_.port.send(peer, kContributions, from, segment.length() * element, operation_->sequence,
                             &with.sending[with.sent % windows_]));
     moved = true;
   }
   return takeSums(peer, moved);
+}
+
+// Where the sum of a segment comes to.
+std::byte* DenseSum::landing(int peer, uint64_t segment) const {
+  return landsInOut() ? outAt(segmentOf(peer, segment).begin) : place(peer, kSumOf, segment);
 }
 
 // Receives for what may come, as many as there is room for.
@@ -278,8 +285,9 @@ Status DenseSum::post(int peer, bool& moved) {
     SC_TRY(state_.port.receive(with.contributions[with.posted % windows_], peer, kContributions,
                                place(peer, kContribution, with.posted), segmentBytes_));
   for (; with.sumsPosted < std::min(with.segments, with.sumsTaken + windows_); ++with.sumsPosted, moved = true)
-    SC_TRY(state_.port.receive(with.sums[with.sumsPosted % windows_], peer, kSums, place(peer, kSumOf, with.sumsPosted),
-                               segmentBytes_));
+    SC_TRY(state_.port.receive(
+        with.sums[with.sumsPosted % windows_], peer, kSums, landing(peer, with.sumsPosted),
+        landsInOut() ? segmentOf(peer, with.sumsPosted).length() * elementBytes(args_.type) : segmentBytes_));
   return {};
 }
 
@@ -294,7 +302,7 @@ Status DenseSum::takeSums(int peer, bool& moved) {
     const Range segment = segmentOf(peer, with.sumsTaken);
     if (next.bytes() != segment.length() * element)
       return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes of a dense sum", peer, next.bytes());
-    takeSum(place(peer, kSumOf, with.sumsTaken), segment);
+    takeSum(landing(peer, with.sumsTaken), segment);
     moved = true;
   }
   return {};
@@ -315,11 +323,10 @@ Status DenseSum::sumOwn(bool& moved) {
         in_[m] = members_[m] == rank_ ? static_cast<const std::byte*>(args_.in) + segment.begin * element
                                       : contributionOf(members_[m]);
       formSum(segment.begin, length);
-    } else {
-      std::memcpy(sumPlace(summed_), static_cast<const std::byte*>(args_.out) + segment.begin * element,
-                  length * element);
+    } else if (!leavesFromOut()) {
+      std::memcpy(sumPlace(summed_), outAt(segment.begin), length * element);
     }
-    SC_TRY(passOn(length * element));
+    SC_TRY(passOn(segment));
   }
   return {};
 }
@@ -328,7 +335,14 @@ Status DenseSum::sumOwn(bool& moved) {
 // segment, which has to be on its way by then.
 bool DenseSum::isReady(int member) const {
   const Pair& with = pairs_[static_cast<size_t>(member)];
-  return with.arrived > summed_ && (!mirrored_ || with.sent > summed_);
+  return with.arrived > summed_ && (!mirrored_ || isSent(with, summed_));
+}
+
+// This rank's contribution: nothing reads the caller's vector for it any more.
+bool DenseSum::isSent(const Pair& with, uint64_t segment) const {
+  if (!isDirect() || args_.in != args_.out) return with.sent > segment;
+  const bool windowIsAnothers = with.sent > segment + windows_;
+  return windowIsAnothers || (with.sent > segment && with.sending[segment % windows_] == 0);
 }
 
 // Of the segment that is to be summed.
@@ -338,7 +352,9 @@ const void* DenseSum::contributionOf(int member) const {
 }
 
 // A segment is summed: the members may have it, and take back what they contributed.
-Status DenseSum::passOn(uint64_t bytes) {
+Status DenseSum::passOn(const Range& segment) {
+  const std::byte* const sum = leavesFromOut() ? outAt(segment.begin) : sumPlace(summed_);
+  const uint64_t bytes = segment.length() * elementBytes(args_.type);
   for (int step = 1; step < ranks_; ++step) {
     const int peer = (rank_ + step) % ranks_;
     const Pair& with = pair(peer);
@@ -347,8 +363,7 @@ Status DenseSum::passOn(uint64_t bytes) {
       if (sums()) progress.consumed.store(with.consumedBefore + summed_ + 1, std::memory_order_release);
       if (gathers()) progress.summed.store(with.summedBefore + summed_ + 1, std::memory_order_release);
     } else if (with.takesPart && gathers() && !small_) {
-      SC_TRY(state_.port.send(peer, kSums, sumPlace(summed_), bytes, operation_->sequence,
-                              &sumSending_[summed_ % windows_]));
+      SC_TRY(state_.port.send(peer, kSums, sum, bytes, operation_->sequence, &sumSending_[summed_ % windows_]));
     }
   }
   return {};
@@ -356,8 +371,9 @@ Status DenseSum::passOn(uint64_t bytes) {
 
 // Of the elements from `at` on, to where it is sent from and to out; or where nothing is sent, to out alone.
 void DenseSum::formSum(uint64_t at, uint64_t length) {
-  const bool toOut = !gathers() || ranks_ == 1;
-  const bool alone = toOut && !mirrored_;
+  const bool isSent = gathers() && ranks_ > 1;
+  const bool alone = !isSent && !mirrored_;
+  const bool toOut = !isSent || leavesFromOut();
   const uint64_t element = elementBytes(wide_ ? accumulateTypeOf(args_.type) : args_.type);
   const uint64_t begin = gathers() ? 0 : partOf(rank_).begin;
   std::byte* const out = static_cast<std::byte*>(args_.out) + (at - begin) * element;
@@ -441,7 +457,19 @@ void DenseSum::end() {
   args_ = {};
 }
 
+void DenseSum::letGo() {
+  if (!state_.port.moves()) return;
+  for (int peer = 0; peer < ranks_; ++peer)
+    for (uint32_t window = 0; window < windows_; ++window) {
+      Pair& with = pair(peer);
+      state_.port.moveSends(with.sending[window], place(peer, kOwnContribution, window));
+      if (with.sums[window].posted()) state_.port.moveArrival(with.sums[window], place(peer, kSumOf, window));
+    }
+  for (uint32_t window = 0; window < windows_; ++window) state_.port.moveSends(sumSending_[window], sumPlace(window));
+}
+
 void DenseSum::giveUp() {
+  letGo();
   if (round_ == Round::kUnderWay) rounds_.giveUp();
   round_ = Round::kNone;
   for (Pair& with : pairs_)

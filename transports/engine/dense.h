@@ -59,9 +59,12 @@ class DenseSum {
   // As Rounds::proceed.
   Result<bool> proceed(bool& moved);
   Status timeout() const;
+  // What is still under way uses this object's memory, and not the caller's any more.
+  void letGo();
   // After an error: what is still to come lands in this object's memory, or is dropped.
   void giveUp();
-  // Neither the caller's vectors nor args are used any more, but by the engine's own sum after an error.
+  // Neither the caller's vectors nor args are used any more, but by what is still being sent (letGo), and by the
+  // engine's own sum after an error.
   void end();
   void close();
 
@@ -105,6 +108,10 @@ class DenseSum {
   enum Use : uint64_t { kContribution, kOwnContribution, kSumOf, kUses };
   uint64_t offset(int peer, Use use, uint64_t segment) const;
   std::byte* place(int peer, Use use, uint64_t segment) const { return staging_.as<>() + offset(peer, use, segment); }
+  std::byte* outAt(uint64_t element) const {
+    return static_cast<std::byte*>(args_.out) + element * elementBytes(args_.type);
+  }
+  std::byte* landing(int peer, uint64_t segment) const;
   uint64_t sumOffset(uint64_t segment) const { return offset(ranks_, kContribution, segment); }
   std::byte* sumPlace(uint64_t segment) const { return staging_.as<>() + sumOffset(segment); }
 
@@ -113,7 +120,13 @@ class DenseSum {
   Status post(int peer, bool& moved);
   Status takeSums(int peer, bool& moved);
   Status serveNear(int peer, bool& moved);
-  void contribute(int peer);
+  void copyContribution(int peer);
+  // Messages use the caller's vectors where they can: contributions leave from in, and sums come to out, and leave from
+  // there, unless out is to be increased by them, or ranks that share memory read them elsewhere.
+  bool isDirect() const { return state_.port.moves() && !small_; }
+  bool landsInOut() const { return isDirect() && gathers() && !args_.accumulate; }
+  bool leavesFromOut() const { return landsInOut() && !anyNear(); }
+  bool isSent(const Pair& with, uint64_t segment) const;
   bool hasTaken(int peer) const;
   // Whether the sums of a small sum go out, and come, in a round that has not begun.
   bool awaitsRound() const { return small_ && sums() && gathers() && round_ == Round::kNone; }
@@ -124,7 +137,7 @@ class DenseSum {
   bool readsSum(int member) const;
   const void* contributionOf(int member) const;
   Status sumOwn(bool& moved);
-  Status passOn(uint64_t bytes);
+  Status passOn(const Range& segment);
   void formSum(uint64_t at, uint64_t length);
   bool over(int peer) const;
 

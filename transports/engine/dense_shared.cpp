@@ -19,7 +19,7 @@ void DenseSum::contributeAhead() {
   for (const int peer : members_) {
     Pair& with = pair(peer);
     if (!with.near) continue;
-    for (with.sent = 0; with.sent < std::min<uint64_t>(with.segments, windows_); ++with.sent) contribute(peer);
+    for (with.sent = 0; with.sent < std::min<uint64_t>(with.segments, windows_); ++with.sent) copyContribution(peer);
     with.ahead = std::exchange(with.sent, 0);
     with.aheadOfPeer = std::min<uint64_t>(segmentsOf(rank_), windows_);
   }
@@ -54,7 +54,7 @@ Status DenseSum::serveNear(int peer, bool& moved) {
   moved = moved || came != with.arrived;
   with.arrived = came;
   for (; with.sent < std::min(with.segments, consumed + windows_); moved = true) {
-    contribute(peer);
+    copyContribution(peer);
     ++with.sent;
     own.contributed.store(with.contributedBefore + with.sent, std::memory_order_release);
   }

@@ -30,7 +30,7 @@ uint64_t slotBytesOf(sparsecollTransport_t engine, int ranks) {
   constexpr int kFewRanks = 32;
   const bool ours = engine == sparsecollTransportUcx || engine == sparsecollTransportTcp;
   if (!ours || ranks > kFewRanks) return kSlotBytes;
-  return (ranks == 2 ? kOfTwo : kOfMore) + kHeads;
+  return (ranks <= 4 ? kOfTwo : kOfMore) + kHeads;
 }
 
 void seal(Envelope envelope, std::byte* slot) {

@@ -1,6 +1,7 @@
 #include "transports/engine/port.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/patience.h"
@@ -120,6 +121,24 @@ Outcome Port::test(Arrival& arrival) {
   }
   arrival.pieces_.clear();
   return Outcome::kDone;
+}
+
+void Port::moveSends(const uint32_t& count, std::byte* to) {
+  for (UnderWay& one : underWay_) {
+    if (one.count != &count || one.data == to) continue;
+    std::memcpy(to, one.data, one.bytes);
+    one.data = to;
+    if (one.ticket == 0) move_(one.request, to);
+  }
+}
+
+void Port::moveArrival(Arrival& arrival, std::byte* to) {
+  const std::byte* const from = arrival.pieces_.front().data;
+  for (size_t i = arrival.done_; i < arrival.pieces_.size(); ++i) {
+    Arrival::Piece& piece = arrival.pieces_[i];
+    piece.data = to + (piece.data - from);
+    move_(piece.request, piece.data);
+  }
 }
 
 void Port::abandon(Arrival& arrival) noexcept {

@@ -11,6 +11,7 @@
 #include "core/kernels.h"
 #include "core/status.h"
 #include "core/wait.h"
+#include "transports/engine.h"
 #include "transports/engine/tag.h"
 #include "transports/pace.h"
 
@@ -43,7 +44,9 @@ class Arrival {
 class Port {
  public:
   // pace: nullptr, or messages wait here until they may leave; only progress looks at them again.
-  Port(const sparsecollEngine_t& table, std::shared_ptr<Pace> pace) : table_(table), pace_(std::move(pace)) {}
+  // move: see EngineSetup.
+  Port(const sparsecollEngine_t& table, std::shared_ptr<Pace> pace, MoveRequest move)
+      : table_(table), pace_(std::move(pace)), move_(move) {}
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
@@ -63,6 +66,12 @@ class Port {
   Status receive(Arrival& arrival, int peer, Tag tag, std::byte* data, uint64_t capacity);
   // kDone and kFailed end an arrival: it can be posted again.
   Outcome test(Arrival& arrival);
+  // Whether what is under way can go on in other memory.
+  bool moves() const { return move_ != nullptr; }
+  // What is under way of the sends that `count` counts, each in one piece, or of the arrival uses `to` from now on;
+  // what is to be sent is copied there.
+  void moveSends(const uint32_t& count, std::byte* to);
+  void moveArrival(Arrival& arrival, std::byte* to);
   // Nobody is interested in it any more. It still takes what comes, so that the next one gets what is meant for it;
   // memory that it may write to is kept, see retire.
   void abandon(Arrival& arrival) noexcept;
@@ -129,6 +138,7 @@ class Port {
 
   sparsecollEngine_t table_;
   const std::shared_ptr<Pace> pace_;
+  const MoveRequest move_;
   uint64_t tickets_ = 0;            // given out
   uint64_t begun_ = 0;              // ticket of the message that the pace is about
   bool sumBegun_ = false;           // it is about the sum

@@ -144,6 +144,7 @@ class EngineTransport final : public Transport {
     if (!givenUp_ && ranks() > 1) unsettled_ = untilSent(operation, operation.sequence);
     {
       const std::lock_guard lock(state_->mutex);
+      if (!unsettled_.ok()) dense_.letGo();
       if (givenUp_) state_->port.hurry();
       busy_ = false;
     }
@@ -325,9 +326,9 @@ class EngineTransport final : public Transport {
     const Status summed =
         started.ok() ? wait(operation.deadline, look, [&] { return dense_.timeout(); }) : Status(started.failure());
     const std::lock_guard lock(state_->mutex);
+    if (!summed.ok()) dense_.giveUp();
     dense_.end();
     if (summed.ok()) return {};
-    dense_.giveUp();
     givenUp_ = true;
     Failure failure = summed.failure();
     if (!isFatal(failure.result)) failure.result = sparsecollInternalError;

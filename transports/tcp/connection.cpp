@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "core/bytes.h"
 #include "core/poll.h"
@@ -97,7 +98,7 @@ void Connection::post(Request& request) {
     lane.receives.push(request);
     if (!isFrame(request.tag)) {
       ++lane.toGrant;
-      ++toGrant_;
+      checkGrants(request.tag);
     } else if (stalled_ && !takeStaged()) {
       end();
     }
@@ -218,25 +219,34 @@ Status Connection::begin(const Head& head) {
     }
     return {};
   }
-  if (lane.receives.empty()) return fail(sparsecollCorrupted, "a message without a grant");
+  if (lane.receives.empty() || (!isFrame(head.tag) && lane.promised == 0))
+    return fail(sparsecollCorrupted, "a message without a grant");
   if (head.amount > lane.receives.first()->bytes) return fail(sparsecollCorrupted, "a message longer than its place");
   landing_ = &lane.receives.pop();
   landing_->bytes = head.amount;
+  if (!isFrame(head.tag)) --lane.promised;
+  checkGrants(head.tag);
   ++tally_.halfway;
   return {};
 }
 
+void Connection::checkGrants(uint16_t tag) {
+  const Lane& lane = lanes_[tag];
+  const bool mayWait = tag == engine::kEnvelopes && lane.promised != 0;
+  if (lane.toGrant != 0 && !mayWait) grantsAreDue_ = true;
+}
+
 void Connection::writeGrants() {
-  if (grantsEnd_ != 0 || toGrant_ == 0) return;
+  if (grantsEnd_ != 0) return;
   for (size_t tag = 0; tag < kTags; ++tag) {
     uint64_t& posted = lanes_[tag].toGrant;
     if (posted == 0) continue;
     const HeadBytes head = writeHead({HeadKind::kGrants, static_cast<uint16_t>(tag), posted});
     std::ranges::copy(head, grants_.begin() + static_cast<ptrdiff_t>(grantsEnd_));
     grantsEnd_ += kHeadBytes;
-    posted = 0;
+    lanes_[tag].promised += std::exchange(posted, 0);
   }
-  toGrant_ = 0;
+  grantsAreDue_ = false;
 }
 
 bool Connection::write() {

@@ -8,6 +8,9 @@
 // with long frames for each other would take turns: over 100 Mbit/s two of 1.28 MB took 211 ms instead of 106. What
 // comes behind a frame, grants too, is of its round or a later one.
 //
+// A grant for an envelope waits for what is sent next, as long as the peer may send one more without it: what ranks say
+// to each other in turns then needs no messages for grants.
+//
 // On a slow link a socket holds little more than the link takes in a moment (room.h).
 //
 // A message begins with a head, little-endian, and so do grants, which are nothing more:
@@ -114,7 +117,7 @@ class Connection {
   bool read();
   bool write();
   bool full() const { return full_; }  // the socket takes nothing now
-  bool hasOutput() const { return open() && (!out_.empty() || grantsEnd_ != 0 || toGrant_ != 0); }
+  bool hasOutput() const { return open() && (!out_.empty() || grantsEnd_ != 0 || grantsAreDue_); }
   // What the socket is to be watched for: bits of epoll; 0: for nothing.
   uint32_t interest() const;
 
@@ -130,7 +133,8 @@ class Connection {
     Queue receives;  // granted, or about to be
     Queue waiting;   // sends without a grant; frames behind them
     uint64_t granted = 0;
-    uint64_t toGrant = 0;  // receives that the peer has not been told of
+    uint64_t toGrant = 0;   // receives that the peer has not been told of
+    uint64_t promised = 0;  // those it has been told of, and has begun no message for
   };
 
   void finish(Request& request, Request::State state);
@@ -138,6 +142,7 @@ class Connection {
   bool takeStaged();
   Status begin(const Head& head);
   void landed();
+  void checkGrants(uint16_t tag);
   void writeGrants();
   void letFramesLeave();
   void left(size_t bytes);
@@ -147,9 +152,9 @@ class Connection {
   bootstrap::Fd socket_;
   Tally& tally_;
   std::array<Lane, kTags> lanes_;
-  uint64_t tickets_ = 0;  // given out
-  uint64_t toGrant_ = 0;  // of all lanes
-  Queue out_;             // sends that may leave; at most the first has left in part
+  uint64_t tickets_ = 0;       // given out
+  bool grantsAreDue_ = false;  // they leave even if nothing else does
+  Queue out_;                  // sends that may leave; at most the first has left in part
   std::array<std::byte, kTags * kHeadBytes> grants_;
   size_t grantsBegin_ = 0, grantsEnd_ = 0;  // what of them has not left
   Request* landing_ = nullptr;              // the receive whose message is coming

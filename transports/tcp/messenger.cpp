@@ -65,6 +65,10 @@ class TcpMessenger final : public engine::Messenger {
   void wakeFor(std::shared_ptr<const engine::Pace> pace) override { pace_ = std::move(pace); }
   void keepAwake(std::shared_ptr<const std::atomic<bool>> awake) override { awake_ = std::move(awake); }
 
+  engine::MoveRequest mover() const override {
+    return [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; };
+  }
+
   sparsecollEngine_t table() override {
     auto table = SPARSECOLL_INIT(sparsecollEngine_t);
     table.user = this;

@@ -1,0 +1,213 @@
+// A rank's dense sum over a table of the test's own, whose requests can go on in other memory: what is sent lies in the
+// caller's vectors, and once the sum has ended, however it has, nothing that is under way does.
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "host/host_kernels.h"
+#include "tests/support/catch.h"
+#include "transports/common.h"
+#include "transports/engine.h"
+#include "transports/engine/envelope.h"
+#include "transports/engine/tag.h"
+
+namespace sparsecoll::engine {
+namespace {
+
+constexpr uint64_t kLength = 393216;  // parts of whole segments, of which more have to move than can at once
+
+struct Request {
+  int peer, tag;
+  bool sends;
+  std::byte* data;
+  size_t bytes;
+  bool done = false;
+  std::vector<std::byte> posted = {};  // what a send was to send
+
+  bool isAsPosted() const { return std::equal(posted.begin(), posted.end(), data); }
+};
+
+// Peers that mean the same sum, and of which each entry is 1. What else is sent or comes the test decides.
+struct Peers {
+  bool comes[SPARSECOLL_ENGINE_TAGS] = {}, leaves[SPARSECOLL_ENGINE_TAGS] = {};
+  uint32_t inPlace = 0;
+  std::vector<int> announced;
+  std::deque<Request> requests;
+
+  sparsecollEngine_t table() {
+    auto table = SPARSECOLL_INIT(sparsecollEngine_t);
+    table.user = this;
+    table.isend = [](void* user, int peer, int tag, const void* data, size_t bytes, void** request) {
+      auto* const from = static_cast<std::byte*>(const_cast<void*>(data));
+      return self(user).post({peer, tag, true, from, bytes}, request);
+    };
+    table.irecv = [](void* user, int peer, int tag, void* data, size_t capacity, void** request) {
+      return self(user).post({peer, tag, false, static_cast<std::byte*>(data), capacity}, request);
+    };
+    table.test = [](void* user, void** request, int* done, size_t* bytes) {
+      auto& one = *static_cast<Request*>(*request);
+      const bool* const goes = one.sends ? self(user).leaves : self(user).comes;
+      one.done = one.done || goes[one.tag];
+      *done = one.done ? 1 : 0;
+      *bytes = one.done && !one.sends ? one.bytes : 0;
+      return 0;
+    };
+    table.cancel = [](void*, void** request) {
+      static_cast<Request*>(*request)->done = true;
+      return 0;
+    };
+    return table;
+  }
+
+  bool anyUsesOf(const std::vector<float>& memory) const {
+    const auto* const begin = reinterpret_cast<const std::byte*>(memory.data());
+    return std::ranges::any_of(requests, [&](const Request& one) {
+      return !one.done && one.data + one.bytes > begin && one.data < begin + memory.size() * sizeof(float);
+    });
+  }
+  std::vector<const Request*> sends(int tag) const {
+    std::vector<const Request*> found;
+    for (const Request& one : requests)
+      if (one.sends && one.tag == tag) found.push_back(&one);
+    return found;
+  }
+
+ private:
+  static Peers& self(void* user) { return *static_cast<Peers*>(user); }
+
+  int post(const Request& wanted, void** request) {
+    requests.push_back(wanted);
+    Request& one = requests.back();
+    *request = &one;
+    if (one.sends) one.posted.assign(one.data, one.data + one.bytes);
+    if (one.sends || one.tag == kNotices) return 0;
+    if (one.tag == kEnvelopes) return announce(one);
+    const std::vector<float> ones(one.bytes / sizeof(float), 1);
+    if (comes[one.tag]) std::memcpy(one.data, ones.data(), one.bytes);
+    return 0;
+  }
+
+  int announce(Request& one) {
+    if (std::ranges::find(announced, one.peer) != announced.end()) return 0;
+    announced.push_back(one.peer);
+    FrameHeader header{1, 0, 0, 0, 0, inPlace, 0};
+    header.checksum = frameChecksum(reinterpret_cast<const std::byte*>(&header), kFrameHeaderBytes, true);
+    std::memcpy(one.data + sizeof(Envelope), &header, sizeof header);
+    seal({EnvelopeKind::kFrame, 0, 1, 0, kFrameHeaderBytes, kFrameHeaderBytes, 0}, one.data);
+    one.bytes = sizeof(Envelope) + kFrameHeaderBytes;
+    one.done = true;
+    return 0;
+  }
+};
+
+struct Rank {
+  Rank(Peers& peers, int ranks) {
+    EngineSetup setup;
+    setup.ranks = ranks;
+    setup.kernels = host::makeHostKernels();
+    setup.budget = std::make_shared<MemoryBudget>(0);
+    setup.move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; };
+    auto made = makeTransport(setup, peers.table(), nullptr);
+    REQUIRE(made.ok());
+    transport = std::move(*made);
+  }
+
+  Status sum(const std::vector<float>& in, std::vector<float>& out, uint64_t timeoutMs = 200) {
+    DenseArgs args;
+    args.in = in.data();
+    args.out = out.data();
+    args.n = in.size();
+    Operation operation;
+    operation.sequence = 1;
+    operation.deadline = Deadline::in(timeoutMs);
+    SC_TRY(transport->begin(operation));
+    const Status summed = transport->allReduce(operation, args, {});
+    transport->end(operation);
+    return Status(summed.failure());
+  }
+
+  std::unique_ptr<Transport> transport;
+};
+
+std::vector<float> counted() {
+  std::vector<float> values(kLength);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("contributions leave from the caller's vector, and from the library's memory once the sum has failed") {
+  Peers peers;
+  peers.leaves[kEnvelopes] = true;
+  Rank rank(peers, 3);
+  std::vector<float> in = counted(), out(kLength, -1);
+  CHECK(rank.sum(in, out).result() == sparsecollTimeout);
+  CHECK_FALSE(peers.anyUsesOf(in));
+  CHECK_FALSE(peers.anyUsesOf(out));
+  std::ranges::fill(in, -1.0f);
+  const std::vector<const Request*> sent = peers.sends(kContributions);
+  CHECK(sent.size() == 8);  // as many as may be under way
+  for (const Request* const one : sent) CHECK(one->isAsPosted());
+}
+
+TEST_CASE("sums come to the caller's vector and leave from there, and what has not left when the sum ends is kept") {
+  Peers peers;
+  peers.leaves[kEnvelopes] = peers.leaves[kContributions] = true;
+  peers.comes[kContributions] = peers.comes[kSums] = true;
+  Rank rank(peers, 3);
+  const std::vector<float> in = counted();
+  std::vector<float> out(kLength, -1);
+  peers.leaves[kSums] = true;
+  REQUIRE(rank.sum(in, out, 60000).ok());
+  const auto part = densePart(kLength, 3, 0);
+  for (uint64_t i = 0; i < kLength; ++i) REQUIRE(out[i] == (i < part.end ? in[i] + 2 : 1));
+  const auto* const begin = reinterpret_cast<const std::byte*>(out.data());
+  int sums = 0;
+  for (const Request& one : peers.requests)
+    if (one.tag == kSums) {
+      CHECK((one.data >= begin && one.data + one.bytes <= begin + kLength * sizeof(float)));
+      ++sums;
+    }
+  CHECK(sums == 2 * (8 + 8));  // of two peers' parts, and of this rank's to both
+}
+
+TEST_CASE("sums that have not left when their operation has to end are the library's") {
+  Peers peers;
+  peers.leaves[kEnvelopes] = peers.leaves[kContributions] = true;
+  peers.comes[kContributions] = peers.comes[kSums] = true;
+  Rank rank(peers, 3);
+  const std::vector<float> in(kLength / 2, 5);  // of a part no more than may be under way
+  std::vector<float> out(in.size(), -1);
+  CHECK(rank.sum(in, out).ok());
+  CHECK_FALSE(peers.anyUsesOf(out));
+  std::ranges::fill(out, -1.0f);
+  const std::vector<const Request*> sent = peers.sends(kSums);
+  CHECK(sent.size() == 8);
+  for (const Request* const one : sent) CHECK(one->isAsPosted());
+  Operation next;
+  next.sequence = 2;
+  CHECK(rank.transport->begin(next).result() == sparsecollTimeout);
+}
+
+TEST_CASE("two ranks: no sum takes the place of a contribution that has not left yet") {
+  const bool inPlace = GENERATE(false, true);
+  CAPTURE(inPlace);
+  Peers peers;
+  peers.inPlace = inPlace ? 1 : 0;
+  peers.leaves[kEnvelopes] = true;
+  peers.comes[kContributions] = true;
+  Rank rank(peers, 2);
+  std::vector<float> in = counted(), apart(kLength, -1);
+  const std::vector<float> before = in;
+  std::vector<float>& out = inPlace ? in : apart;
+  CHECK(rank.sum(in, out).result() == sparsecollTimeout);
+  CHECK_FALSE(peers.anyUsesOf(in));
+  for (const Request* const one : peers.sends(kContributions)) CHECK(one->isAsPosted());
+  CHECK(in == before);
+  CHECK(apart[0] == (inPlace ? -1 : before[0] + 1));
+}
+
+}  // namespace sparsecoll::engine
