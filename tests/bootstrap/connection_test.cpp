@@ -351,7 +351,7 @@ TEST_CASE("a peer that has gone fails what waits for it, after what it has said 
   Message first(4), second(4), waiting(4);
   wire.connection->post(first.receive(0));
   wire.connection->post(second.receive(0));
-  wire.connection->post(waiting.send(1));
+  wire.connection->post(waiting.send(2));
   REQUIRE(wire.connection->write());
   std::vector<std::byte> said;
   std::ranges::copy(headOf(1, 0, 4), std::back_inserter(said));
