@@ -46,6 +46,7 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
   setup.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
   setup.abortTimeoutMs = config.abortTimeoutMs;
   if (setup.pace == nullptr) setup.pace = paceOf(config);
+  if (onDevice) setup.move = nullptr;  // its vectors are pinned memory, of the next piece once a sum is over
   SC_TRY(auto transport, engine::makeTransport(setup, table, std::move(watch)));
   Transport& engine = *transport;
   if (onDevice) {

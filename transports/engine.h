@@ -8,13 +8,11 @@
 #include "core/kernels.h"
 #include "core/memory.h"
 #include "core/transport.h"
+#include "transports/engine/move_request.h"
 #include "transports/engine/peer_watch.h"
 #include "transports/pace.h"
 
 namespace sparsecoll::engine {
-
-// A request of a table that is under way goes on with other memory, where what is to be sent lies, too.
-using MoveRequest = void (*)(void* request, std::byte* to);
 
 // What a rank's engine stands on.
 struct EngineSetup {

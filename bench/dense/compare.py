@@ -3,13 +3,14 @@
 
 usage: compare.py LIBRARY [--ranks 2,4] [--bytes 65536,...] [--steps N] [--links tcp,memory,1gbit]
 
-Each step runs all three, one after the other, in an order that turns; each begins when all ranks have met. So all see
-the same machine, and what else it does. Per case a line of CSV: medians of the slowest rank's milliseconds, and as
-"ratio" the median over the steps of (the faster one of gloo and MPI) / ours: above 1 ours is faster. The columns of cpu are
-medians of the processors' time of all ranks together, which a busy machine changes less, but who waits by looking
-again and again spends it, too. Links: tcp is our TCP engine, without shared memory, beside MPI's TCP; memory is our TCP
-engine with shared memory beside MPI's shared memory; gloo knows TCP only; 1gbit or another rate: TCP between hosts that
-are network namespaces with links of that rate, a rank on each (root, or namespaces of users). All vectors hold whole numbers, so sums are exact: "wrong" counts entries that are not.
+Each step runs all three, one after the other, in an order that turns; each begins when all ranks have met, and the
+links have had a rest. So all see the same machine, and what else it does. Per case a line of CSV: medians of the
+slowest rank's milliseconds, and as "ratio" the median over the steps of (the faster one of gloo and MPI) / ours: above
+1 ours is faster. The columns of cpu are medians of the processors' time of all ranks together, which a busy machine
+changes less, but who waits by looking again and again spends it, too. Links: tcp is our TCP engine, without shared
+memory, beside MPI's TCP; memory is our TCP engine with shared memory beside MPI's shared memory; gloo knows TCP only;
+1gbit or another rate: TCP between hosts that are network namespaces with links of that rate, a rank on each (root, or
+namespaces of users). All vectors hold whole numbers, so sums are exact: "wrong" counts entries that are not.
 Needs PyTorch, NumPy and mpirun.openmpi; ends with 1 if an entry is wrong.
 """
 import argparse
@@ -26,6 +27,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Before each sum: until the buckets of shaped links are full again, of which short sums take a good part.
+PAUSE = 0.004
 LINKS = {"tcp": ("0", "tcp,self"), "memory": ("1", "vader,self")}  # of one host: SPARSECOLL_SHARED_MEMORY, MPI's
 # What mpirun needs among hosts. It does not take the cores away from the kernel while it waits.
 AMONG_HOSTS = """printf '%s slots=1\\n' $HOSTS > "$HOSTS_DIR/hostfile"
@@ -98,6 +101,8 @@ def rank_main(options):
             for turn in range(len(names)):
                 at = (step + turn) % len(names)
                 values[:] = given
+                mpi.barrier()
+                time.sleep(PAUSE)
                 mpi.barrier()
                 begin, before = time.perf_counter(), time.process_time()
                 ways[names[at]]()

@@ -1,7 +1,5 @@
 // Data connections: messages leave only for receives that are posted, frames behind their envelopes, in pieces of any
 // length, also once their sender has gone, and whatever else comes ends the connection and nothing more.
-#include "transports/tcp/connection.h"
-
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -13,98 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/bootstrap/connections.h"
 #include "tests/bootstrap/parties.h"
-#include "tests/support/catch.h"
 #include "transports/tcp.h"
 
 namespace sparsecoll::tcp {
-namespace {
-
-using bootstrap::Fd;
-using State = Request::State;
-
-struct Ends {
-  Fd a, b;
-};
-
-// bufferBytes: what the kernel holds between them, about.
-Ends makeEnds(int bufferBytes = 0) {
-  int made[2] = {-1, -1};
-  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, made) == 0);
-  for (const int fd : made)
-    if (bufferBytes != 0) (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bufferBytes, sizeof bufferBytes);
-  return {Fd(made[0]), Fd(made[1])};
-}
-
-struct Pair {
-  explicit Pair(Ends ends) : a(std::move(ends.a), tally), b(std::move(ends.b), tally) {}
-
-  void run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (Connection* const one : {&a, &b}) {
-        moved = one->write() || moved;
-        moved = one->read() || moved;
-      }
-    }
-  }
-
-  Tally tally;
-  Connection a, b;
-};
-
-struct Message {
-  explicit Message(size_t length, char first = 'a') : bytes(length) {
-    for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(static_cast<size_t>(first) + i * 31 % 251);
-  }
-
-  Request& send(uint16_t tag) { return fill(tag, false); }
-  Request& receive(uint16_t tag) {
-    std::ranges::fill(bytes, std::byte{0});
-    return fill(tag, true);
-  }
-
-  std::vector<std::byte> bytes;
-  Request request;
-
- private:
-  Request& fill(uint16_t tag, bool receives) {
-    request = {};
-    request.tag = tag;
-    request.receives = receives;
-    request.data = bytes.data();
-    request.bytes = bytes.size();
-    return request;
-  }
-};
-
-// One end in bytes of the test's own.
-struct Wire {
-  Wire() {
-    Ends ends = makeEnds();
-    own = std::move(ends.a);
-    connection = std::make_unique<Connection>(std::move(ends.b), tally);
-  }
-  void say(std::span<const std::byte> bytes) {
-    REQUIRE(::send(own.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
-    (void)connection->read();
-  }
-  std::string hear() {
-    char heard[4096];
-    const ssize_t got = recv(own.get(), heard, sizeof heard, MSG_DONTWAIT);
-    return {heard, got > 0 ? static_cast<size_t>(got) : 0};
-  }
-
-  Tally tally;
-  Fd own;
-  std::unique_ptr<Connection> connection;
-};
-
-HeadBytes headOf(uint16_t kind, uint16_t tag, uint64_t amount) {
-  return writeHead({static_cast<HeadKind>(kind), tag, amount});
-}
-
-}  // namespace
 
 TEST_CASE("a socket that had nothing to take is not closed, whatever has failed before") {
   const Ends ends = makeEnds();
@@ -150,22 +61,6 @@ TEST_CASE("messages of any length come whole and in order, through a socket that
   CHECK(pair.tally.halfway == 0);
 }
 
-TEST_CASE("a message without a place waits at its sender, and stands in front of no other") {
-  Pair pair(makeEnds());
-  Message large(1 << 20), small(10), place(1 << 20), smallPlace(10);
-  pair.a.post(large.send(2));
-  pair.a.post(small.send(3));
-  pair.b.post(smallPlace.receive(3));
-  pair.run();
-  CHECK(small.request.state == State::kDone);
-  CHECK(smallPlace.bytes == small.bytes);
-  CHECK(large.request.headMoved == 0);
-  pair.b.post(place.receive(2));
-  pair.run();
-  CHECK(large.request.state == State::kDone);
-  CHECK(place.bytes == large.bytes);
-}
-
 TEST_CASE(
     "frames leave at once in both directions, and a rank that has not taken an envelope reads none of its frame") {
   for (const size_t length : {size_t{10}, size_t{4000}, size_t{1} << 20}) {
@@ -191,53 +86,6 @@ TEST_CASE(
     CHECK(noticed.bytes == notice.bytes);
     CHECK((pair.a.interest() & EPOLLIN) != 0);
   }
-}
-
-TEST_CASE("a frame does not overtake its envelope, which waits for a grant") {
-  Pair pair(makeEnds());
-  Message envelopes[] = {Message(8, 'a'), Message(8, 'b')}, frames[] = {Message(100, 'c'), Message(100, 'd')};
-  Message slots[] = {Message(8), Message(8)}, places[] = {Message(100), Message(100)};
-  for (size_t m : {0, 1}) {
-    pair.a.post(envelopes[m].send(engine::kEnvelopes));
-    pair.a.post(frames[m].send(engine::kFrames));
-  }
-  pair.run();
-  CHECK(frames[0].request.headMoved == 0);
-  for (size_t m : {0, 1}) {
-    pair.b.post(slots[m].receive(engine::kEnvelopes));
-    pair.run();
-    CHECK(slots[m].bytes == envelopes[m].bytes);
-    CHECK(frames[m].request.state == State::kDone);
-    pair.b.post(places[m].receive(engine::kFrames));
-    pair.run();
-    CHECK(places[m].bytes == frames[m].bytes);
-  }
-}
-
-TEST_CASE("a grant for an envelope waits for what is sent next, as long as the peer may send another") {
-  Pair pair(makeEnds());
-  Message slots[] = {Message(8), Message(8), Message(8), Message(8)},
-          sent[] = {Message(8, 'a'), Message(8, 'b'), Message(8, 'c')};
-  Message answer(8, 'd'), answered(8);
-  for (size_t m : {0, 1}) pair.b.post(slots[m].receive(engine::kEnvelopes));
-  pair.a.post(answered.receive(engine::kEnvelopes));
-  pair.run();
-
-  pair.a.post(sent[0].send(engine::kEnvelopes));
-  pair.run();
-  CHECK(slots[0].bytes == sent[0].bytes);
-  pair.b.post(slots[2].receive(engine::kEnvelopes));
-  CHECK_FALSE(pair.b.hasOutput());
-  pair.b.post(answer.send(engine::kEnvelopes));  // takes the grant along
-  pair.run();
-  CHECK(answered.bytes == answer.bytes);
-  for (size_t m : {1, 2}) {
-    pair.a.post(sent[m].send(engine::kEnvelopes));
-    pair.run();
-    CHECK(slots[m].bytes == sent[m].bytes);
-  }
-  pair.b.post(slots[3].receive(engine::kEnvelopes));  // the peer has none any more
-  CHECK(pair.b.hasOutput());
 }
 
 TEST_CASE("a message that comes byte by byte is the same message") {

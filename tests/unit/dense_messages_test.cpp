@@ -1,5 +1,5 @@
 // A rank's dense sum over a table of the test's own, whose requests can go on in other memory: what is sent lies in the
-// caller's vectors, and once the sum has ended, however it has, nothing that is under way does.
+// caller's vectors, and once the operation has ended, however it has, nothing that is under way does.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -24,14 +24,21 @@ struct Request {
   std::byte* data;
   size_t bytes;
   bool done = false;
+  int looks = 0;
+  const std::byte* at = data;          // where it was posted
   std::vector<std::byte> posted = {};  // what a send was to send
 
+  bool isIn(const std::vector<float>& memory) const {
+    const auto* const begin = reinterpret_cast<const std::byte*>(memory.data());
+    return at >= begin && at + bytes <= begin + memory.size() * sizeof(float);
+  }
   bool isAsPosted() const { return std::equal(posted.begin(), posted.end(), data); }
 };
 
 // Peers that mean the same sum, and of which each entry is 1. What else is sent or comes the test decides.
 struct Peers {
   bool comes[SPARSECOLL_ENGINE_TAGS] = {}, leaves[SPARSECOLL_ENGINE_TAGS] = {};
+  int late = 0;  // looks at a send before it is done
   uint32_t inPlace = 0;
   std::vector<int> announced;
   std::deque<Request> requests;
@@ -49,7 +56,7 @@ struct Peers {
     table.test = [](void* user, void** request, int* done, size_t* bytes) {
       auto& one = *static_cast<Request*>(*request);
       const bool* const goes = one.sends ? self(user).leaves : self(user).comes;
-      one.done = one.done || goes[one.tag];
+      one.done = one.done || (goes[one.tag] && (!one.sends || ++one.looks > self(user).late));
       *done = one.done ? 1 : 0;
       *bytes = one.done && !one.sends ? one.bytes : 0;
       return 0;
@@ -103,32 +110,37 @@ struct Peers {
 };
 
 struct Rank {
-  Rank(Peers& peers, int ranks) {
+  Rank(Peers& peers, int ranks, std::shared_ptr<Pace> pace = nullptr) {
     EngineSetup setup;
     setup.ranks = ranks;
     setup.kernels = host::makeHostKernels();
     setup.budget = std::make_shared<MemoryBudget>(0);
+    setup.pace = std::move(pace);
     setup.move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; };
     auto made = makeTransport(setup, peers.table(), nullptr);
     REQUIRE(made.ok());
     transport = std::move(*made);
   }
 
-  Status sum(const std::vector<float>& in, std::vector<float>& out, uint64_t timeoutMs = 200) {
+  // refused: the operation does not go on, though its sum has gone well.
+  Status sum(const std::vector<float>& in, std::vector<float>& out, uint64_t timeoutMs = 200, bool refused = false) {
     DenseArgs args;
     args.in = in.data();
     args.out = out.data();
     args.n = in.size();
+    args.accumulate = accumulate;
     Operation operation;
     operation.sequence = 1;
     operation.deadline = Deadline::in(timeoutMs);
     SC_TRY(transport->begin(operation));
     const Status summed = transport->allReduce(operation, args, {});
+    if (refused) transport->refuse(operation, fail(sparsecollMismatch, "the test's").failure());
     transport->end(operation);
     return Status(summed.failure());
   }
 
   std::unique_ptr<Transport> transport;
+  bool accumulate = false;
 };
 
 std::vector<float> counted() {
@@ -140,20 +152,24 @@ std::vector<float> counted() {
 }  // namespace
 
 TEST_CASE("contributions leave from the caller's vector, and from the library's memory once the sum has failed") {
+  const bool paced = GENERATE(false, true);  // most wait for their time, and leave when the sum is given up
+  CAPTURE(paced);
   Peers peers;
   peers.leaves[kEnvelopes] = true;
-  Rank rank(peers, 3);
+  Rank rank(peers, 3, paced ? std::make_shared<Pace>(1'000'000) : nullptr);
   std::vector<float> in = counted(), out(kLength, -1);
   CHECK(rank.sum(in, out).result() == sparsecollTimeout);
   CHECK_FALSE(peers.anyUsesOf(in));
   CHECK_FALSE(peers.anyUsesOf(out));
-  std::ranges::fill(in, -1.0f);
   const std::vector<const Request*> sent = peers.sends(kContributions);
-  CHECK(sent.size() == 8);  // as many as may be under way
+  REQUIRE(sent.size() == 8);  // as many as may be under way
+  const auto fromIn = std::ranges::count_if(sent, [&](const Request* one) { return one->isIn(in); });
+  CHECK((paced ? fromIn < 8 : fromIn == 8));
+  std::ranges::fill(in, -1.0f);
   for (const Request* const one : sent) CHECK(one->isAsPosted());
 }
 
-TEST_CASE("sums come to the caller's vector and leave from there, and what has not left when the sum ends is kept") {
+TEST_CASE("sums come to the caller's vector and leave from there") {
   Peers peers;
   peers.leaves[kEnvelopes] = peers.leaves[kContributions] = true;
   peers.comes[kContributions] = peers.comes[kSums] = true;
@@ -164,32 +180,50 @@ TEST_CASE("sums come to the caller's vector and leave from there, and what has n
   REQUIRE(rank.sum(in, out, 60000).ok());
   const auto part = densePart(kLength, 3, 0);
   for (uint64_t i = 0; i < kLength; ++i) REQUIRE(out[i] == (i < part.end ? in[i] + 2 : 1));
-  const auto* const begin = reinterpret_cast<const std::byte*>(out.data());
-  int sums = 0;
+  const auto isSum = [](const Request& one) { return one.tag == kSums; };
+  CHECK(std::ranges::count_if(peers.requests, isSum) ==
+        2 * (8 + 8));  // of two peers' parts, and of this rank's to both
   for (const Request& one : peers.requests)
-    if (one.tag == kSums) {
-      CHECK((one.data >= begin && one.data + one.bytes <= begin + kLength * sizeof(float)));
-      ++sums;
-    }
-  CHECK(sums == 2 * (8 + 8));  // of two peers' parts, and of this rank's to both
+    if (isSum(one)) CHECK(one.isIn(out));
 }
 
-TEST_CASE("sums that have not left when their operation has to end are the library's") {
+TEST_CASE("a sum that out is increased by comes and leaves elsewhere") {
   Peers peers;
-  peers.leaves[kEnvelopes] = peers.leaves[kContributions] = true;
+  std::ranges::fill(peers.leaves, true);
   peers.comes[kContributions] = peers.comes[kSums] = true;
   Rank rank(peers, 3);
-  const std::vector<float> in(kLength / 2, 5);  // of a part no more than may be under way
-  std::vector<float> out(in.size(), -1);
-  CHECK(rank.sum(in, out).ok());
+  rank.accumulate = true;
+  const std::vector<float> in = counted();
+  std::vector<float> out(kLength, 10);
+  REQUIRE(rank.sum(in, out, 60000).ok());
+  const auto part = densePart(kLength, 3, 0);
+  for (uint64_t i = 0; i < kLength; ++i) REQUIRE(out[i] == 10 + (i < part.end ? in[i] + 2 : 1));
+  for (const Request& one : peers.requests) {
+    CHECK_FALSE(one.isIn(out));
+    CHECK((!one.sends || one.tag != kContributions || one.isIn(in)));
+  }
+}
+
+TEST_CASE("what has not left when its operation ends is the library's") {
+  const bool refused = GENERATE(false, true);
+  CAPTURE(refused);
+  Peers peers;
+  std::ranges::fill(peers.leaves, true);
+  const Tag stays = GENERATE(kContributions, kSums);
+  peers.leaves[stays] = false;
+  peers.comes[kContributions] = peers.comes[kSums] = true;
+  Rank rank(peers, 3);
+  std::vector<float> in(kLength / 2, 5), out(in.size(), -1);  // of a part no more than may be under way
+  CHECK(rank.sum(in, out, 200, refused).ok());
+  CHECK_FALSE(peers.anyUsesOf(in));
   CHECK_FALSE(peers.anyUsesOf(out));
-  std::ranges::fill(out, -1.0f);
-  const std::vector<const Request*> sent = peers.sends(kSums);
+  in = out = std::vector<float>(in.size(), -1);
+  const std::vector<const Request*> sent = peers.sends(stays);
   CHECK(sent.size() == 8);
   for (const Request* const one : sent) CHECK(one->isAsPosted());
   Operation next;
   next.sequence = 2;
-  CHECK(rank.transport->begin(next).result() == sparsecollTimeout);
+  if (!refused) CHECK(rank.transport->begin(next).result() == sparsecollTimeout);
 }
 
 TEST_CASE("two ranks: no sum takes the place of a contribution that has not left yet") {
@@ -205,9 +239,35 @@ TEST_CASE("two ranks: no sum takes the place of a contribution that has not left
   std::vector<float>& out = inPlace ? in : apart;
   CHECK(rank.sum(in, out).result() == sparsecollTimeout);
   CHECK_FALSE(peers.anyUsesOf(in));
-  for (const Request* const one : peers.sends(kContributions)) CHECK(one->isAsPosted());
+  const std::vector<const Request*> sent = peers.sends(kContributions);
+  CHECK(sent.size() == 4);
+  for (const Request* const one : sent) {
+    CHECK(one->isIn(in));
+    CHECK(one->isAsPosted());
+  }
   CHECK(in == before);
   CHECK(apart[0] == (inPlace ? -1 : before[0] + 1));
+}
+
+TEST_CASE("two ranks sum in place as contributions leave, each when it can") {
+  const int late = GENERATE(0, 1, 5, 17);
+  CAPTURE(late);
+  Peers peers;
+  peers.inPlace = 1;
+  std::ranges::fill(peers.leaves, true);
+  peers.late = late;
+  peers.comes[kContributions] = true;
+  Rank rank(peers, 2);
+  std::vector<float> values = counted();
+  const std::vector<float> before = values;
+  REQUIRE(rank.sum(values, values, 60000).ok());
+  for (uint64_t i = 0; i < kLength; ++i) REQUIRE(values[i] == before[i] + 1);
+  const std::vector<const Request*> sent = peers.sends(kContributions);
+  CHECK(sent.size() == 12);
+  for (const Request* const one : sent)
+    CHECK(std::memcmp(one->posted.data(),
+                      &before[static_cast<size_t>(reinterpret_cast<const float*>(one->at) - values.data())],
+                      one->bytes) == 0);
 }
 
 }  // namespace sparsecoll::engine

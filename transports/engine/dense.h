@@ -8,6 +8,9 @@
 // Of a small sum the contributions travel in the frames by which the ranks meet, and the sums in a round of frames: two
 // messages between two ranks, one after the other, are all that it takes.
 //
+// Where requests can change their memory under way, messages leave from the caller's vectors and land there. Elsewhere
+// they are staged, as an engine may use a request's memory after the operation that it belonged to.
+//
 // Ranks that share memory send none of it, though counters of bytes count it: a contribution or a sum stands where its
 // sender has put it, the peer reads it there, and both count segments in that memory.
 #pragma once
@@ -59,7 +62,8 @@ class DenseSum {
   // As Rounds::proceed.
   Result<bool> proceed(bool& moved);
   Status timeout() const;
-  // What is still under way uses this object's memory, and not the caller's any more.
+  // What is still under way uses this object's memory, and not the caller's any more. Of every operation's end: sends of
+  // a sum that went well may be given up, or their operation.
   void letGo();
   // After an error: what is still to come lands in this object's memory, or is dropped.
   void giveUp();
@@ -121,8 +125,8 @@ class DenseSum {
   Status takeSums(int peer, bool& moved);
   Status serveNear(int peer, bool& moved);
   void copyContribution(int peer);
-  // Messages use the caller's vectors where they can: contributions leave from in, and sums come to out, and leave from
-  // there, unless out is to be increased by them, or ranks that share memory read them elsewhere.
+  // Contributions leave from in, and sums come to out, and leave from there, unless out is to be increased by them, or
+  // ranks that share memory read them elsewhere.
   bool isDirect() const { return state_.port.moves() && !small_; }
   bool landsInOut() const { return isDirect() && gathers() && !args_.accumulate; }
   bool leavesFromOut() const { return landsInOut() && !anyNear(); }

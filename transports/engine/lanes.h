@@ -45,8 +45,8 @@ class Lanes {
   void close();
 
  private:
-  // Receives posted for a peer's envelopes: one that is read does not keep the next from coming.
-  static constexpr size_t kDepth = 2;
+  // Receives posted for a peer's envelopes: two may come though one has been read and the peer was not told.
+  static constexpr size_t kDepth = 3;
   class Waste;
   struct Lane {
     Arrival arrivals[kDepth];

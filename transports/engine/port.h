@@ -11,7 +11,7 @@
 #include "core/kernels.h"
 #include "core/status.h"
 #include "core/wait.h"
-#include "transports/engine.h"
+#include "transports/engine/move_request.h"
 #include "transports/engine/tag.h"
 #include "transports/pace.h"
 

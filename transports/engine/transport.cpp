@@ -144,7 +144,7 @@ class EngineTransport final : public Transport {
     if (!givenUp_ && ranks() > 1) unsettled_ = untilSent(operation, operation.sequence);
     {
       const std::lock_guard lock(state_->mutex);
-      if (!unsettled_.ok()) dense_.letGo();
+      dense_.letGo();
       if (givenUp_) state_->port.hurry();
       busy_ = false;
     }

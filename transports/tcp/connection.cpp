@@ -20,6 +20,7 @@ namespace {
 constexpr uint64_t kMostGranted = uint64_t{1} << 32;  // to one tag
 constexpr int kMostReads = 16;                        // at once, so that all connections have their turn
 constexpr int kMostMessages = 8;                      // in one write
+constexpr uint64_t kPromised = 2;                     // envelopes that a peer may send without a further grant
 
 enum class Moved { kSome, kNothingNow, kClosed };
 
@@ -232,7 +233,7 @@ Status Connection::begin(const Head& head) {
 
 void Connection::checkGrants(uint16_t tag) {
   const Lane& lane = lanes_[tag];
-  const bool mayWait = tag == engine::kEnvelopes && lane.promised != 0;
+  const bool mayWait = tag == engine::kEnvelopes && lane.promised >= kPromised;
   if (lane.toGrant != 0 && !mayWait) grantsAreDue_ = true;
 }
 

@@ -8,8 +8,9 @@
 // with long frames for each other would take turns: over 100 Mbit/s two of 1.28 MB took 211 ms instead of 106. What
 // comes behind a frame, grants too, is of its round or a later one.
 //
-// A grant for an envelope waits for what is sent next, as long as the peer may send one more without it: what ranks say
-// to each other in turns then needs no messages for grants.
+// A grant for an envelope waits for what is sent next, as long as the peer may send two more without it, one of an
+// operation and one that tells why it was given up: what ranks say to each other in turns then needs no messages for
+// grants.
 //
 // On a slow link a socket holds little more than the link takes in a moment (room.h).
 //

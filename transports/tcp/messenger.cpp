@@ -105,7 +105,7 @@ class TcpMessenger final : public engine::Messenger {
   }
 
   // So that an operation which has begun takes no memory: what a dense sum has under way with a peer, and envelopes.
-  static constexpr size_t kRequestsPerPeer = 22;
+  static constexpr size_t kRequestsPerPeer = 23;
   static constexpr size_t kMostAtFirst = 4096;
 
   void makeRequests(size_t count) {
