@@ -2,6 +2,7 @@
 // (T47): where ranks meet, in the file that hands an id on, and where tools and trainers write files. Nothing hangs,
 // nothing stays open, whoever fails says why, and what is only interrupted or short is no failure at all.
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cerrno>
@@ -244,6 +245,56 @@ TEST_CASE("an id that cannot be read in time says why") {
   libc::failAfter(Call::kRead, 0, EIO);
   CHECK(said().find(strerror(EIO)) != std::string::npos);
   CHECK(libc::failed());
+}
+
+TEST_CASE("what others may read or have put there is no id, and is not waited for") {
+  const Folder folder;
+  const std::string path = folder.path() / "id";
+  const std::string whole(sizeof(sparsecollUniqueId_t), 'i');
+  const auto failure = [&] {
+    sparsecollUniqueId_t id{};
+    const Status status = bootstrap::IdFile(path).read(id.bytes, Deadline::in(60000));
+    if (!status.ok()) CHECK(status.result() == sparsecollSystemError);
+    return std::string(status.failure().text.view());
+  };
+  folder.write("id", whole);
+  REQUIRE(chmod(path.c_str(), 0600) == 0);
+  CHECK(failure().empty());
+  for (const mode_t others : {0640, 0620, 0610, 0604, 0602, 0601}) {
+    CAPTURE(others);
+    REQUIRE(chmod(path.c_str(), others) == 0);
+    CHECK(failure() == path + " is not a file that this user alone can read, as an id has to be: remove it");
+  }
+  REQUIRE(chmod(path.c_str(), 0600) == 0);
+  if (chown(path.c_str(), 1, 0) == 0) CHECK(failure().find("is not a file that this user") != std::string::npos);
+  REQUIRE(unlink(path.c_str()) == 0);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  CHECK(failure().find("is not a file that this user alone can read") != std::string::npos);
+  REQUIRE(unlink(path.c_str()) == 0);
+  const std::filesystem::path elsewhere = folder.write("elsewhere", whole);
+  REQUIRE(chmod(elsewhere.c_str(), 0600) == 0);
+  std::filesystem::create_symlink(elsewhere, path);
+  CHECK(failure() == "rank 0 has left no id to meet by: " + path + ": " + strerror(ELOOP));
+}
+
+TEST_CASE("an id that is written takes the place of what lay there, and goes with its writer") {
+  const Folder folder;
+  const std::string path = folder.path() / "id";
+  folder.write("id", "of a job before");
+  folder.write("id.new", "of one that was killed");
+  const sparsecollUniqueId_t id = someId();
+  {
+    bootstrap::IdFile file(path);
+    REQUIRE(file.write(id.bytes).ok());
+    CHECK(std::filesystem::file_size(path) == sizeof id);
+    CHECK((std::filesystem::status(path).permissions() & std::filesystem::perms::all) ==
+          (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+    const bootstrap::IdFile reader(path);
+    sparsecollUniqueId_t read{};
+    CHECK(reader.read(read.bytes, Deadline::in(0)).ok());
+    CHECK(std::memcmp(&read, &id, sizeof id) == 0);
+  }
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("an id that cannot be read at first is read later") {

@@ -80,6 +80,11 @@ class SecretFile {
 
 }  // namespace
 
+TEST_CASE("a place says its host and its ports, the last one too") {
+  CHECK(Place{"node7", 5000, 1}.text().view() == "node7 port 5000");
+  CHECK(Place{"node7,10.0.0.7", 5000, 16}.text().view() == "node7,10.0.0.7 ports 5000 to 5015");
+}
+
 TEST_CASE("ranks meet at a host's name and at its addresses, and nothing of it stays open") {
   const size_t before = openDescriptors();
   std::vector<const char*> hosts = {"localhost", "127.0.0.1"};

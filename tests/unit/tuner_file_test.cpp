@@ -92,6 +92,7 @@ TEST_CASE("every malformed line is told with its number") {
     const char* by;
     const char* said;
   };
+  CHECK(parsed(replaced(good, "ranks,4", "ranks,1048576")).maker().ranks == 1048576);
   const Wrong kWrong[] = {
       {"# sparsecoll tuner file 1", "# sparsecoll tuner file 2", "a.csv:1: the first line"},
       {"# sparsecoll tuner file 1\n", "", "a.csv:1: the first line"},
