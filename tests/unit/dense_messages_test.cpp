@@ -110,8 +110,9 @@ struct Peers {
 };
 
 struct Rank {
-  Rank(Peers& peers, int ranks, std::shared_ptr<Pace> pace = nullptr) {
+  Rank(Peers& peers, int ranks, std::shared_ptr<Pace> pace = nullptr, int rank = 0) {
     EngineSetup setup;
+    setup.rank = rank;
     setup.ranks = ranks;
     setup.kernels = host::makeHostKernels();
     setup.budget = std::make_shared<MemoryBudget>(0);
@@ -167,6 +168,19 @@ TEST_CASE("contributions leave from the caller's vector, and from the library's 
   CHECK((paced ? fromIn < 8 : fromIn == 8));
   std::ranges::fill(in, -1.0f);
   for (const Request* const one : sent) CHECK(one->isAsPosted());
+}
+
+TEST_CASE("each rank sends to the next one first, so that not all begin with the same") {
+  for (int rank = 0; rank < 4; ++rank) {
+    Peers peers;
+    peers.leaves[kEnvelopes] = true;
+    Rank one(peers, 4, nullptr, rank);
+    std::vector<float> out(kLength);
+    CHECK(one.sum(counted(), out, 50).result() == sparsecollTimeout);
+    const std::vector<const Request*> sent = peers.sends(kEnvelopes);
+    REQUIRE(sent.size() >= 3);
+    for (int step = 1; step < 4; ++step) CHECK(sent[static_cast<size_t>(step - 1)]->peer == (rank + step) % 4);
+  }
 }
 
 TEST_CASE("sums come to the caller's vector and leave from there") {

@@ -67,6 +67,8 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
   out_ = out;
   in_ = in;
   sent_ = 0;
+  firstOut_ = 0;
+  while (firstOut_ < out.size() && out[firstOut_].peer < rank_) ++firstOut_;
   missing_ = in.size();
   meets_ = false;
   record_ = operation.record;
@@ -90,10 +92,10 @@ Result<bool> Rounds::proceed(bool& moved) {
   SC_TRY(lookAround(moved));
   for (Incoming& message : in_) SC_TRY(take(message, moved));
   for (; sent_ < out_.size(); ++sent_) {
-    const int peer = out_[sent_].peer;
-    if (meets_ && reaches(peer)) continue;
-    if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
-    SC_TRY(const bool posted, post(out_[sent_]));
+    const Outgoing& message = nextOut();
+    if (meets_ && reaches(message.peer)) continue;
+    if (state_.lanes.isDown(message.peer)) return state_.lanes.whyDown(message.peer);
+    SC_TRY(const bool posted, post(message));
     if (!posted) break;
     moved = true;
   }
@@ -316,7 +318,7 @@ Status Rounds::timeout() const {
   for (const Incoming& message : in_)
     if (awaited_[static_cast<size_t>(message.peer)].stage != Stage::kDone) missing.push_back(message.peer);
   if (!missing.empty()) return overdue(missing, "nothing came in time from");
-  const int slow = sent_ < out_.size() ? out_[sent_].peer : -1;
+  const int slow = sent_ < out_.size() ? nextOut().peer : -1;
   return failBy(slow, sparsecollTimeout, "rank {} takes no messages", slow);
 }
 

@@ -87,6 +87,7 @@ class Rounds {
   bool hasEnded(int peer);
   bool isLost(int peer);
   Status lose(int peer);
+  const Outgoing& nextOut() const { return out_[(firstOut_ + sent_) % out_.size()]; }
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
   Status takeEnvelope(Incoming& message, const Envelope& envelope);
@@ -109,6 +110,7 @@ class Rounds {
   std::span<const Outgoing> out_;
   std::span<Incoming> in_;
   FlightRecord* record_ = nullptr;
+  size_t firstOut_ = 0;  // goes out first: to the next rank, so that not all ranks begin with the same one
   size_t sent_ = 0, missing_ = 0;
   bool awaitedOnly_ = false;
   int around_ = 0;             // the peer that was looked at last though nothing is missing from it
