@@ -26,11 +26,11 @@ std::string_view viewOf(const char (&text)[kSize]) {
 }  // namespace
 
 uint64_t slotBytesOf(sparsecollTransport_t engine, int ranks) {
-  constexpr uint64_t kOfTwo = 16u << 10, kOfMore = 8u << 10, kHeads = 128;
+  constexpr uint64_t kOfFour = 16u << 10, kOfMore = 8u << 10, kHeads = 128;
   constexpr int kFewRanks = 32;
   const bool ours = engine == sparsecollTransportUcx || engine == sparsecollTransportTcp;
   if (!ours || ranks > kFewRanks) return kSlotBytes;
-  return (ranks <= 4 ? kOfTwo : kOfMore) + kHeads;
+  return (ranks <= 4 ? kOfFour : kOfMore) + kHeads;
 }
 
 void seal(Envelope envelope, std::byte* slot) {
