@@ -62,8 +62,8 @@ class DenseSum {
   // As Rounds::proceed.
   Result<bool> proceed(bool& moved);
   Status timeout() const;
-  // What is still under way uses this object's memory, and not the caller's any more. Of every operation's end: sends of
-  // a sum that went well may be given up, or their operation.
+  // What is still under way uses this object's memory, and not the caller's any more. Of every operation's end: sends
+  // of a sum that went well may be given up, or their operation.
   void letGo();
   // After an error: what is still to come lands in this object's memory, or is dropped.
   void giveUp();
