@@ -240,8 +240,7 @@ bool DenseSum::over(int peer) const {
 void DenseSum::copyContribution(int peer) {
   const uint64_t sent = pair(peer).sent, element = elementBytes(args_.type);
   const Range segment = segmentOf(peer, sent);
-  std::memcpy(place(peer, kOwnContribution, sent), static_cast<const std::byte*>(args_.in) + segment.begin * element,
-              segment.length() * element);
+  std::memcpy(place(peer, kOwnContribution, sent), inAt(segment.begin), segment.length() * element);
 }
 
 Status DenseSum::serve(int peer, bool& moved) {
@@ -263,8 +262,7 @@ Status DenseSum::serve(int peer, bool& moved) {
   for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0; ++with.sent) {
     const Range segment = segmentOf(peer, with.sent);
     if (!isDirect()) copyContribution(peer);
-    const std::byte* const from = isDirect() ? static_cast<const std::byte*>(args_.in) + segment.begin * element
-                                             : place(peer, kOwnContribution, with.sent);
+    const std::byte* const from = isDirect() ? inAt(segment.begin) : place(peer, kOwnContribution, with.sent);
     SC_TRY(state_.port.send(peer, kContributions, from, segment.length() * element, operation_->sequence,
                             &with.sending[with.sent % windows_]));
     moved = true;
@@ -320,8 +318,7 @@ Status DenseSum::sumOwn(bool& moved) {
     moved = true;
     if (sums()) {
       for (size_t m = 0; m < members_.size(); ++m)
-        in_[m] = members_[m] == rank_ ? static_cast<const std::byte*>(args_.in) + segment.begin * element
-                                      : contributionOf(members_[m]);
+        in_[m] = members_[m] == rank_ ? inAt(segment.begin) : contributionOf(members_[m]);
       formSum(segment.begin, length);
     } else if (!leavesFromOut()) {
       std::memcpy(sumPlace(summed_), outAt(segment.begin), length * element);

@@ -112,6 +112,9 @@ class DenseSum {
   enum Use : uint64_t { kContribution, kOwnContribution, kSumOf, kUses };
   uint64_t offset(int peer, Use use, uint64_t segment) const;
   std::byte* place(int peer, Use use, uint64_t segment) const { return staging_.as<>() + offset(peer, use, segment); }
+  const std::byte* inAt(uint64_t element) const {
+    return static_cast<const std::byte*>(args_.in) + element * elementBytes(args_.type);
+  }
   std::byte* outAt(uint64_t element) const {
     return static_cast<std::byte*>(args_.out) + element * elementBytes(args_.type);
   }
