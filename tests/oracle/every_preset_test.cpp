@@ -29,6 +29,12 @@ constexpr int kRankCounts[] = {1, 3, 8};
 constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 7, 8, 16};
 #endif
 
+#if defined(SPARSECOLL_TEST_SANITIZED) || defined(SPARSECOLL_TEST_PAIRS)
+constexpr uint64_t kManySteps = 50;
+#else
+constexpr uint64_t kManySteps = 1000;
+#endif
+
 enum class Input { kIntegers, kEqual, kOneHot, kZero };
 constexpr Input kInputs[] = {Input::kIntegers, Input::kEqual, Input::kOneHot, Input::kZero};
 
@@ -94,6 +100,34 @@ TEST_CASE("every preset conserves every entry, on any number of ranks") {
             CHECK(equal);
             CHECK(within);
           }
+}
+
+// Nothing that one step may lose or keep twice is too little to be seen after so many.
+TEST_CASE("what went into many steps is in their sums or in the residuals") {
+  for (const std::string& name : presetsToStep()) {
+    CAPTURE(name);
+    constexpr int kRanks = 3;
+    sparsecollParams_t params = preset(name.c_str(), name == "dense" ? 0 : 0.02);
+    params.momentum = 0;  // what goes in is the gradient
+    Group group(kRanks, 401, sparsecollFloat32, params);
+    REQUIRE(group.created() == all(kRanks, sparsecollSuccess));
+    std::vector<double> balance(401);
+    bool went = true;
+    for (uint64_t step = 0; step < kManySteps && went; ++step) {
+      group.fillIntegers(step);
+      for (const Elements& gradient : group.gradients)
+        for (size_t i = 0; i < balance.size(); ++i) balance[i] += gradient[i];
+      went = group.step() == all(kRanks, sparsecollSuccess);
+      for (size_t i = 0; i < balance.size(); ++i) balance[i] -= group.outs[0][i];
+    }
+    CHECK(went);
+    CHECK(group.outsEqual());
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const Elements residual = group.residual(rank);
+      for (size_t i = 0; i < residual.size(); ++i) balance[i] -= residual[i];
+    }
+    CHECK(balance == std::vector<double>(401));
+  }
 }
 
 // On one rank what has left the residual is what was selected.

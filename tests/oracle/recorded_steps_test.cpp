@@ -1,0 +1,254 @@
+// Every preset over inputs of several shapes, beside a record of what came out: recorded_steps.txt has a line for each
+// run. Other tests say whether steps are right. This one says whether they are what they were: what is selected, kept,
+// counted, sent, planned and saved, to the bit. A change that is meant is recorded anew, and shows in the commit:
+//
+//   SPARSECOLL_RECORD=1 build/release/bin/recorded_steps_test
+#include "tests/support/catch.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/group.h"
+#include "tests/support/hash.h"
+#include "tests/support/presets.h"
+
+using namespace sparsecoll::test;
+
+namespace {
+
+constexpr const char* kHead =
+    "# run; out, residuals, counters of every step and the saved states as hashes; over all steps and ranks: entries "
+    "sent,\n# candidates, exact selections repeated, full messages, rounds, messages, bytes; planned: k, capacity, "
+    "workspace, bound\n";
+
+enum class Course { kEven, kGrows, kFalls, kSpikes, kSigns, kCorner };
+
+struct Shape {
+  std::string name;
+  int ranks;
+  sparsecollDataType_t type;
+  uint64_t n;
+  double density;
+  Course course;
+  int steps;
+};
+const Shape kPlain[] = {
+    {"grows", 4, sparsecollFloat32, 20011, 0.01, Course::kGrows, 8},
+    {"falls", 2, sparsecollFloat64, 6007, 0.03, Course::kFalls, 8},
+    {"spikes", 3, sparsecollBfloat16, 9001, 0.05, Course::kSpikes, 6},
+    {"signs", 5, sparsecollFloat32, 3001, 0.02, Course::kSigns, 5},
+    {"corner", 7, sparsecollFloat32, 5003, 0.01, Course::kCorner, 6},
+    {"dense", 4, sparsecollFloat16, 1000, 0.6, Course::kEven, 4},
+    {"short", 3, sparsecollFloat32, 7, 0.3, Course::kEven, 4},
+    {"long", 2, sparsecollFloat32, 200003, 0.001, Course::kEven, 4},
+};
+const Shape kWarmUp = {"warm-up", 3, sparsecollFloat32, 8009, 0.01, Course::kEven, 6};
+const Shape kTensors = {"tensors", 4, sparsecollFloat32, 12011, 0.02, Course::kGrows, 5};
+const Shape kUndone = {"undone", 3, sparsecollFloat32, 4001, 0.02, Course::kEven, 4};
+const Shape kShaped = {"shaped", 3, sparsecollFloat32, 5003, 0.02, Course::kEven, 6};
+const Shape kNodes = {"nodes", 6, sparsecollFloat32, 9001, 0.02, Course::kGrows, 5};
+
+double elementOf(const Shape& shape, Random& random, uint64_t i, int step) {
+  const double x = random.bell();
+  switch (shape.course) {
+    case Course::kGrows:
+      return x * std::ldexp(1.0, step);
+    case Course::kFalls:
+      return x * std::ldexp(1.0, -step);
+    case Course::kSpikes:
+      return random.chance(0.1) ? 50 * x * x * x : 0;
+    case Course::kSigns:
+      return x < 0 ? -1 : 1;
+    case Course::kCorner:
+      return i < shape.n / 9 ? x : x / 1024;
+    case Course::kEven:
+      break;
+  }
+  return x;
+}
+
+// By step and rank.
+using Inputs = std::vector<std::vector<Elements>>;
+Inputs inputsOf(const Shape& shape) {
+  Inputs inputs;
+  for (int step = 0; step < shape.steps; ++step) {
+    std::vector<Elements>& ranks = inputs.emplace_back();
+    for (int rank = 0; rank < shape.ranks; ++rank) {
+      Random random(shape.n * 4096 + static_cast<uint64_t>(step * 64 + rank));
+      Elements& gradient = ranks.emplace_back(shape.type, shape.n);
+      for (uint64_t i = 0; i < shape.n; ++i) gradient.set(i, elementOf(shape, random, i, step));
+    }
+  }
+  return inputs;
+}
+
+// What goes into a hash one after the other.
+class Digest {
+ public:
+  template <class T>
+  void add(const T& value) {
+    addBytes(&value, sizeof value);
+  }
+  void addBytes(const void* data, size_t bytes) { hash_ = hashBytes(data, bytes, hash_); }
+  std::string text() const {
+    char text[17];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash_));
+    return text;
+  }
+
+ private:
+  uint64_t hash_ = 1;
+};
+
+struct Setting {
+  sparsecollParams_t params{};
+  sparsecollReducerConfig_t reducer = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  sparsecollConfig_t comm = SPARSECOLL_INIT(sparsecollConfig_t);
+};
+
+// The line without its name.
+std::string lineOf(const Shape& shape, const Inputs& inputs, const Setting& setting) {
+  Group group(shape.ranks, shape.n, shape.type, setting.params, &setting.reducer, &setting.comm);
+  if (group.created() != all(shape.ranks, sparsecollSuccess))
+    return std::string(sparsecollGetErrorString(group.created()[0]));
+  Digest outs, residuals, counters, states;
+  uint64_t sent = 0, candidates = 0, fallbacks = 0, overflows = 0, rounds = 0, messages = 0, bytes = 0;
+  for (const std::vector<Elements>& gradients : inputs) {
+    group.gradients = gradients;
+    for (const sparsecollResult_t result : group.step()) counters.add(result);
+    for (int rank = 0; rank < shape.ranks; ++rank) {
+      const Elements& out = group.outs[static_cast<size_t>(rank)];
+      outs.addBytes(out.data(), out.byteCount());
+      const Elements residual = group.residual(rank);
+      residuals.addBytes(residual.data(), residual.byteCount());
+      const sparsecollStats_t stats = group.stats(rank);
+      for (const uint64_t count :
+           {stats.opsCompleted, stats.opsDense, stats.opsNonFinite, stats.opsFallback, stats.opsOverflow,
+            stats.bytesDense, stats.bytesSent, stats.bytesReceived, stats.lastRequested, stats.lastSelected,
+            stats.lastUnion, stats.lastCandidates, stats.entriesLost, stats.lastRounds, stats.lastMessagesSent})
+        counters.add(count);
+      for (const double number : {stats.lastThreshold, stats.lastImbalance}) counters.add(number);
+      sent += stats.lastSelected;
+      candidates += stats.lastCandidates;
+      rounds += stats.lastRounds;
+      messages += stats.lastMessagesSent;
+    }
+  }
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    const Blob blob = exported(group.reducer(rank));
+    states.addBytes(blob.data(), blob.size());
+    const sparsecollStats_t stats = group.stats(rank);
+    fallbacks += stats.opsFallback;
+    overflows += stats.opsOverflow;
+    bytes += stats.bytesSent;
+  }
+  const sparsecollReducerInfo_t info = group.info();
+  std::ostringstream line;
+  line << outs.text() << " " << residuals.text() << " " << counters.text() << " " << states.text() << " " << sent
+       << " " << candidates << " " << fallbacks << " " << overflows << " " << rounds << " " << messages << " " << bytes
+       << " " << info.k << " " << info.capacity << " " << info.workspaceBytes << " " << info.memoryBoundBytes;
+  return line.str();
+}
+
+using Lines = std::map<std::string, std::string>;
+
+// The presets by each rule that they have, over one shape.
+template <class Change>
+void record(Lines& lines, const Shape& shape, const std::vector<std::string>& presets, Change change) {
+  Inputs inputs = inputsOf(shape);
+  for (const std::string& name : presets) {
+    for (const int rule : {0, 1, 2}) {
+      if (rule == 2 && name != "gaussiank" && name != "sage") continue;
+      Setting setting;
+      setting.params = preset(name.c_str(), name == "dense" ? 0 : shape.density);
+      setting.params.faithful = rule;
+      setting.params.op = sparsecollAvg;
+      setting.params.seed = 11;
+      change(setting, inputs);
+      lines[shape.name + "/" + name + (rule == 0 ? "" : "/" + std::to_string(rule))] = lineOf(shape, inputs, setting);
+    }
+  }
+}
+
+Lines recorded() {
+  Lines lines;
+  std::vector<std::string> sparse = sparsePresets();
+  std::erase(sparse, "auto");  // what it takes depends on the time
+  for (const Shape& shape : kPlain) record(lines, shape, sparse, [](Setting&, Inputs&) {});
+
+  const double densities[] = {0.25, 0.06};
+  record(lines, kWarmUp, sparse, [&](Setting& setting, Inputs&) {
+    setting.reducer.densitySchedule = densities;
+    setting.reducer.densityScheduleCount = 2;
+    setting.reducer.scheduleSteps = 2;
+  });
+
+  const sparsecollSegment_t tensors[] = {{5000, 0, 0, 0}, {11, 0, 1, 0}, {4000, 0, 0, 0}, {3000, 0, 0, 0}};
+  record(lines, kTensors, sparse, [&](Setting& setting, Inputs&) {
+    setting.reducer.segments = tensors;
+    setting.reducer.segmentCount = 4;
+  });
+  const sparsecollSegment_t shares[] = {{5000, 0.01, 0, 0}, {11, 0.5, 0, 0}, {4000, 0.1, 0, 0}, {3000, 0, 0, 0}};
+  Shape byTensor = kTensors;
+  byTensor.name = "shares";
+  record(lines, byTensor, sparse, [&](Setting& setting, Inputs&) {
+    setting.reducer.segments = shares;
+    setting.reducer.segmentCount = 4;
+  });
+
+  record(lines, kUndone, sparse, [](Setting& setting, Inputs& inputs) {
+    setting.reducer.transactional = 1;
+    inputs[2][1].set(1234, NAN);
+  });
+  record(lines, kShaped, sparse, [](Setting& setting, Inputs&) {
+    setting.params.momentum = 0.7;
+    setting.params.flags |= SPARSECOLL_NESTEROV;
+    setting.params.clipNorm = 40;
+    setting.params.residualDecay = 0.9;
+    setting.params.inputScale = 0.3;
+    setting.params.outputScale = 3;
+  });
+  record(lines, kNodes, sparse, [](Setting& setting, Inputs&) {
+    setting.comm.ranksPerNode = 2;
+    setting.params.betweenNodes = setting.params.collective;
+    setting.params.collective = sparsecollCollHierarchical;
+  });
+  return lines;
+}
+
+Lines read(const std::string& path) {
+  Lines lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const size_t end = line.find(' ');
+    if (line.starts_with("#") || end == std::string::npos) continue;
+    lines[line.substr(0, end)] = line.substr(end + 1);
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("steps are as recorded") {
+  const std::string path = SPARSECOLL_TEST_RECORD;
+  const Lines now = recorded();
+  if (std::getenv("SPARSECOLL_RECORD") != nullptr) {
+    std::ofstream file(path);
+    file << kHead;
+    for (const auto& [name, line] : now) file << name << " " << line << "\n";
+  }
+  const Lines before = read(path);
+  REQUIRE(before.size() == now.size());
+  int shown = 0;
+  for (const auto& [name, line] : now) {
+    const auto found = before.find(name);
+    const std::string was = found == before.end() ? "nothing" : found->second;
+    if (was == line || ++shown > 5) continue;
+    UNSCOPED_INFO(name << "\n  recorded " << was << "\n  now      " << line);
+  }
+  CHECK(shown == 0);
+}
