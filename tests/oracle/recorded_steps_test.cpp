@@ -148,9 +148,9 @@ std::string lineOf(const Shape& shape, const Inputs& inputs, const Setting& sett
   }
   const sparsecollReducerInfo_t info = group.info();
   std::ostringstream line;
-  line << outs.text() << " " << residuals.text() << " " << counters.text() << " " << states.text() << " " << sent
-       << " " << candidates << " " << fallbacks << " " << overflows << " " << rounds << " " << messages << " " << bytes
-       << " " << info.k << " " << info.capacity << " " << info.workspaceBytes << " " << info.memoryBoundBytes;
+  line << outs.text() << " " << residuals.text() << " " << counters.text() << " " << states.text() << " " << sent << " "
+       << candidates << " " << fallbacks << " " << overflows << " " << rounds << " " << messages << " " << bytes << " "
+       << info.k << " " << info.capacity << " " << info.workspaceBytes << " " << info.memoryBoundBytes;
   return line.str();
 }
 
