@@ -84,6 +84,40 @@ TEST_CASE("more parts than blocks leave some of them empty") {
   CHECK(starts.back() == 3);
 }
 
+// The same borders, by walking over all blocks for each of them.
+std::vector<uint32_t> bordersOf(const std::vector<uint32_t>& counts, uint32_t least, uint32_t parts) {
+  const auto blocks = static_cast<uint32_t>(counts.size());
+  const uint64_t total = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+  std::vector<uint32_t> starts(parts + 1);
+  for (uint32_t p = 1; p < parts; ++p) {
+    uint64_t passed = 0;
+    while (starts[p] < blocks && passed + (counts[starts[p]] + 1) / 2 <= total * p / parts)
+      passed += counts[starts[p]++];
+    const uint32_t room = blocks - (parts - p) * least;
+    starts[p] = std::min(std::max(starts[p], starts[p - 1] + least), room);
+  }
+  starts[parts] = blocks;
+  return starts;
+}
+
+TEST_CASE("an even cut of many blocks is the one that a walk over all of them finds") {
+  test::Random random(17);
+  for (const uint32_t blocks : {5u, 64u, 1000u, 1024u, 4097u, 30000u})
+    for (const uint32_t parts : {1u, 2u, 3u, 5u})
+      for (const double share : {1.0, 0.3, 0.002}) {
+        CAPTURE(blocks, parts, share);
+        std::vector<uint32_t> counts(blocks);
+        for (uint32_t& count : counts)
+          if (std::bernoulli_distribution(share)(random))
+            count = std::uniform_int_distribution<uint32_t>(0, 11)(random);
+        counts[blocks / 3] = 3;
+        const uint32_t least = blocks / (4 * parts);
+        std::vector<uint32_t> starts(parts + 1);
+        cutEvenly(counts, least, starts, solo());
+        CHECK(starts == bordersOf(counts, least, parts));
+      }
+}
+
 // Longest list over mean list, averaged over the later steps.
 double imbalanceOf(PlanFunction plan, bool faithful, uint64_t steps) {
   SelectionRequest request;
