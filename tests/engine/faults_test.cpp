@@ -26,8 +26,8 @@ sparsecollConfig_t impatient(uint64_t timeoutMs) {
   return config;
 }
 
-sparsecollResult_t stepOf(const Reducers& reducers, int rank) {
-  std::vector<float> vector(kLength, static_cast<float>(rank + 1));
+sparsecollResult_t stepOf(const Reducers& reducers, int rank, uint64_t length = kLength) {
+  std::vector<float> vector(length, static_cast<float>(rank + 1));
   for (size_t i = 0; i < vector.size(); ++i) vector[i] += static_cast<float>(i % 97) * 0.01f;
   return sparsecollReducerRun(reducers[rank], vector.data(), vector.data(), nullptr);
 }
@@ -86,6 +86,77 @@ TEST_CASE("a bit that turns on the way is noticed, whichever it is") {
       }
       CHECK(corrupted >= 1);
     }
+}
+
+// One bit of one message of a step: which message to whom, which byte.
+struct Spot {
+  int peer = -1;
+  size_t message = 0, byte = 0;
+};
+
+// A few steps of two ranks; turns the bit in the first of them. sizes: of the messages of the first step, to each rank.
+// Empty, or what is wrong.
+std::string stepsWith(const char* name, const Spot& spot, int bit, std::vector<size_t> (&sizes)[2]) {
+  constexpr uint64_t kShort = 40;
+  Mischief mischief;
+  std::mutex mutex;
+  bool counts = false, turned = false;
+  size_t met[2] = {};
+  mischief.spoil = [&](int peer, int, std::vector<std::byte>& bytes) {
+    const std::lock_guard lock(mutex);
+    if (!counts) return;
+    if (spot.peer < 0) sizes[peer].push_back(bytes.size());
+    if (peer == spot.peer && met[peer] == spot.message && spot.byte < bytes.size()) {
+      bytes[spot.byte] ^= static_cast<std::byte>(1 << bit);
+      turned = true;
+    }
+    ++met[peer];
+  };
+  Team team(2, impatient(4000), &mischief);
+  if (team.result != sparsecollSuccess) return "no communicator";
+  const Ranks ranks(std::move(team.comms));
+  const Reducers reducers(ranks, kShort, sparsecollFloat32, preset(name, 0.1));
+  {
+    const std::lock_guard lock(mutex);
+    counts = true;
+  }
+  const Results results = onEach(ranks, [&](int rank, sparsecollComm_t comm) {
+    sparsecollResult_t result = sparsecollSuccess;
+    for (int step = 0; step < (spot.peer < 0 ? 1 : 8) && isGood(result); ++step)
+      result = stepOf(reducers, rank, kShort);
+    if (!isGood(result)) (void)sparsecollCommAbort(comm);  // who found it alone keeps nobody waiting
+    return result;
+  });
+  const auto good = std::ranges::count_if(results, isGood);
+  if (good == (turned ? 0 : 2)) return "";
+  return std::string(turned ? "turned" : "whole") + ": " + sparsecollGetErrorString(results[0]) + ", " +
+         sparsecollGetErrorString(results[1]);
+}
+
+#ifdef __SANITIZE_THREAD__
+constexpr size_t kEveryByte = 31;
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr size_t kEveryByte = 2;
+#else
+constexpr size_t kEveryByte = 1;
+#endif
+
+TEST_CASE("in a whole step no byte of any message can change unnoticed") {
+  Random random(20261127);
+  for (const char* const name : {"topka", "micro", "spardl", "gtopk"}) {
+    std::vector<size_t> sizes[2];
+    CHECK(stepsWith(name, {}, 0, sizes).empty());
+    for (int peer = 0; peer < 2; ++peer) {
+      CHECK_FALSE(sizes[peer].empty());
+      for (size_t message = 0; message < sizes[peer].size(); ++message)
+        for (size_t byte = random.below(kEveryByte); byte < sizes[peer][message]; byte += kEveryByte) {
+          const auto bit = static_cast<int>(random.below(8));
+          const std::string wrong = stepsWith(name, {peer, message, byte}, bit, sizes);
+          CAPTURE(name, peer, message, byte, bit);
+          if (!wrong.empty()) FAIL_CHECK(wrong);
+        }
+    }
+  }
 }
 
 TEST_CASE("messages that are cut, grow, or go missing are errors") {
