@@ -16,6 +16,21 @@ constexpr uint64_t kLong = 60000;
 
 std::string textOf(const Status& status) { return status.failure().text.c_str(); }
 
+// An exchange whose ranks all have the same to say, whatever this one has drawn.
+class Told : public Exchange {
+ public:
+  explicit Told(std::initializer_list<char> letters) {
+    for (const char letter : letters) parts_.emplace_back(kKeyBytes, static_cast<std::byte>(letter));
+  }
+  explicit Told(Parts parts) : parts_(std::move(parts)) {}
+  int rank() const override { return 0; }
+  int ranks() const override { return static_cast<int>(parts_.size()); }
+  Result<Parts> allgather(Bytes, const Deadline&) override { return parts_; }
+
+ private:
+  Parts parts_;
+};
+
 bool allGood(const std::vector<Status>& results) {
   return std::all_of(results.begin(), results.end(), [](const Status& status) { return status.ok(); });
 }
@@ -33,6 +48,26 @@ TEST_CASE("ranks that share an id meet and hear each other, and nothing of it st
     CHECK(allGood(results));
   }
   CHECK(openDescriptors() == before);
+}
+
+TEST_CASE("a secret drawn together is of what every rank has drawn, in the order of ranks, and of the root") {
+  const auto drawn = [](std::initializer_list<char> letters, const Key& root = Key()) {
+    Told exchange(letters);
+    auto secret = drawTogether(exchange, Deadline::in(kLong), root);
+    REQUIRE(secret.ok());
+    const auto bytes = secret->key.bytes();
+    CHECK_FALSE(std::equal(bytes.begin(), bytes.end(), secret->job.begin(), secret->job.end()));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  const auto once = drawn({'a', 'b', 'c'});
+  CHECK(once == drawn({'a', 'b', 'c'}));
+  for (const auto& other : {drawn({'x', 'b', 'c'}), drawn({'a', 'x', 'c'}), drawn({'a', 'b', 'x'}),
+                            drawn({'b', 'a', 'c'}), drawn({'a', 'b'})})
+    CHECK(once != other);
+  const std::vector<std::byte> root(kKeyBytes, std::byte{7});
+  CHECK(once != drawn({'a', 'b', 'c'}, Key(std::span<const std::byte, kKeyBytes>(root))));
+  Told shortOne(Parts{std::vector<std::byte>(kKeyBytes), std::vector<std::byte>(kKeyBytes - 1)});
+  CHECK(drawTogether(shortOne, Deadline::in(kLong)).takeStatus().result() == sparsecollCorrupted);
 }
 
 TEST_CASE("no listener is left once ranks have met, and none was ever off loopback") {

@@ -19,7 +19,11 @@ constexpr uint64_t kMiB = 1u << 20;
 
 // What rooms see of sockets here.
 std::map<int, Path> paths;
-Path pathHere(int socket) { return paths[socket]; }
+int looks = 0;
+Path pathHere(int socket) {
+  ++looks;
+  return paths[socket];
+}
 
 // Two sockets of a rank: one to another host, and one that stays here.
 class Sockets {
@@ -135,6 +139,29 @@ TEST_CASE("connections that stay inside a host, and those to fast ones, are left
     fast.note(sent, drains);
   }
   for (const int socket : sockets.pair) CHECK(Sockets::roomOf(socket) == before);
+}
+
+TEST_CASE("a room looks after 64 KiB a socket, and where there is to be none after 64 times as much") {
+  Sockets sockets;
+  paths[sockets.pair[1]] = {true, 3e9, 50};
+  sockets.path().bytesPerSecond = 3e9;
+  Room room(pathHere);
+  CHECK(room.add(sockets.pair[0]));
+  CHECK(room.add(sockets.pair[1]));
+  Rates drains;
+  const auto looksAt = [&](uint64_t sent) {
+    looks = 0;
+    room.note(sent, drains);
+    return looks;
+  };
+  uint64_t sent = 0;
+  for (int look = 0; look < 8; ++look, sent += 128 * kKiB) {
+    CHECK(looksAt(sent) == 2);
+    CHECK(looksAt(sent + 128 * kKiB - 1) == 0);
+  }
+  sent += 64 * 128 * kKiB;
+  CHECK(looksAt(sent - 1) == 0);
+  CHECK(looksAt(sent) == 2);
 }
 
 TEST_CASE("the system knows a connection inside this host") {

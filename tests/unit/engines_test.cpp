@@ -1,7 +1,10 @@
 // How ranks choose the engine that they meet over: what each can use is made up here, and told by an all-gather.
 #include "src/engines.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -263,5 +266,18 @@ TEST_CASE("the environment takes engines away from a process, by names that exis
   }
   unsetenv("SPARSECOLL_DISABLE_ENGINES");
 }
+
+#ifdef SPARSECOLL_TEST_UCX
+// Else whoever cannot open it would leave out every test over it.
+TEST_CASE("UCX is taken where the system has it") {
+  if (std::getenv("SPARSECOLL_UCX_LIBRARY") != nullptr) return (void)std::puts("skipped: another UCX is named");
+  const bool here = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL) != nullptr;
+  auto ability = abilityHere(kUcx, false);
+  REQUIRE(ability.ok());
+  CAPTURE(here, ability->lack.c_str());
+  CHECK((ability->lack.view().find("was not found") == std::string_view::npos) == here);
+  CHECK((ability->version >= 11100) == ability->lack.empty());
+}
+#endif
 
 }  // namespace sparsecoll

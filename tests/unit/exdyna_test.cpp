@@ -50,6 +50,20 @@ TEST_CASE("neighbours move a block only if one has too much and the other too li
   CHECK(moved({130, 100, 100, 70}, {0, 256, 512, 768, 1024}) == Starts{0, 256, 512, 768, 1024});  // the stall
   CHECK(moved({70, 130}, {0, 896, 1024}) == Starts{0, 896, 1024});  // 1024 / 8 is the least
   CHECK(moved({0, 0}, {0, 512, 1024}) == Starts{0, 512, 1024});
+  // What a block takes along counts at the next border.
+  CHECK(moved({130, 90, 80}, {0, 300, 600, 1024}) == Starts{0, 299, 600, 1024});
+}
+
+TEST_CASE("loads move along with blocks") {
+  const auto after = [](std::vector<double> loads) {
+    std::vector<uint32_t> starts = {0, 512, 1024};
+    moveBorders(1024, 5, loads, starts);
+    return loads;
+  };
+  using Loads = std::vector<double>;
+  CHECK(after({130, 70}) == Loads{125, 75});
+  CHECK(after({70, 130}) == Loads{75, 125});
+  CHECK(after({104, 96}) == Loads{104, 96});
 }
 
 TEST_CASE("an even cut gives all parts the same share of the counts") {
