@@ -66,9 +66,9 @@ TEST_CASE("where nothing travels no density makes dense win, and where the rest 
 TEST_CASE("the line names only what has a time") {
   Trials noDense({{kTopk, 1, {128000, 0}}, {kSplit, 1, {192000, 0}}}, {5000, 4, 2});
   CHECK(noDense.lineFor(50) == "n 5k P 2: topka, 0.13 ms");
-  for (const auto& [n, text] : {std::pair<uint64_t, const char*>{999, "n 999 P 2: topka, 0.13 ms"},
-                                {1000, "n 1k P 2: topka, 0.13 ms"},
-                                {1000000, "n 1M P 2: topka, 0.13 ms"}})
+  for (const auto& [n, text] : {std::pair<uint64_t, const char*>{999, "n 999 P 2: topka, 0 us"},
+                                {1000, "n 1k P 2: topka, 0 us"},
+                                {1000000, "n 1M P 2: topka, 0 us"}})
     CHECK(Trials({{kTopk, 1, {128000, 0}}}, {n, 4, 2}).lineFor(50) == text);
   Trials unableDense({{kTopk, 1, {128000, 0}}, {kSplit, 1, {64000, 0}}, {kDense, 0, {}}}, {5000, 4, 2});
   CHECK(unableDense.lineFor(50) == "n 5k P 2: sparcml-split, 64 us");
