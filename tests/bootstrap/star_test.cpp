@@ -106,6 +106,7 @@ TEST_CASE("rank 0 names a rank that says what was not asked") {
       [](Link& link) {
         for (int offers = 0; offers < 3; ++offers) link.send(FrameType::kOffer, {});
       },
+      [](Link& link) { link.send(FrameType::kOffer, std::vector<std::byte>(kMostPayloadBytes)); },
   };
   for (const Say& say : wrong) {
     const Failure failure = heardByHub(say);

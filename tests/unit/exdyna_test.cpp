@@ -49,6 +49,7 @@ TEST_CASE("neighbours move a block only if one has too much and the other too li
   CHECK(moved({104, 96}, {0, 512, 1024}) == Starts{0, 512, 1024});
   CHECK(moved({130, 100, 100, 70}, {0, 256, 512, 768, 1024}) == Starts{0, 256, 512, 768, 1024});  // the stall
   CHECK(moved({70, 130}, {0, 896, 1024}) == Starts{0, 896, 1024});  // 1024 / 8 is the least
+  CHECK(moved({130, 70}, {0, 128, 1024}) == Starts{0, 128, 1024});
   CHECK(moved({0, 0}, {0, 512, 1024}) == Starts{0, 512, 1024});
   // What a block takes along counts at the next border.
   CHECK(moved({130, 90, 80}, {0, 300, 600, 1024}) == Starts{0, 299, 600, 1024});
