@@ -104,12 +104,13 @@ class Tree:
         return linked_with(options.built, "libsparsecoll.so", options.targets) if options.built else []
 
     def tests(self):
-        tests = tests_of(self.build, self.targets())
+        """By name: a test that both builds have is run where all its programs are."""
+        tests = {test.name: test for test in tests_of(self.build, self.targets())}
         if self.options.built:
             for test in tests_of(self.options.built, self.built()):
                 test.environment["LD_LIBRARY_PATH"] = str(self.build / "lib")
-                tests.append(test)
-        return tests
+                tests[test.name] = test
+        return list(tests.values())
 
     def make(self):
         """Builds the library, and if that goes the programs: whether it went, and what the compiler said."""
