@@ -46,7 +46,7 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
   setup.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
   setup.abortTimeoutMs = config.abortTimeoutMs;
   if (setup.pace == nullptr) setup.pace = paceOf(config);
-  if (onDevice) setup.move = nullptr;  // its vectors are pinned memory, of the next piece once a sum is over
+  if (onDevice) setup.requests.move = nullptr;  // its vectors are pinned memory, of the next piece once a sum is over
   SC_TRY(auto transport, engine::makeTransport(setup, table, std::move(watch)));
   Transport& engine = *transport;
   if (onDevice) {
@@ -91,7 +91,7 @@ Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine,
   messenger->wakeFor(setup.pace);
   setup.awake = std::make_shared<std::atomic<bool>>(false);
   messenger->keepAwake(setup.awake);
-  setup.move = messenger->mover();
+  setup.requests = messenger->requestCalls();
   SC_TRY(auto control, bootstrap::Control::make(std::move(mesh), bootstrap::ControlTimes::of(config.silenceMs)));
   SC_TRY(auto made, meetOverEngine(config, std::move(setup), messenger->table(),
                                    std::make_unique<bootstrap::Watch>(control), device));

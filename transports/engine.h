@@ -8,7 +8,7 @@
 #include "core/kernels.h"
 #include "core/memory.h"
 #include "core/transport.h"
-#include "transports/engine/move_request.h"
+#include "transports/engine/request_calls.h"
 #include "transports/engine/peer_watch.h"
 #include "transports/pace.h"
 
@@ -24,7 +24,7 @@ struct EngineSetup {
   uint64_t abortTimeoutMs = 0;               // for the table to give memory back
   std::shared_ptr<std::atomic<bool>> awake;  // set while progress must not sleep; nullptr: nobody asks
   std::shared_ptr<Pace> pace;                // of what this rank sends; nullptr: as fast as the table takes it
-  MoveRequest move = nullptr;                // nullptr: requests keep their memory, which is never the caller's then
+  RequestCalls requests;                     // that the table's requests allow
 };
 
 // Local: the first operation meets the peers. table: checked.

@@ -117,7 +117,7 @@ struct Rank {
     setup.kernels = host::makeHostKernels();
     setup.budget = std::make_shared<MemoryBudget>(0);
     setup.pace = std::move(pace);
-    setup.move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; };
+    setup.requests.move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; };
     auto made = makeTransport(setup, peers.table(), nullptr);
     REQUIRE(made.ok());
     transport = std::move(*made);

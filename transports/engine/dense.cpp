@@ -84,7 +84,7 @@ void DenseSum::reset(const DenseArgs& args, Stream stream) {
   stream_ = stream;
   nonFinite_ = 0;
   summed_ = 0;
-  settled_ = small_ = false;
+  settled_ = small_ = invited_ = false;
   round_ = Round::kNone;
   byEngine_ = false;
   in_.resize(members_.size());
@@ -209,9 +209,15 @@ Result<bool> DenseSum::proceed(bool& moved) {
     SC_TRY(rounds_.lookAround(moved));
   }
   if (byEngine_) return proceedPiece(moved);
+  if (!std::exchange(invited_, true)) SC_TRY(invite(moved));
   bool finished = true;
-  for (int step = 1; step < ranks_; ++step)
-    if (const int peer = (rank_ + step) % ranks_; pair(peer).takesPart) SC_TRY(serve(peer, moved));
+  bool mayBegin = true;
+  for (int step = 1; step < ranks_; ++step) {
+    const int peer = (rank_ + step) % ranks_;
+    if (!pair(peer).takesPart) continue;
+    SC_TRY(serve(peer, mayBegin, moved));
+    mayBegin = mayBegin && hasBegun(pair(peer));
+  }
   SC_TRY(sumOwn(moved));
   if (awaitsRound() && summed_ == segmentsOf(rank_)) {
     startSums();
@@ -236,6 +242,21 @@ bool DenseSum::over(int peer) const {
          (!with.near || half_ == AmongArgs::Half::kBoth || hasTaken(peer));
 }
 
+// Every peer gets word of what it may send before anything long leaves: behind that its word would wait for the link.
+Status DenseSum::invite(bool& moved) {
+  int far = 0;
+  for (int step = 1; step < ranks_; ++step) {
+    const int peer = (rank_ + ranks_ - step) % ranks_;
+    if (!pair(peer).takesPart || pair(peer).near || small_) continue;
+    SC_TRY(post(peer, moved));
+    ++far;
+  }
+  if (far < 2) return {};
+  SC_TRY(const bool worked, rounds_.work());
+  moved = moved || worked;
+  return {};
+}
+
 // The next segment, to where it is sent from or read.
 void DenseSum::copyContribution(int peer) {
   const uint64_t sent = pair(peer).sent, element = elementBytes(args_.type);
@@ -243,7 +264,13 @@ void DenseSum::copyContribution(int peer) {
   std::memcpy(place(peer, kOwnContribution, sent), inAt(segment.begin), segment.length() * element);
 }
 
-Status DenseSum::serve(int peer, bool& moved) {
+// The first contributions of all ranks leave in turn, each to the next rank first: then they come to different ranks.
+// Where each leaves when its peer is ready, some links are busy twice, and others idle.
+bool DenseSum::hasBegun(const Pair& with) const {
+  return small_ || with.near || with.segments == 0 || (with.sent != 0 && state_.port.haveBegun(with.sending[0]));
+}
+
+Status DenseSum::serve(int peer, bool mayBegin, bool& moved) {
   if (pair(peer).near) return serveNear(peer, moved);
   if (small_) return {};
   SC_TRY(post(peer, moved));
@@ -259,7 +286,8 @@ Status DenseSum::serve(int peer, bool& moved) {
       return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes for a part of a dense sum", peer, next.bytes());
     moved = true;
   }
-  for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0; ++with.sent) {
+  for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0 && (with.sent != 0 || mayBegin);
+       ++with.sent) {
     const Range segment = segmentOf(peer, with.sent);
     if (!isDirect()) copyContribution(peer);
     const std::byte* const from = isDirect() ? inAt(segment.begin) : place(peer, kOwnContribution, with.sent);

@@ -123,7 +123,9 @@ class DenseSum {
   std::byte* sumPlace(uint64_t segment) const { return staging_.as<>() + sumOffset(segment); }
 
   bool isStaged() const;
-  Status serve(int peer, bool& moved);
+  Status invite(bool& moved);
+  bool hasBegun(const Pair& with) const;
+  Status serve(int peer, bool mayBegin, bool& moved);
   Status post(int peer, bool& moved);
   Status takeSums(int peer, bool& moved);
   Status serveNear(int peer, bool& moved);
@@ -163,6 +165,7 @@ class DenseSum {
   std::shared_ptr<SharedMemory> shared_;  // whose the staging is; nullptr: nobody's but this rank's
   std::vector<Pair> pairs_;
   std::vector<uint32_t> sumSending_;
+  bool invited_ = false;        // peers have word of what they may send first
   uint64_t summed_ = 0;         // of this rank's segments
   bool mirrored_ = false;       // two ranks exchange all, and each sums it
   bool small_ = false;          // every part fits into one frame, and those that share no memory send frames

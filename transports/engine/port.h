@@ -11,7 +11,7 @@
 #include "core/kernels.h"
 #include "core/status.h"
 #include "core/wait.h"
-#include "transports/engine/move_request.h"
+#include "transports/engine/request_calls.h"
 #include "transports/engine/tag.h"
 #include "transports/pace.h"
 
@@ -44,9 +44,8 @@ class Arrival {
 class Port {
  public:
   // pace: nullptr, or messages wait here until they may leave; only progress looks at them again.
-  // move: see EngineSetup.
-  Port(const sparsecollEngine_t& table, std::shared_ptr<Pace> pace, MoveRequest move)
-      : table_(table), pace_(std::move(pace)), move_(move) {}
+  Port(const sparsecollEngine_t& table, std::shared_ptr<Pace> pace, const RequestCalls& requests)
+      : table_(table), pace_(std::move(pace)), requests_(requests) {}
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
@@ -67,7 +66,7 @@ class Port {
   // kDone and kFailed end an arrival: it can be posted again.
   Outcome test(Arrival& arrival);
   // Whether what is under way can go on in other memory.
-  bool moves() const { return move_ != nullptr; }
+  bool moves() const { return requests_.move != nullptr; }
   // What is under way of the sends that `count` counts, each in one piece, or of the arrival uses `to` from now on;
   // what is to be sent is copied there.
   void moveSends(const uint32_t& count, std::byte* to);
@@ -90,6 +89,8 @@ class Port {
   // Peers of sends of operations up to this one that are still under way; -1: none.
   int sendingTo(uint64_t sequence) const;
   bool isSending(int peer, const uint32_t& count) const;
+  // Whether something of each send that `count` counts has left, as far as the engine tells.
+  bool haveBegun(const uint32_t& count) const;
   // What waits leaves now: nothing looks at it once an operation is given up, and what tells that stands behind it.
   void hurry() {
     if (waiting_ != 0) (void)letLeave(true);
@@ -138,7 +139,7 @@ class Port {
 
   sparsecollEngine_t table_;
   const std::shared_ptr<Pace> pace_;
-  const MoveRequest move_;
+  const RequestCalls requests_;
   uint64_t tickets_ = 0;            // given out
   uint64_t begun_ = 0;              // ticket of the message that the pace is about
   bool sumBegun_ = false;           // it is about the sum

@@ -15,7 +15,7 @@ struct State {
   State(const EngineSetup& from, const sparsecollEngine_t& table)
       : setup(from),
         slotBytes(slotBytesOf(from.kind, from.ranks)),
-        port(table, from.pace, from.move),
+        port(table, from.pace, from.requests),
         lanes(port, from.rank, from.ranks, slotBytes) {}
 
   const EngineSetup setup;

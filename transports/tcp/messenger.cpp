@@ -65,8 +65,9 @@ class TcpMessenger final : public engine::Messenger {
   void wakeFor(std::shared_ptr<const engine::Pace> pace) override { pace_ = std::move(pace); }
   void keepAwake(std::shared_ptr<const std::atomic<bool>> awake) override { awake_ = std::move(awake); }
 
-  engine::MoveRequest mover() const override {
-    return [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; };
+  engine::RequestCalls requestCalls() const override {
+    return {.move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; },
+            .hasBegun = [](const void* request) { return static_cast<const Request*>(request)->begun(); }};
   }
 
   sparsecollEngine_t table() override {
