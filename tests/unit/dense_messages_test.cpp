@@ -23,7 +23,8 @@ struct Request {
   bool sends;
   std::byte* data;
   size_t bytes;
-  bool done = false;
+  bool done = false, begun = true;  // begun: of a send
+  size_t number = 0;                // of the sends to the peer with this tag
   int looks = 0;
   const std::byte* at = data;          // where it was posted
   std::vector<std::byte> posted = {};  // what a send was to send
@@ -38,7 +39,9 @@ struct Request {
 // Peers that mean the same sum, and of which each entry is 1. What else is sent or comes the test decides.
 struct Peers {
   bool comes[SPARSECOLL_ENGINE_TAGS] = {}, leaves[SPARSECOLL_ENGINE_TAGS] = {};
-  int late = 0;  // looks at a send before it is done
+  int late = 0;                  // looks at a send before it is done
+  int slow = -1;                 // a peer to which no contribution has begun before it is done
+  size_t mostToSlow = SIZE_MAX;  // contributions that leave to it
   uint32_t inPlace = 0;
   std::vector<int> announced;
   std::deque<Request> requests;
@@ -56,7 +59,9 @@ struct Peers {
     table.test = [](void* user, void** request, int* done, size_t* bytes) {
       auto& one = *static_cast<Request*>(*request);
       const bool* const goes = one.sends ? self(user).leaves : self(user).comes;
-      one.done = one.done || (goes[one.tag] && (!one.sends || ++one.looks > self(user).late));
+      const bool stays =
+          one.tag == kContributions && one.peer == self(user).slow && one.number >= self(user).mostToSlow;
+      one.done = one.done || (goes[one.tag] && (!one.sends || (!stays && ++one.looks > self(user).late)));
       *done = one.done ? 1 : 0;
       *bytes = one.done && !one.sends ? one.bytes : 0;
       return 0;
@@ -85,9 +90,13 @@ struct Peers {
   static Peers& self(void* user) { return *static_cast<Peers*>(user); }
 
   int post(const Request& wanted, void** request) {
+    const size_t number = static_cast<size_t>(std::ranges::count_if(
+        requests, [&](const Request& one) { return one.sends && one.peer == wanted.peer && one.tag == wanted.tag; }));
     requests.push_back(wanted);
     Request& one = requests.back();
     *request = &one;
+    one.number = number;
+    one.begun = one.tag != kContributions || one.peer != slow;
     if (one.sends) one.posted.assign(one.data, one.data + one.bytes);
     if (one.sends || one.tag == kNotices) return 0;
     if (one.tag == kEnvelopes) return announce(one);
@@ -118,6 +127,10 @@ struct Rank {
     setup.budget = std::make_shared<MemoryBudget>(0);
     setup.pace = std::move(pace);
     setup.requests.move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; };
+    setup.requests.hasBegun = [](const void* request) {
+      const auto* const one = static_cast<const Request*>(request);
+      return one->begun || one->done;
+    };
     auto made = makeTransport(setup, peers.table(), nullptr);
     REQUIRE(made.ok());
     transport = std::move(*made);
@@ -181,6 +194,56 @@ TEST_CASE("each rank sends to the next one first, so that not all begin with the
     REQUIRE(sent.size() >= 3);
     for (int step = 1; step < 4; ++step) CHECK(sent[static_cast<size_t>(step - 1)]->peer == (rank + step) % 4);
   }
+}
+
+TEST_CASE("all peers have word of what they may send before any contribution leaves") {
+  Peers peers;
+  peers.leaves[kEnvelopes] = true;
+  Rank rank(peers, 3);
+  std::vector<float> out(kLength);
+  CHECK(rank.sum(counted(), out, 50).result() == sparsecollTimeout);
+  const auto firstSend =
+      std::ranges::find_if(peers.requests, [](const Request& one) { return one.sends && one.tag == kContributions; });
+  REQUIRE(firstSend != peers.requests.end());
+  for (const int peer : {1, 2})
+    for (const Tag tag : {kContributions, kSums}) {
+      const auto posted = std::count_if(peers.requests.begin(), firstSend, [&](const Request& one) {
+        return !one.sends && one.tag == tag && one.peer == peer;
+      });
+      CHECK(posted == 4);
+    }
+}
+
+TEST_CASE("first contributions leave in turn: the next rank's has to have begun before another's does") {
+  const auto sentTo = [](int slow, int peer) {
+    Peers peers;
+    peers.leaves[kEnvelopes] = true;
+    peers.slow = slow;
+    Rank rank(peers, 3);
+    std::vector<float> out(kLength);
+    CHECK(rank.sum(counted(), out, 50).result() == sparsecollTimeout);
+    return std::ranges::count_if(peers.sends(kContributions), [&](const Request* one) { return one->peer == peer; });
+  };
+  CHECK(sentTo(1, 1) == 4);
+  CHECK(sentTo(1, 2) == 0);
+  CHECK(sentTo(2, 1) == 4);
+  CHECK(sentTo(2, 2) == 4);
+}
+
+// The next rank may wait for another one to get this rank's.
+TEST_CASE("once the first has left, later contributions to the same rank keep nobody waiting") {
+  Peers peers;
+  peers.leaves[kEnvelopes] = peers.leaves[kContributions] = true;
+  peers.late = 2;
+  peers.slow = 1;
+  peers.mostToSlow = 4;
+  peers.comes[kContributions] = peers.comes[kSums] = true;
+  Rank rank(peers, 3);
+  std::vector<float> out(kLength);
+  CHECK(rank.sum(counted(), out, 200).result() == sparsecollTimeout);
+  const std::vector<const Request*> sent = peers.sends(kContributions);
+  CHECK(std::ranges::count_if(sent, [](const Request* one) { return one->peer == 1; }) == 8);
+  CHECK(std::ranges::count_if(sent, [](const Request* one) { return one->peer == 2; }) == 8);
 }
 
 TEST_CASE("sums come to the caller's vector and leave from there") {

@@ -267,7 +267,9 @@ void DenseSum::copyContribution(int peer) {
 // The first contributions of all ranks leave in turn, each to the next rank first: then they come to different ranks.
 // Where each leaves when its peer is ready, some links are busy twice, and others idle.
 bool DenseSum::hasBegun(const Pair& with) const {
-  return small_ || with.near || with.segments == 0 || (with.sent != 0 && state_.port.haveBegun(with.sending[0]));
+  if (small_ || with.near || with.segments == 0) return true;
+  const bool windowIsAnothers = with.sent > windows_;
+  return windowIsAnothers || (with.sent != 0 && state_.port.haveBegun(with.sending[0]));
 }
 
 Status DenseSum::serve(int peer, bool mayBegin, bool& moved) {
