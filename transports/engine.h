@@ -8,8 +8,8 @@
 #include "core/kernels.h"
 #include "core/memory.h"
 #include "core/transport.h"
-#include "transports/engine/request_calls.h"
 #include "transports/engine/peer_watch.h"
+#include "transports/engine/request_calls.h"
 #include "transports/pace.h"
 
 namespace sparsecoll::engine {
