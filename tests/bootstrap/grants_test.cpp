@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/bootstrap/connections.h"
+#include "transports/tcp.h"
 
 namespace sparsecoll::tcp {
 
@@ -17,10 +18,33 @@ TEST_CASE("a message without a place waits at its sender, and stands in front of
   CHECK(small.request.state == State::kDone);
   CHECK(smallPlace.bytes == small.bytes);
   CHECK(large.request.headMoved == 0);
+  CHECK_FALSE(large.request.begun());
   pair.b.post(place.receive(2));
+  pair.b.write();
+  pair.a.read();
+  pair.a.write();
+  CHECK(large.request.begun());
   pair.run();
   CHECK(large.request.state == State::kDone);
   CHECK(place.bytes == large.bytes);
+}
+
+TEST_CASE("the engine tells whether a send has begun, and moves requests to other memory") {
+  auto messenger = makeMessenger(1000);
+  REQUIRE(messenger.ok());
+  const engine::RequestCalls calls = (*messenger)->requestCalls();
+  Message message(100), elsewhere(100);
+  Request& request = message.send(2);
+  REQUIRE(calls.hasBegun != nullptr);
+  CHECK_FALSE(calls.hasBegun(&request));
+  request.headMoved = 1;
+  CHECK(calls.hasBegun(&request));
+  request.headMoved = 0;
+  request.state = State::kFailed;
+  CHECK(calls.hasBegun(&request));
+  REQUIRE(calls.move != nullptr);
+  calls.move(&request, elsewhere.bytes.data());
+  CHECK(request.data == elsewhere.bytes.data());
 }
 
 TEST_CASE("a frame does not overtake its envelope, which waits for a grant") {

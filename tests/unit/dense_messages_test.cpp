@@ -44,6 +44,8 @@ struct Peers {
   size_t mostToSlow = SIZE_MAX;  // contributions that leave to it
   uint32_t inPlace = 0;
   std::vector<int> announced;
+  // At each call of progress: places for contributions that were posted, and contributions that were sent.
+  std::vector<std::pair<int64_t, int64_t>> progressed;
   std::deque<Request> requests;
 
   sparsecollEngine_t table() {
@@ -64,6 +66,14 @@ struct Peers {
       one.done = one.done || (goes[one.tag] && (!one.sends || (!stays && ++one.looks > self(user).late)));
       *done = one.done ? 1 : 0;
       *bytes = one.done && !one.sends ? one.bytes : 0;
+      return 0;
+    };
+    table.progress = [](void* user) {
+      const auto count = [&](bool sends) {
+        return std::ranges::count_if(
+            self(user).requests, [&](const Request& one) { return one.tag == kContributions && one.sends == sends; });
+      };
+      self(user).progressed.emplace_back(count(false), count(true));
       return 0;
     };
     table.cancel = [](void*, void** request) {
@@ -199,13 +209,16 @@ TEST_CASE("each rank sends to the next one first, so that not all begin with the
 TEST_CASE("all peers have word of what they may send before any contribution leaves") {
   Peers peers;
   peers.leaves[kEnvelopes] = true;
-  Rank rank(peers, 3);
+  Rank rank(peers, 3, nullptr, 1);
   std::vector<float> out(kLength);
   CHECK(rank.sum(counted(), out, 50).result() == sparsecollTimeout);
+  CHECK(std::ranges::count(peers.progressed, std::pair<int64_t, int64_t>(8, 0)) == 1);
+  const auto isPlace = [](const Request& one) { return !one.sends && one.tag == kContributions; };
+  CHECK(std::ranges::find_if(peers.requests, isPlace)->peer == 0);  // which is to send to this rank first
   const auto firstSend =
       std::ranges::find_if(peers.requests, [](const Request& one) { return one.sends && one.tag == kContributions; });
   REQUIRE(firstSend != peers.requests.end());
-  for (const int peer : {1, 2})
+  for (const int peer : {0, 2})
     for (const Tag tag : {kContributions, kSums}) {
       const auto posted = std::count_if(peers.requests.begin(), firstSend, [&](const Request& one) {
         return !one.sends && one.tag == tag && one.peer == peer;
@@ -219,15 +232,15 @@ TEST_CASE("first contributions leave in turn: the next rank's has to have begun 
     Peers peers;
     peers.leaves[kEnvelopes] = true;
     peers.slow = slow;
-    Rank rank(peers, 3);
+    Rank rank(peers, 3, nullptr, 1);
     std::vector<float> out(kLength);
     CHECK(rank.sum(counted(), out, 50).result() == sparsecollTimeout);
     return std::ranges::count_if(peers.sends(kContributions), [&](const Request* one) { return one->peer == peer; });
   };
-  CHECK(sentTo(1, 1) == 4);
-  CHECK(sentTo(1, 2) == 0);
-  CHECK(sentTo(2, 1) == 4);
   CHECK(sentTo(2, 2) == 4);
+  CHECK(sentTo(2, 0) == 0);
+  CHECK(sentTo(0, 2) == 4);
+  CHECK(sentTo(0, 0) == 4);
 }
 
 // The next rank may wait for another one to get this rank's.

@@ -121,6 +121,8 @@ void DenseSum::prepareMeeting() {
 
 void DenseSum::begin(Operation& operation) {
   operation_ = &operation;
+  // Ranks of one host would all begin with the same rank of the next one.
+  inTurn_ = !small_ && !anyNear();
   noteRound(operation, std::span<const Incoming>());
   for (const int member : members_)
     if (operation_->record != nullptr && member != rank_) operation_->record->await(member);
@@ -211,13 +213,14 @@ Result<bool> DenseSum::proceed(bool& moved) {
   if (byEngine_) return proceedPiece(moved);
   if (!std::exchange(invited_, true)) SC_TRY(invite(moved));
   bool finished = true;
-  bool mayBegin = true;
+  bool keptBack = false;
   for (int step = 1; step < ranks_; ++step) {
     const int peer = (rank_ + step) % ranks_;
     if (!pair(peer).takesPart) continue;
-    SC_TRY(serve(peer, mayBegin, moved));
-    mayBegin = mayBegin && hasBegun(pair(peer));
+    SC_TRY(serve(peer, keptBack, moved));
+    keptBack = keptBack || (inTurn_ && !letsNextBegin(pair(peer)));
   }
+  inTurn_ = keptBack;
   SC_TRY(sumOwn(moved));
   if (awaitsRound() && summed_ == segmentsOf(rank_)) {
     startSums();
@@ -251,7 +254,7 @@ Status DenseSum::invite(bool& moved) {
     SC_TRY(post(peer, moved));
     ++far;
   }
-  if (far < 2) return {};
+  if (far < 2) return {};  // what leaves for the one peer takes its word along
   SC_TRY(const bool worked, rounds_.work());
   moved = moved || worked;
   return {};
@@ -264,15 +267,17 @@ void DenseSum::copyContribution(int peer) {
   std::memcpy(place(peer, kOwnContribution, sent), inAt(segment.begin), segment.length() * element);
 }
 
-// The first contributions of all ranks leave in turn, each to the next rank first: then they come to different ranks.
-// Where each leaves when its peer is ready, some links are busy twice, and others idle.
-bool DenseSum::hasBegun(const Pair& with) const {
-  if (small_ || with.near || with.segments == 0) return true;
+// First contributions leave in turn, to the next rank first: then they come to different ranks. Where each leaves when
+// its peer is ready, some links are busy twice, and others idle.
+bool DenseSum::letsNextBegin(const Pair& with) const {
+  if (with.segments == 0) return true;
+  // A later segment may wait for a sum that waits for what is kept back.
   const bool windowIsAnothers = with.sent > windows_;
   return windowIsAnothers || (with.sent != 0 && state_.port.haveBegun(with.sending[0]));
 }
 
-Status DenseSum::serve(int peer, bool mayBegin, bool& moved) {
+// keptBack: nothing of this rank's comes to the peer yet, unless something has before.
+Status DenseSum::serve(int peer, bool keptBack, bool& moved) {
   if (pair(peer).near) return serveNear(peer, moved);
   if (small_) return {};
   SC_TRY(post(peer, moved));
@@ -288,7 +293,7 @@ Status DenseSum::serve(int peer, bool mayBegin, bool& moved) {
       return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes for a part of a dense sum", peer, next.bytes());
     moved = true;
   }
-  for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0 && (with.sent != 0 || mayBegin);
+  for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0 && !(keptBack && with.sent == 0);
        ++with.sent) {
     const Range segment = segmentOf(peer, with.sent);
     if (!isDirect()) copyContribution(peer);

@@ -124,8 +124,8 @@ class DenseSum {
 
   bool isStaged() const;
   Status invite(bool& moved);
-  bool hasBegun(const Pair& with) const;
-  Status serve(int peer, bool mayBegin, bool& moved);
+  bool letsNextBegin(const Pair& with) const;
+  Status serve(int peer, bool keptBack, bool& moved);
   Status post(int peer, bool& moved);
   Status takeSums(int peer, bool& moved);
   Status serveNear(int peer, bool& moved);
@@ -166,6 +166,7 @@ class DenseSum {
   std::vector<Pair> pairs_;
   std::vector<uint32_t> sumSending_;
   bool invited_ = false;        // peers have word of what they may send first
+  bool inTurn_ = false;         // some first contributions may be kept back
   uint64_t summed_ = 0;         // of this rank's segments
   bool mirrored_ = false;       // two ranks exchange all, and each sums it
   bool small_ = false;          // every part fits into one frame, and those that share no memory send frames

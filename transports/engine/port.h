@@ -89,7 +89,8 @@ class Port {
   // Peers of sends of operations up to this one that are still under way; -1: none.
   int sendingTo(uint64_t sequence) const;
   bool isSending(int peer, const uint32_t& count) const;
-  // Whether something of each send that `count` counts has left, as far as the engine tells.
+  // Whether something of each send that `count` counts has left, as far as the engine tells. What waits here for its
+  // time counts as if it had: the order of those is that of send.
   bool haveBegun(const uint32_t& count) const;
   // What waits leaves now: nothing looks at it once an operation is given up, and what tells that stands behind it.
   void hurry() {

@@ -56,7 +56,8 @@ struct Request {
   enum class State : uint8_t { kUnderWay, kDone, kFailed };
 
   bool ended() const { return state != State::kUnderWay; }
-  bool begun() const { return headMoved != 0 || ended(); }  // of a send
+  // Of a send. What has failed keeps nobody waiting.
+  bool begun() const { return headMoved != 0 || ended(); }
   uint64_t left() const { return bytes - moved; }
 
   State state = State::kUnderWay;
