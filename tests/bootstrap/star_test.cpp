@@ -13,8 +13,8 @@ using namespace test;
 
 constexpr uint64_t kLong = 60000;
 
-Identity identityOf(const Invitation& invitation, int rank) {
-  return {invitation.key, invitation.job, Purpose::kRendezvous, rank, 2};
+Identity identityOf(const Invitation& invitation, int rank, int ranks) {
+  return {invitation.key, invitation.job, Purpose::kRendezvous, rank, ranks};
 }
 
 // Until the other side has closed, so that everything said before is heard.
@@ -28,28 +28,35 @@ void stay(Link& link, const Deadline& deadline) {
 }
 
 // The connections are closed once it returns.
-Status meetAndTellNothing(const Id& id, int rank, const Deadline& deadline) {
-  SC_TRY(const auto exchange, meet(read(id), rank, 2, deadline));
+Status meetAndTellNothing(const Id& id, int rank, int ranks, const Deadline& deadline) {
+  SC_TRY(const auto exchange, meet(read(id), rank, ranks, deadline));
   SC_TRY(const Parts all, exchange->allgather({}, deadline));
-  return all.size() == 2 ? Status() : fail(sparsecollInternalError, "{} parts", all.size());
+  return all.size() == size_t(ranks) ? Status() : fail(sparsecollInternalError, "{} parts", all.size());
 }
 
 using Say = std::function<void(Link&)>;
 
-// What rank 0 makes of a rank 1 that says this.
+Result<Link> comeAs(const Invitation& invitation, int rank, int ranks, const Deadline& deadline) {
+  const std::vector<Address> only = {invitation.address};
+  const Identity self = identityOf(invitation, rank, ranks);
+  return Search(self, "", [&] { return Result<std::vector<Address>>(only); }).run(deadline);
+}
+
+// What rank 0 makes of a rank 1 that says this. Rank 2 never tells its part, so that rank 0 hears all of it.
 Failure heardByHub(const Say& say) {
+  constexpr int kRanks = 3;
   const Id id = makeId();
   const Deadline deadline = Deadline::in(kLong);
-  std::thread other([&] {
+  std::thread others([&] {
     const Invitation invitation = read(id);
-    const std::vector<Address> only = {invitation.address};
-    auto link = Search(identityOf(invitation, 1), "", [&] { return Result<std::vector<Address>>(only); }).run(deadline);
-    if (!link.ok()) return;
+    const auto silent = comeAs(invitation, 2, kRanks, deadline);
+    auto link = comeAs(invitation, 1, kRanks, deadline);
+    if (!silent.ok() || !link.ok()) return;
     say(*link);
     stay(*link, deadline);
   });
-  const Status status = meetAndTellNothing(id, 0, deadline);
-  other.join();
+  const Status status = meetAndTellNothing(id, 0, kRanks, deadline);
+  others.join();
   return status.failure();
 }
 
@@ -65,15 +72,16 @@ void awaitOffer(Link& link, const Deadline& deadline) {
   }
 }
 
-// What rank 1 makes of a rank 0 that seats it and answers so.
+// What rank 1 of two makes of a rank 0 that seats it and answers so.
 Failure heardBySpoke(const Say& say) {
+  constexpr int kRanks = 2;
   const Id id = makeId();
   const Deadline deadline = Deadline::in(kLong);
   std::thread hub([&] {
     const Invitation invitation = read(id);
     auto claimed = claim(invitation);
     if (!claimed.ok() || !listen(claimed->port, kBacklog).ok()) return;
-    Lobby lobby(std::move(claimed->port), identityOf(invitation, 0));
+    Lobby lobby(std::move(claimed->port), identityOf(invitation, 0, kRanks));
     while (!deadline.expired()) {
       for (Guest& guest : lobby.serve()) {
         guest.link.send(FrameType::kVerdict, writeVerdict({sparsecollSuccess, -1, {}, {}}));
@@ -86,7 +94,7 @@ Failure heardBySpoke(const Say& say) {
       (void)awaitAny(watched, Deadline::in(20));
     }
   });
-  const Status status = meetAndTellNothing(id, 1, deadline);
+  const Status status = meetAndTellNothing(id, 1, kRanks, deadline);
   hub.join();
   return status.failure();
 }
