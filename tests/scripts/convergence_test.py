@@ -60,6 +60,7 @@ class Convergence(unittest.TestCase):
         self.module.ROOT = self.folder
         self.module.RESULTS = self.folder / "results"
         self.module.DOCUMENT = self.folder / "convergence.md"
+        self.module.SHORT_DOCUMENT = self.folder / "convergence" / "short.md"
         self.module.FIGURES = self.folder / "figures"
         self.bin = self.folder / "bin"
         self.bin.mkdir()
@@ -73,6 +74,9 @@ class Convergence(unittest.TestCase):
         with contextlib.redirect_stdout(self.output), contextlib.redirect_stderr(self.output):
             return self.module.main(["--bin", str(self.bin), "--data", str(self.folder / "data"), *arguments])
 
+    def short_page(self):
+        return self.module.SHORT_DOCUMENT.read_text()
+
     def calls(self):
         path = self.bin / "calls.txt"
         return path.read_text().splitlines() if path.exists() else []
@@ -85,7 +89,7 @@ class Convergence(unittest.TestCase):
         self.assertEqual(run["trace"]["residual_norm"], [None] * 17)
         drawn = self.module.pyplot() is not None
         self.assertEqual((self.module.FIGURES / "convergence-ncf-density.svg").exists(), drawn)
-        self.assertEqual("(figures/convergence-ncf-density.svg)" in self.module.DOCUMENT.read_text(), drawn)
+        self.assertEqual("(../figures/convergence-ncf-density.svg)" in self.short_page(), drawn)
 
     def test_verdict_compares_with_the_spread_of_dense(self):
         trainer = self.trainer("ncf")
@@ -124,7 +128,7 @@ class Convergence(unittest.TestCase):
 
         self.assertEqual(self.run_script("--trainers", "ncf", "--seeds", "1,2"), 0)
         self.assertEqual(len(self.calls()), 2 * len(rows))
-        text = self.module.DOCUMENT.read_text()
+        text = self.short_page()
         # 0.51 and 0.52: a mean of 51.5 and two deviations of 1.41 points.
         self.assertIn("| method | sent / dense | HR@10, % | gap, 4 ranks | gap, 8 ranks |\n", text)
         self.assertIn("| dense | 1.0000 | 51.5 ±1.4 | - | - |\n", text)
@@ -175,6 +179,7 @@ class Convergence(unittest.TestCase):
         self.assertEqual(len(again), 1 + methods)
         self.assertTrue(all("--ranks 4 " in call and "--density 0.001 " not in call for call in again))
         self.assertEqual(len([call for call in calls if "--density 0.001 --recipe" in call]), methods)
+        self.assertEqual(len([call for call in calls if "--density 0.0025 --recipe" in call]), 2)  # deft, micro
         self.assertEqual(len([call for call in calls if "--ranks 8 " in call]), 1 + methods)
         text = self.module.DOCUMENT.read_text()
         self.assertIn("| gap, 4 ranks | gap, density 0.001 | gap, 8 ranks |\n", text)
@@ -182,6 +187,8 @@ class Convergence(unittest.TestCase):
         # A seed of 51 against dense's 51.5 of both, and with 8 ranks against its own 51, in the spread of 4 ranks.
         self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0* | +0.0* | +0.0* |\n", text)
         self.assertIn("| topka | 0.0500 | 51.0 | +0.0* |  |  |\n", text)
+        self.assertIn("| deft, recipe, as many bytes |  |  |  | +0.0* |  |\n", text)
+        self.assertNotIn("ResNet-20 on CIFAR-10, to the end", self.short_page())
         self.assertIn("Seeds: 1 to 2 with 4 ranks, 1 with density 0.001, 1 with 8 ranks.", text.replace("\n", " "))
         self.run_script("--tables")
         self.assertIn("to the end, 4 ranks, density 0.001\n", self.output.getvalue())
@@ -222,7 +229,7 @@ class Convergence(unittest.TestCase):
         longer = [call for call in self.calls() if f"--epochs {self.module.LONGER * epochs} " in call]
         self.assertEqual(len(longer), 1 + len(self.module.METHODS))
         self.assertTrue(all("--ranks 4 " in call and "--seed 1 " in call for call in longer))
-        text = self.module.DOCUMENT.read_text()
+        text = self.short_page()
         self.assertIn("| gap, 4 ranks | gap, 8 ranks | gap, 4 times the epochs |\n", text)
         self.assertIn("| topka | 0.0500 | 0.5 ±0.0 | +0.0* | +0.0* | +0.0 |\n", text)
         self.assertEqual(self.run_script("--tables"), 0)
@@ -242,7 +249,7 @@ class Convergence(unittest.TestCase):
         program.write_text(PRETENDER.replace('"synthetic": "no"', '"synthetic": "yes"'))
         self.assertEqual(self.run_script("--trainers", "cnn", "--seeds", "1"), 0)
         self.assertIn("--data synthetic", self.calls()[0])
-        self.assertIn("SYNTHETIC data", self.module.DOCUMENT.read_text())
+        self.assertIn("SYNTHETIC data", self.short_page())
 
     def test_minutes_list_and_usage(self):
         self.assertEqual(self.run_script("--minutes", "0", "--trainers", "ncf", "--seeds", "1"), 0)
