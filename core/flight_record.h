@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <span>
 
 #include "core/limits.h"
 #include "sparsecoll/sparsecoll.h"
@@ -131,7 +132,7 @@ class FlightRecord {
   static size_t wordOf(int rank) { return static_cast<size_t>(rank) / 64; }
   static uint64_t bitOf(int rank) { return uint64_t{1} << (static_cast<unsigned>(rank) % 64); }
   void awaitNobody() {
-    for (size_t word = 0; word < usedWords_; ++word) awaited_[word].set(0);
+    for (Told<uint64_t>& word : std::span(awaited_).first(usedWords_)) word.set(0);
     usedWords_ = 0;
   }
 

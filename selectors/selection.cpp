@@ -26,6 +26,16 @@ uint64_t SelectionRequest::selectable() const {
   return left;
 }
 
+namespace {
+
+void askFor(SelectionRequest& request, double density, uint64_t k) {
+  request.density = density;
+  request.k = k;
+  request.selectNothing = density == 0 && k == 0;
+}
+
+}  // namespace
+
 Wanted wantedOf(const SelectionRequest& request) { return wantedOf(request, request.selectable()); }
 
 Wanted wantedOf(const SelectionRequest& request, uint64_t elements) {
@@ -262,9 +272,7 @@ Status Selection::setDensity(double density) {
 
 Result<DensityPlan> Selection::planDensity(double density, uint64_t k) const {
   SelectionRequest request = request_;
-  request.density = density;
-  request.k = k;
-  request.selectNothing = density == 0 && k == 0;
+  askFor(request, density, k);
   SC_TRY(SelectionPlan plan, planFunction_(request));
   if (wantedOf(request).now > mostWanted_ || plan.capacity > plan_.capacity || plan.kept > plan_.kept)
     return invalid("density {} was not planned for, the most are {} entries", density, mostWanted_);
@@ -291,9 +299,7 @@ void Selection::adopt(const DensityPlan& density) {
       kernels_.transfer(&tables_.windows[w].key, &plan.windows[w].key, sizeof(uint64_t), stream_);
     kernels_.transfer(&control()->threshold, &plan.threshold, sizeof plan.threshold, stream_);
   }
-  request_.density = density.density;
-  request_.k = density.k;
-  request_.selectNothing = density.density == 0 && density.k == 0;
+  askFor(request_, density.density, density.k);
   plan_ = plan;
 }
 

@@ -194,8 +194,9 @@ size_t Plan::next() {
       backwards() ? --at_ : ++at_;
       continue;
     }
-    if (++round_ < std::size(kRounds)) leaveOutSlow(kRounds[round_].most);
-    if (round_ == std::size(kRounds) || std::ranges::count(able_, uint8_t{1}) == 1)
+    const bool last = ++round_ == std::size(kRounds);
+    if (!last) leaveOutSlow(kRounds[round_].most);
+    if (last || std::ranges::count(able_, uint8_t{1}) == 1)
       decide();
     else
       beginRound();

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 FOLDERS = ["src", "core", "selectors", "collectives", "transports", "host"]
+ONLY_WITH_DEVICES = {"src/device_vectors.cpp", "src/sum_check.cpp"}  # no test without a device comes there
 # Neither a device nor an emulation of one, nor what is not the library.
 TARGETS = ("(?!cmake_|simt_|nccl_|device_|torch_|trainer_|training_|images_|npy_|bench_)[a-z0-9_]+_test|"
            "fuzz_(blob|bootstrap|envelope|frame)|sparsecoll-(flight|run)|launched|hash_steps")

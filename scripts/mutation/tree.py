@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from .equivalents import key
-from .programs import at_once, linked_with, targets, tests_of
+from .programs import ONLY_WITH_DEVICES, at_once, linked_with, targets, tests_of
 from .sites import File
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -34,7 +34,7 @@ def parsed(root, folders):
     files = {}
     number = 0
     for name in sorted(files_of(root)):
-        if name.endswith((".cpp", ".h")) and name.split("/")[0] in folders:
+        if name.endswith((".cpp", ".h")) and name.split("/")[0] in folders and name not in ONLY_WITH_DEVICES:
             file = File((root / name).read_text())
             for site in file.sites:
                 site.first = number

@@ -230,6 +230,17 @@ TEST_CASE("interfaces are found by name, by address and by what they lead to") {
   CHECK(addressOf("no-such-interface").takeStatus().result() == sparsecollInvalidArgument);
   auto anywhere = addressOf("auto");
   if (anywhere.ok()) CHECK_FALSE(anywhere->isLoopback());
+  Address local = Address::any(6);
+  CHECK_FALSE(local.isLinkLocal());
+  local.bytes[0] = std::byte{0xfe};
+  for (int second = 0; second < 256; ++second) {
+    CAPTURE(second);
+    local.bytes[1] = static_cast<std::byte>(second);
+    CHECK(local.isLinkLocal() == (second >= 0x80 && second < 0xc0));  // fe80::/10
+  }
+  local.bytes[1] = std::byte{0x80};
+  local.family = 4;
+  CHECK_FALSE(local.isLinkLocal());
   Id id{};
   CHECK(invite(sparsecollTransportAuto, "0.0.0.0", Deadline::in(1000), id).result() == sparsecollInvalidArgument);
 }

@@ -99,6 +99,42 @@ Failure heardBySpoke(const Say& say) {
   return status.failure();
 }
 
+// What rank 1 of two makes of a rank 0 that it meets, calls and hears this from before it may talk.
+Failure heardAsMeshIsMade(const Say& say) {
+  constexpr int kRanks = 2;
+  const Id id = makeId();
+  const Invitation invitation = read(id);
+  const Deadline deadline = Deadline::in(kLong);
+  const std::vector<Status> ended = onRanks(kRanks, [&](int rank) -> Status {
+    SC_TRY(const auto exchange, meet(invitation, rank, kRanks, deadline));
+    const auto none = [](bool) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(); };
+    if (rank != 0) return makeMesh(*exchange, {invitation.key, invitation.job, "", none}, deadline).takeStatus();
+    Writer host, place;
+    host.write(hostId());
+    SC_TRY(const Parts hosts, exchange->allgather(host.bytes(), deadline));
+    SC_TRY(Fd listener, bindTo(Address::loopback()));
+    SC_TRY(listen(listener, kBacklog));
+    SC_TRY(const Address at, localAddress(listener));
+    writeAddress(place, at);
+    SC_TRY(const Parts places, exchange->allgather(place.bytes(), deadline));
+    Lobby lobby(std::move(listener), {invitation.key, invitation.job, Purpose::kMesh, 0, kRanks});
+    std::vector<Guest> guests;
+    while (guests.empty() && !deadline.expired()) {
+      guests = lobby.serve();
+      std::vector<pollfd> watched;
+      lobby.watch(watched);
+      if (guests.empty()) (void)awaitAny(watched, Deadline::in(20));
+    }
+    for (Guest& guest : guests) {
+      say(guest.link);
+      stay(guest.link, deadline);
+    }
+    return {};
+  });
+  CHECK(ended[0].ok());
+  return ended[1].failure();
+}
+
 std::vector<std::byte> partOf(uint32_t rank) {
   Writer writer;
   writer.write(rank);
@@ -158,6 +194,13 @@ TEST_CASE("a rank names rank 0 when that one says what was not asked") {
     for (const uint32_t rank : {0u, 1u}) link.send(FrameType::kTable, partOf(rank));
   });
   CHECK(none.result == sparsecollSuccess);
+}
+
+TEST_CASE("a rank names the rank it calls when that one says what was not asked") {
+  const Failure failure = heardAsMeshIsMade([](Link& link) { link.send(FrameType::kOffer, {}); });
+  CHECK(failure.result == sparsecollCorrupted);
+  CHECK(failure.peer == 0);
+  CHECK(std::string(failure.text.c_str()) == "rank 0 says what was not asked");
 }
 
 }  // namespace sparsecoll

@@ -52,6 +52,25 @@ TEST_CASE("colors part the ranks, keys number them, and all of them sum on") {
   CHECK(whole == std::vector<float>(5, 5));
 }
 
+// A rank may be at its second part while others still make their first.
+TEST_CASE("ranks part again and again, each time in another way") {
+  constexpr int kRanks = 4;
+  const Ranks ranks(kRanks);
+  std::vector<std::vector<float>> sums(kRanks);
+  const Results results = onEach(ranks, [&](int rank, sparsecollComm_t comm) {
+    for (const int color : {rank / 2, rank % 2, rank == 3 ? 1 : 0, 0}) {
+      sparsecollComm_t part = nullptr;
+      const sparsecollResult_t result = sparsecollCommSplit(comm, color, 0, &part, nullptr);
+      if (result != sparsecollSuccess) return result;
+      sums[static_cast<size_t>(rank)].push_back(sumOver(part, static_cast<float>(1 << rank)));
+      (void)sparsecollCommDestroy(part);
+    }
+    return sparsecollSuccess;
+  });
+  CHECK(results == all(kRanks, sparsecollSuccess));
+  CHECK(sums == std::vector<std::vector<float>>{{3, 5, 7, 15}, {3, 10, 7, 15}, {12, 5, 7, 15}, {12, 10, 8, 15}});
+}
+
 namespace {
 
 void checkSurvivors(const sparsecollReducerConfig_t& config) {

@@ -1,14 +1,18 @@
-// A rank's rounds over a table of the test's own, whose peer has left: all that it has sent before still comes, however
-// long that takes, and what does not come is given up.
+// A rank's rounds over tables of the test's own: a peer that has left, whose messages still come, however long that
+// takes, or are given up; and peers that take nothing, while memory runs out.
 #include "transports/engine/rounds.h"
 
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <deque>
+#include <new>
 #include <thread>
 #include <vector>
 
 #include "host/host_kernels.h"
 #include "tests/support/catch.h"
+#include "tests/support/refused_memory.h"
 #include "transports/common.h"
 
 namespace sparsecoll::engine {
@@ -112,7 +116,95 @@ Status roundOver(Slow& slow) {
   return ended;
 }
 
+// Takes whatever is sent, and ends none of it.
+class Endless {
+ public:
+  Endless() { requests_.reserve(10000); }  // memory is refused to others
+
+  sparsecollEngine_t table() {
+    auto table = SPARSECOLL_INIT(sparsecollEngine_t);
+    table.user = this;
+    table.isend = [](void* user, int, int tag, const void*, size_t, void** request) {
+      ++self(user).sent_[static_cast<size_t>(tag)];
+      return self(user).post(request);
+    };
+    table.irecv = [](void* user, int, int, void*, size_t, void** request) { return self(user).post(request); };
+    table.test = [](void*, void** request, int* done, size_t* bytes) {
+      *done = *static_cast<bool*>(*request) ? 1 : 0;
+      *bytes = 0;
+      return 0;
+    };
+    table.cancel = [](void*, void** request) {
+      *static_cast<bool*>(*request) = true;
+      return 0;
+    };
+    return table;
+  }
+  size_t sent(Tag tag) const { return sent_[static_cast<size_t>(tag)]; }
+
+ private:
+  struct Request {
+    bool done = false;
+  };
+  static Endless& self(void* user) { return *static_cast<Endless*>(user); }
+  int post(void** request) {
+    requests_.push_back({});
+    *request = &requests_.back().done;
+    return 0;
+  }
+
+  std::array<size_t, 16> sent_{};
+  std::vector<Request> requests_;
+};
+
+// Of so many messages, each of which is too long for its envelope. Returns whether memory was refused.
+bool sendWithoutMemory(Endless& peers, int messages, int64_t allocations) {
+  EngineSetup setup;
+  setup.ranks = messages + 1;
+  setup.kernels = host::makeHostKernels();
+  setup.budget = std::make_shared<MemoryBudget>(0);
+  State state(setup, peers.table());
+  Rounds rounds(state, nullptr);
+  REQUIRE(rounds.open().ok());
+  const FrameLayout layout{kFrameBytes, 4, 4};
+  const FrameHeader header{1, 0, kFrameBytes, 0, 0, 0, 0};
+  std::vector<std::byte> frame(layout.capacityBytes());
+  std::memcpy(frame.data(), &header, sizeof header);
+  std::vector<Outgoing> out;
+  for (int peer = 1; peer <= messages; ++peer) out.push_back({peer, frame.data(), layout});
+  Operation operation;
+  operation.sequence = 1;
+  rounds.begin(operation);
+  rounds.start(operation, out, {});  // makes room for these, which is what is told in between takes
+  rounds.farewell(true);
+  bool moved = false;
+  test::memoryLeft = allocations;
+  try {
+    (void)rounds.proceed(moved);
+  } catch (const std::bad_alloc&) {
+  }
+  const bool refused = test::memoryLeft.exchange(-1) < 0;
+  rounds.giveUp();
+  rounds.close();
+  state.port.close(Deadline::in(60000));
+  return refused;
+}
+
 }  // namespace
+
+TEST_CASE("a frame follows each envelope that says so, whenever memory runs out") {
+  for (int messages = 1; messages <= 12; ++messages) {
+    bool refused = true;
+    for (int64_t allocations = 0; refused; ++allocations) {
+      CAPTURE(messages, allocations);
+      Endless peers;
+      refused = sendWithoutMemory(peers, messages, allocations);
+      const auto told = static_cast<size_t>(messages);  // each peer is told once that this rank aborts
+      CHECK(peers.sent(kEnvelopes) - told == peers.sent(kFrames));
+      if (!refused) CHECK(peers.sent(kFrames) == static_cast<size_t>(messages));
+    }
+  }
+}
 
 TEST_CASE("a long frame of a peer that has left comes to its end") {
   Slow slow(true);

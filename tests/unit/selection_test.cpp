@@ -224,6 +224,24 @@ TEST_CASE("a density that was lowered can be raised again after a reset") {
   }
 }
 
+// Lazy windows share their places; every other window has places of its own behind them.
+TEST_CASE("no window's candidates lie where another's do") {
+  for (const Method& method : kMethods) {
+    CAPTURE(method.name);
+    const SelectionRequest request = requestOf(method, 20000, 0.01, 4);
+    auto plan = selectorRow(method.selector)->plan(request);
+    REQUIRE(plan.ok());
+    SelectionRun<float> run(selectorRow(method.selector)->plan, request, method.clearsUnion);
+    uint64_t next = plan->lazySlots;
+    for (uint32_t w = 0; w < run.control().windowCount; ++w) {
+      const Window& window = run.control().windows[w];
+      CHECK(window.firstSlot == (window.lazy != 0 ? 0 : next));
+      CHECK(window.slots == (window.lazy != 0 ? plan->lazySlots : plan->windows[w].slots));
+      next += window.lazy != 0 ? 0 : window.slots;
+    }
+  }
+}
+
 // Both runs go on with the same gradients and do the same.
 void checkSame(SelectionRun<float>& a, SelectionRun<float>& b, uint64_t n, uint64_t steps, uint64_t seed) {
   for (uint64_t step = 0; step < steps; ++step) {

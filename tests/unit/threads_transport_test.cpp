@@ -127,6 +127,7 @@ TEST_CASE("the engine tells what it is") {
     CHECK(engine[rank].sharesMemory());
     CHECK_FALSE(engine[rank].checksumsPayload());
   }
+  CHECK(engine[0].sharedBytes() == 0);
 }
 
 // A sender may be one operation ahead of the others, but not two: its frames of the operation before are in use.

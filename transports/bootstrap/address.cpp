@@ -23,13 +23,6 @@ constexpr uint16_t kIpv6 = 6;
 
 size_t sizeOf(uint16_t family) { return family == kIpv4 ? 4 : 16; }
 
-// Of several addresses that an interface has, the one that needs no scope to be reached.
-int rankOf(const Address& address) {
-  if (address.family == kIpv4) return 0;
-  const bool linkLocal = address.bytes[0] == std::byte{0xfe} && (address.bytes[1] & std::byte{0xc0}) == std::byte{0x80};
-  return linkLocal ? 2 : 1;
-}
-
 using Interfaces = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
 
 // nullptr: errno says why.
@@ -64,8 +57,8 @@ Result<Address> addressOfInterface(const char* named) {
     auto address = addressOn(*one);
     if (!address.ok()) continue;
     if (bestInterface != nullptr && std::strcmp(bestInterface, one->ifa_name) != 0) break;
-    if (rankOf(*address) == 2) continue;
-    if (bestInterface == nullptr || rankOf(*address) < rankOf(best)) best = *address;
+    if (address->isLinkLocal()) continue;
+    if (bestInterface == nullptr || address->family < best.family) best = *address;
     bestInterface = one->ifa_name;
   }
   if (bestInterface == nullptr) return invalid("no interface {} that is up and has an address", named);
@@ -78,6 +71,10 @@ bool Address::isLoopback() const {
   if (family == kIpv4) return bytes[0] == std::byte{127};
   const std::array<std::byte, 16> one = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, std::byte{1}}};
   return bytes == one;
+}
+
+bool Address::isLinkLocal() const {
+  return family == kIpv6 && bytes[0] == std::byte{0xfe} && (bytes[1] & std::byte{0xc0}) == std::byte{0x80};
 }
 
 bool Address::isAny() const {
@@ -191,9 +188,9 @@ Result<std::vector<Address>> addressesHere() {
   for (const ifaddrs* one = all.get(); one != nullptr; one = one->ifa_next) {
     if (!matches(*one, "auto")) continue;
     auto address = addressOn(*one);
-    if (address.ok() && rankOf(*address) < 2) found.push_back(address->withPort(0));
+    if (address.ok() && !address->isLinkLocal()) found.push_back(address->withPort(0));
   }
-  std::ranges::stable_sort(found, {}, rankOf);
+  std::ranges::stable_sort(found, {}, &Address::family);
   if (found.empty()) found.push_back(Address::loopback());
   return found;
 }

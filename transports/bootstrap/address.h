@@ -35,6 +35,7 @@ struct Address {
 
   bool isLoopback() const;
   bool isAny() const;  // all addresses of the machine
+  bool isLinkLocal() const;  // of IPv6, reached only with a scope
   Address withPort(uint16_t other) const;
   SocketName name() const;
   Text<46> host() const;  // without the port

@@ -217,10 +217,10 @@ void Port::end(UnderWay& one, bool failed) {
   underWay_.pop_back();
 }
 
-int Port::sendingTo(uint64_t sequence) const {
+std::optional<int> Port::sendingTo(uint64_t sequence) const {
   for (const UnderWay& one : underWay_)
     if (!one.givenUp && one.sequence <= sequence) return one.peer;
-  return -1;
+  return {};
 }
 
 bool Port::isSending(int peer, const uint32_t& count) const {

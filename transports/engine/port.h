@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -86,8 +87,8 @@ class Port {
   Result<bool> progress();
   // When the next message that waits for its time may leave; Time::max(): none does.
   Pace::Time due() const { return pace_ != nullptr ? pace_->due() : Pace::Time::max(); }
-  // Peers of sends of operations up to this one that are still under way; -1: none.
-  int sendingTo(uint64_t sequence) const;
+  // The peer of a send of operations up to this one that is still under way.
+  std::optional<int> sendingTo(uint64_t sequence) const;
   bool isSending(int peer, const uint32_t& count) const;
   // Whether something of each send that `count` counts has left, as far as the engine tells. What waits here for its
   // time counts as if it had: the order of those is that of send.

@@ -324,10 +324,10 @@ Status Rounds::timeout() const {
 
 Result<bool> Rounds::finishSends(uint64_t sequence, bool& moved) {
   SC_TRY(moved, work());
-  const int slow = state_.port.sendingTo(sequence);
-  if (slow < 0) return true;
-  moved = state_.lanes.look(slow, current_) || moved;
-  if (!check(slow, 0).ok()) state_.port.giveUp(slow);  // what it needs of this rank it has, or never will
+  const std::optional<int> slow = state_.port.sendingTo(sequence);
+  if (!slow) return true;
+  moved = state_.lanes.look(*slow, current_) || moved;
+  if (!check(*slow, 0).ok()) state_.port.giveUp(*slow);  // what it needs of this rank it has, or never will
   return false;
 }
 

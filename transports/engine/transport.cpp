@@ -298,7 +298,7 @@ class EngineTransport final : public Transport {
         operation.deadline, [&](bool& moved) { return rounds_.finishSends(sequence, moved); },
         [&] {
           if (state_->port.due() != Pace::Time::max()) return fail(sparsecollTimeout, "{}", kTooSlow);
-          const int peer = state_->port.sendingTo(sequence);
+          const int peer = state_->port.sendingTo(sequence).value_or(-1);
           return failBy(peer, sparsecollTimeout, "rank {} has not taken what was sent to it in time", peer);
         });
   }
