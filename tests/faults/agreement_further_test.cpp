@@ -81,7 +81,7 @@ namespace {
 const std::map<std::string, const char*> kEnvironment = {
     {"SPARSECOLL_DISABLE_ENGINES", "ranks tell each other what they can use, and all take the same"},
     {"SPARSECOLL_INTERFACE", "hosts name their interfaces"},
-    {"SPARSECOLL_ISA", "instruction sets have the same bits (isa_equality)"},
+    {"SPARSECOLL_ISA", "instruction sets have the same bits (recorded_steps_test)"},
     {"SPARSECOLL_LOG", "for logs"},
     {"SPARSECOLL_NCCL_LIBRARY", "a path; versions of NCCL are agreed on"},
     {"SPARSECOLL_RANKS_PER_NODE", "communicators agree on it as `ranksPerNode`"},

@@ -217,7 +217,7 @@ Result<bool> DenseSum::proceed(bool& moved) {
   for (int step = 1; step < ranks_; ++step) {
     const int peer = (rank_ + step) % ranks_;
     if (!pair(peer).takesPart) continue;
-    SC_TRY(serve(peer, keptBack, moved));
+    SC_TRY(pair(peer).near ? serveNear(peer, moved) : serveFar(peer, keptBack, moved));
     keptBack = keptBack || (inTurn_ && !letsNextBegin(pair(peer)));
   }
   inTurn_ = keptBack;
@@ -245,100 +245,11 @@ bool DenseSum::over(int peer) const {
          (!with.near || half_ == AmongArgs::Half::kBoth || hasTaken(peer));
 }
 
-// Every peer gets word of what it may send before anything long leaves: behind that its word would wait for the link.
-Status DenseSum::invite(bool& moved) {
-  int far = 0;
-  for (int step = 1; step < ranks_; ++step) {
-    const int peer = (rank_ + ranks_ - step) % ranks_;
-    if (!pair(peer).takesPart || pair(peer).near || small_) continue;
-    SC_TRY(post(peer, moved));
-    ++far;
-  }
-  if (far < 2) return {};  // what leaves for the one peer takes its word along
-  SC_TRY(const bool worked, rounds_.work());
-  moved = moved || worked;
-  return {};
-}
-
 // The next segment, to where it is sent from or read.
 void DenseSum::copyContribution(int peer) {
   const uint64_t sent = pair(peer).sent, element = elementBytes(args_.type);
   const Range segment = segmentOf(peer, sent);
   std::memcpy(place(peer, kOwnContribution, sent), inAt(segment.begin), segment.length() * element);
-}
-
-// First contributions leave in turn, to the next rank first: then they come to different ranks. Where each leaves when
-// its peer is ready, some links are busy twice, and others idle.
-bool DenseSum::letsNextBegin(const Pair& with) const {
-  if (with.segments == 0) return true;
-  // A later segment may wait for a sum that waits for what is kept back.
-  const bool windowIsAnothers = with.sent > windows_;
-  return windowIsAnothers || (with.sent != 0 && state_.port.haveBegun(with.sending[0]));
-}
-
-// keptBack: nothing of this rank's comes to the peer yet, unless something has before.
-Status DenseSum::serve(int peer, bool keptBack, bool& moved) {
-  if (pair(peer).near) return serveNear(peer, moved);
-  if (small_) return {};
-  SC_TRY(post(peer, moved));
-  Pair& with = pair(peer);
-  const uint64_t element = elementBytes(args_.type);
-  for (; with.arrived < with.posted; ++with.arrived) {
-    Arrival& next = with.contributions[with.arrived % windows_];
-    const Outcome outcome = state_.port.test(next);
-    if (outcome == Outcome::kUnderWay) break;
-    if (outcome == Outcome::kFailed) return state_.port.unreachable(peer);
-    const Range segment = segmentOf(rank_, with.arrived);
-    if (next.bytes() != segment.length() * element)
-      return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes for a part of a dense sum", peer, next.bytes());
-    moved = true;
-  }
-  for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0 && !(keptBack && with.sent == 0);
-       ++with.sent) {
-    const Range segment = segmentOf(peer, with.sent);
-    if (!isDirect()) copyContribution(peer);
-    const std::byte* const from = isDirect() ? inAt(segment.begin) : place(peer, kOwnContribution, with.sent);
-    SC_TRY(state_.port.send(peer, kContributions, from, segment.length() * element, operation_->sequence,
-                            &with.sending[with.sent % windows_]));
-    moved = true;
-  }
-  return takeSums(peer, moved);
-}
-
-// Where the sum of a segment comes to.
-std::byte* DenseSum::landing(int peer, uint64_t segment) const {
-  return landsInOut() ? outAt(segmentOf(peer, segment).begin) : place(peer, kSumOf, segment);
-}
-
-// Receives for what may come, as many as there is room for.
-Status DenseSum::post(int peer, bool& moved) {
-  Pair& with = pair(peer);
-  const uint64_t own = segmentsOf(rank_);
-  for (; with.posted < std::min(own, summed_ + windows_); ++with.posted, moved = true)
-    SC_TRY(state_.port.receive(with.contributions[with.posted % windows_], peer, kContributions,
-                               place(peer, kContribution, with.posted), segmentBytes_));
-  for (; with.sumsPosted < std::min(with.segments, with.sumsTaken + windows_); ++with.sumsPosted, moved = true)
-    SC_TRY(state_.port.receive(
-        with.sums[with.sumsPosted % windows_], peer, kSums, landing(peer, with.sumsPosted),
-        landsInOut() ? segmentOf(peer, with.sumsPosted).length() * elementBytes(args_.type) : segmentBytes_));
-  return {};
-}
-
-Status DenseSum::takeSums(int peer, bool& moved) {
-  Pair& with = pair(peer);
-  const uint64_t element = elementBytes(args_.type);
-  for (; with.sumsTaken < with.sumsPosted; ++with.sumsTaken) {
-    Arrival& next = with.sums[with.sumsTaken % windows_];
-    const Outcome outcome = state_.port.test(next);
-    if (outcome == Outcome::kUnderWay) break;
-    if (outcome == Outcome::kFailed) return state_.port.unreachable(peer);
-    const Range segment = segmentOf(peer, with.sumsTaken);
-    if (next.bytes() != segment.length() * element)
-      return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes of a dense sum", peer, next.bytes());
-    takeSum(landing(peer, with.sumsTaken), segment);
-    moved = true;
-  }
-  return {};
 }
 
 // This rank's part: a segment is summed once everybody's contribution is there, and sent to all.
@@ -438,18 +349,6 @@ void DenseSum::end() {
   operation_ = nullptr;
   if (args_.nonFinite != nullptr) *args_.nonFinite = nonFinite_ != 0;
   args_ = {};
-}
-
-void DenseSum::letGo() {
-  if (!state_.port.moves()) return;
-  for (int peer = 0; peer < ranks_; ++peer)
-    for (uint32_t window = 0; window < windows_; ++window) {
-      Pair& with = pair(peer);
-      if (with.sending[window] != 0) state_.port.moveSends(with.sending[window], place(peer, kOwnContribution, window));
-      if (with.sums[window].posted()) state_.port.moveArrival(with.sums[window], place(peer, kSumOf, window));
-    }
-  for (uint32_t window = 0; window < windows_; ++window)
-    if (sumSending_[window] != 0) state_.port.moveSends(sumSending_[window], sumPlace(window));
 }
 
 void DenseSum::giveUp() {

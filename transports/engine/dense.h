@@ -125,7 +125,7 @@ class DenseSum {
   bool isStaged() const;
   Status invite(bool& moved);
   bool letsNextBegin(const Pair& with) const;
-  Status serve(int peer, bool keptBack, bool& moved);
+  Status serveFar(int peer, bool keptBack, bool& moved);
   Status post(int peer, bool& moved);
   Status takeSums(int peer, bool& moved);
   Status serveNear(int peer, bool& moved);
