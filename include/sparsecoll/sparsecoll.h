@@ -728,7 +728,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm,
    PMI, if it has one, hands on where rank 0 listens, and a key. With SPARSECOLL_LAUNCH_DIR ranks meet by a file instead.
    Who. SPARSECOLL_SECRET_FILE names a file of 16 bytes or more, the same on all ranks, that others cannot read: ranks prove
    that they have it, and all that follows has keys made with it. Without it, PMIx and PMI rank 0 admits whoever claims a rank
-   first, and warns once: see docs/security.md.
+   first, and logs a warning once: see docs/security.md.
    Errors: as CommInitRank; InvalidArgument (also a variable or the secret file), Unsupported (also several ranks without a
    place to meet), SystemError (also no free port, a file that cannot be written), AuthFailed (another secret), Timeout
    (names the ranks that have not come, or says what answered in rank 0's place). */
@@ -897,7 +897,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t*
    Agreed once between the ranks, then without allocation. State: residual, thresholds, iteration. */
 
 /* Fills params with a published method by name ("dense", "topka", "micro", "dgc", ...), or with "auto", density still to
-   be set.
+   be set. "dgc" sets momentum = 0.9, which the optimiser is then to have none of.
    Errors: InvalidArgument (unknown name; GetLastError lists the known ones), Unsupported (params of a caller's older
    header have no room for the method's). Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollPreset(const char* name, sparsecollParams_t* params);
