@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The hook for DistributedDataParallel: in two processes over gloo, and its buckets alone."""
+import copy
 import dataclasses
 import gc
 import os
@@ -500,6 +501,120 @@ class TwoProcesses(unittest.TestCase):
             for name, value in before[kind].items():
                 self.assertTrue(torch.equal(value, after[kind][name]), f"{kind} of {name}")
 
+    def test_non_finite_in_one_bucket_gives_back_what_the_others_have_sent(self):
+        """In sparse steps it waits for the next one, dense ones leave no trace. A second give_back changes nothing."""
+        for warmup_steps in (0, 100):
+            ddp = ddp_of()
+            optimizer = sgd(ddp, momentum=0.9)
+            state = sct.attach(ddp, optimizer, 0.05, "topka", warmup_steps=warmup_steps,
+                               config=dataclasses.replace(QUICK, non_finite="error"))
+            self.addCleanup(state.close)
+            train(ddp, optimizer, range(3))
+            buckets = state.stats()
+            self.assertGreater(len(buckets), 1)
+            before, weights = state.state_dict(), vector_of(ddp)
+            poisoned = dict(ddp.module.named_parameters())[buckets[1].parameters[0]]
+            handle = poisoned.register_hook(lambda gradient: gradient * float("nan"))
+            optimizer.zero_grad()
+            with self.assertRaisesRegex(RuntimeError, "non-finite|NaN"):
+                backward(ddp, 3)
+            handle.remove()
+            self.assertIsNone(state.error)
+            after = state.state_dict()
+            state.give_back()
+            again = state.state_dict()
+            alone = copy.deepcopy(ddp.module)
+            alone.zero_grad()
+            backward(alone, 3)
+            own = {name: value.grad for name, value in alone.named_parameters()}
+            for name in [name for bucket in buckets[:1] + buckets[2:] for name in bucket.parameters]:
+                if warmup_steps != 0:
+                    self.assertTrue(torch.equal(before["velocities"][name], after["velocities"][name]), name)
+                elif name in before["residuals"]:  # its gradient waits for the next step, on one rank or another
+                    waits = 0.9 * before["velocities"][name] + own[name] + before["residuals"][name]
+                    missing = after["residuals"][name] - waits
+                    dist.all_reduce(missing)
+                    torch.testing.assert_close(missing, torch.zeros_like(missing), rtol=0, atol=1e-5)
+            for kind in ("residuals", "velocities"):
+                for name, value in after[kind].items():
+                    self.assertTrue(torch.equal(value, again[kind][name]), f"{kind} of {name}")
+                    self.assertTrue(value.isfinite().all(), f"{kind} of {name}")
+            self.assertTrue(torch.equal(vector_of(ddp), weights))
+            train(ddp, optimizer, range(4, 6))
+            assert_replicas_equal(ddp)
+
+    def test_a_dense_step_that_is_given_back_leaves_no_momentum(self):
+        plain, ours = ddp_of(), ddp_of()
+        optimizers = [sgd(ddp, momentum=0.9) for ddp in (plain, ours)]
+        state = sct.attach(ours, optimizers[1], keep_dense=lambda name, parameter: True, config=QUICK)
+        self.addCleanup(state.close)
+        for ddp, optimizer in zip((plain, ours), optimizers):
+            train(ddp, optimizer, range(4))
+            optimizer.zero_grad()
+            backward(ddp, 4, 1e6)  # a spike, which is skipped
+            if ddp is ours:
+                state.give_back()
+            train(ddp, optimizer, range(5, 8))
+        torch.testing.assert_close(vector_of(ours), vector_of(plain), rtol=1e-4, atol=1e-6)
+
+    def test_an_optimiser_that_was_saved_behind_attach_tells_its_momentum(self):
+        def attached(saved=None):
+            ddp = ddp_of()
+            optimizer = sgd(ddp, momentum=0.9, nesterov=True, weight_decay=1e-3)
+            if saved is not None:
+                optimizer.load_state_dict(saved)
+            state = sct.attach(ddp, optimizer, keep_dense=lambda name, parameter: True, config=QUICK)
+            self.addCleanup(state.close)
+            return ddp, optimizer, state
+
+        ddp, optimizer, state = attached()
+        train(ddp, optimizer, range(3))
+        _, resumed, state = attached(copy.deepcopy(optimizer.state_dict()))
+        self.assertEqual((state._method.momentum, state._method.nesterov), (0.9, True))
+        resumed.add_param_group({"params": [torch.nn.Parameter(torch.zeros(3))]})
+        for group in resumed.param_groups:
+            self.assertEqual((group["momentum"], group["nesterov"]), (0, False))
+            self.assertAlmostEqual(group["weight_decay"], 1e-2)
+        for group in resumed.param_groups:
+            group["momentum"] = 0.9
+        with self.assertRaisesRegex(sparsecoll.InvalidUsage, "in front of the exchange already"):
+            sct.attach(ddp_of(), resumed)
+
+    def test_a_state_without_velocities_leaves_those_of_the_optimiser(self):
+        ddp = ddp_of()
+        state = self.state(ddp, warmup_steps=0)
+        optimizer = sgd(ddp, momentum=0.9)
+        train(ddp, optimizer, range(3))
+        saved = state.state_dict()
+        self.assertEqual(saved["velocities"], {})
+        ddp = ddp_of()
+        fresh = sgd(ddp, momentum=0.9)
+        fresh.load_state_dict(optimizer.state_dict())
+        state = sct.attach(ddp, fresh, preset="topka", config=QUICK)
+        self.addCleanup(state.close)
+        before = state.state_dict()["velocities"]
+        self.assertTrue(before)
+        state.load_state_dict(saved)
+        after = state.state_dict()["velocities"]
+        self.assertTrue(all(torch.equal(value, after[name]) for name, value in before.items()))
+
+    def test_what_a_state_has_of_a_frozen_layer_is_dropped(self):
+        ddp = ddp_of()
+        state = self.state(ddp, warmup_steps=0)
+        train(ddp, sgd(ddp), range(3))
+        saved = state.state_dict()
+        module = model_of()
+        module[0].requires_grad_(False)
+        ddp = ddp_of(module)
+        state = self.state(ddp, warmup_steps=0)
+        state.load_state_dict(saved)
+        kept = state.state_dict()["residuals"]
+        self.assertEqual(set(kept), {name for name in saved["residuals"] if not name.startswith("0.")})
+        self.assertTrue(set(kept) and all(torch.equal(value, saved["residuals"][name]) for name, value in kept.items()))
+        saved["residuals"]["elsewhere"] = torch.zeros(3)
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "elsewhere, which the model has not"):
+            state.load_state_dict(saved)
+
     def test_ctrl_c_in_a_dense_step_leaves_close_free(self):
         """The thread stays in gloo until rank 1, which does not come, closes its own state."""
         def threads():
@@ -684,6 +799,16 @@ class Alone(unittest.TestCase):
                  "residuals": {"a": torch.full((2, 3), 4.0)}, "velocities": {}}
         taken = [chosen([saved], 2, rank, 2, 0.1, lambda state: None)[1] for rank in range(2)]
         self.assertEqual([each["a"].tolist() for each in taken], [[8.0] * 6, [0.0] * 6])
+
+    def test_an_optimiser_may_get_parameters_later(self):
+        optimizers, undone = {"a": "one", "c": "other"}, []
+        buckets = Buckets(lambda: optimizers)
+        bucket = buckets.get(0, ("a", "b", "c"), [1, 1, 1], [False] * 3, torch.float32)
+        bucket.undo = undone.append
+        optimizers["b"] = "one"
+        bucket.overflowed = {"a"}
+        buckets.settle(buckets.overflowed())
+        self.assertEqual(undone, [{"a", "b"}])
 
     def test_a_velocity_keeps_no_nan(self):
         buckets, method = Buckets(), Method("topka", 0.01, 0, momentum=0.5)

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import time
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 import torch.distributed as dist
@@ -54,6 +54,7 @@ class Method:
     output_scale: float = 1.0
     clip_norm: float = 0.0
     undo: bool = False  # steps with NaN or Inf
+    raises: bool = False  # NonFinite in such steps
     warms_up: bool = False  # the density is not yet the one that stays
     static_graph: bool = False  # every step uses the same parameters
 
@@ -127,12 +128,13 @@ class Bucket:
         self.reason = ""  # of the choice
         self.dense_ns: Optional[int] = None  # what the process group takes
         self.dense_steps = 0
-        self.buffer: Optional[torch.Tensor] = None  # of the latest step
+        self.buffer: Optional[torch.Tensor] = None  # of the latest step, until that is given back or another one begins
         self.seconds = 0.0
         self._store = store
         self._velocity: Optional[torch.Tensor] = None
         self._before = None  # residual and velocity before the latest step, where it may be undone
         self._along: Optional[torch.Tensor] = None  # the residual that the latest step, a dense one, took along
+        self._velocity_before: Optional[torch.Tensor] = None  # that step
         self._unused: Optional[List[Tuple[int, int]]] = None  # ranges without a gradient on any rank in that step
         self._inherits = self._inherit_choice()
         self.overflowed: Set[str] = set()  # parameters with NaN or Inf in the latest step
@@ -151,7 +153,8 @@ class Bucket:
         drops those that no rank has used, and leaves alone what gradients of earlier steps are there: so does this,
         and their residuals and velocities stay what they are."""
         begin = time.perf_counter()
-        self.buffer, self._along = buffer, None
+        self.forget_step()
+        self.buffer = buffer
         if self._chose_dense():
             self._keep_choice()  # from now on by the process group
         if self.reducer is not None and self.made != (self.choice or method.running, method.density):
@@ -176,12 +179,15 @@ class Bucket:
             else:
                 self._run_sparse(buffer, method)
         except NonFinite:
-            self._store.nothing_applied = method.undo
+            self.forget_step()
+            self._store.refuse_step(method.undo)
             raise
         finally:
             for (first, last), values in zip(unused, stale):
                 buffer[first:last] = values
         self.steps += 1
+        if self._store.step_refused:
+            self.give_back(1.0)
         self.overflowed = set()
         if method.undo and not _all_finite(buffer):
             self.overflowed = {name for name, first, last, _ in self.ranges()
@@ -279,6 +285,10 @@ class Bucket:
                     now[begin:end] = before[begin:end]
         self._along = self._before = None
 
+    def forget_step(self):
+        """The latest step cannot be given back any more."""
+        self.buffer = self._along = self._velocity_before = None
+
     def close_reducer(self):
         if self.reducer is not None:
             self.reducer.close()
@@ -346,6 +356,9 @@ class Bucket:
             self.dense_ns = took if self.dense_ns is None else min(self.dense_ns, took)
         else:
             average()
+        if method.raises and not _all_finite(total):
+            self.give_back(1.0)
+            raise NonFinite(f"the average of bucket {self.index} has NaN or Inf")
         if total is not buffer:
             buffer.copy_(total)
         self.dense_steps += 1
@@ -354,9 +367,8 @@ class Bucket:
         """What goes out instead of the gradient: with SGD's momentum in it, in unscaled units. As in reducers, velocity
         is this rank's own, so that a parameter may get another plan, and it is 0 where it would be NaN or Inf; what goes
         out has NaN there."""
-        velocity = self.velocity()
-        waiting = [velocity[begin:end].clone() for begin, end in unused]
-        velocity.mul_(method.momentum).add_(gradient, alpha=method.input_scale)
+        before = self.velocity()
+        velocity = (before * method.momentum).add_(gradient, alpha=method.input_scale)
         wrong = None if _all_finite(velocity) else ~torch.isfinite(velocity)
         if wrong is not None:
             velocity.masked_fill_(wrong, 0)
@@ -365,9 +377,10 @@ class Bucket:
             moved = (velocity * method.momentum).add_(gradient, alpha=method.input_scale)
         elif unused:
             moved = velocity.clone()
-        for (begin, end), before in zip(unused, waiting):
-            velocity[begin:end] = before
+        for begin, end in unused:
+            velocity[begin:end] = before[begin:end]
             moved[begin:end] = 0
+        self._velocity, self._velocity_before = velocity, before
         return moved if wrong is None else moved.masked_fill(wrong, float("nan"))
 
     def _run_sparse(self, buffer, method):
@@ -376,12 +389,14 @@ class Bucket:
             self.reducer.run(buffer)
 
     def give_back(self, factor):
+        if self._velocity_before is not None:
+            self._velocity = self._velocity_before
         if self._along is not None:
             self.residual = self._along if self.residual is None else self.residual + self._along
-            self._along = None
         elif self.reducer is not None and self.buffer is not None:
             with self._without_unused():  # what is in the buffer there was not exchanged
                 self.reducer.give_back(self.buffer, factor)
+        self.forget_step()
 
     def stats(self, method, ranks) -> BucketStats:
         ring = round(2 * (ranks - 1) / ranks * self.n * torch.empty(0, dtype=self.dtype).element_size())
@@ -406,12 +421,14 @@ class Bucket:
 class Buckets:
     """All buckets of a model. One thread at a time."""
 
-    def __init__(self, optimizers: Optional[Dict[str, Any]] = None):
+    def __init__(self, optimizers: Callable[[], Dict[str, Any]] = dict):
+        """optimizers(): by parameter. It is asked where a step has overflowed: an optimiser may get further ones."""
         self.residuals: Dict[str, torch.Tensor] = {}  # of parameters that no bucket has, by name
         self.velocities: Dict[str, torch.Tensor] = {}
         self.choices: Dict[str, str] = {}  # auto's, of layouts before
         self.nothing_applied = False  # backward raises, so no optimiser steps
-        self._optimizers = optimizers or {}  # by parameter; a loss scaler skips the step of each on its own
+        self.step_refused = False  # likewise, and what its buckets have sent goes back at once
+        self._optimizers = optimizers  # a loss scaler skips the step of each on its own
         self._current: Dict[Tuple[str, ...], Bucket] = {}
 
     def get(self, index, names, lengths, kept, dtype) -> Bucket:
@@ -424,16 +441,30 @@ class Buckets:
             found = self._current[names] = Bucket(index, names, lengths, kept, dtype, self)
         return found
 
+    def begin_step(self):
+        self.step_refused = False
+        for bucket in self._current.values():
+            bucket.forget_step()
+
+    def refuse_step(self, undo):
+        """A bucket's sum is NonFinite. undo: settle undoes the step."""
+        self.nothing_applied, self.step_refused = undo, not undo
+        for bucket in self._current.values() if self.step_refused else ():
+            bucket.give_back(1.0)
+
     def overflowed(self) -> Set[Any]:
         """Optimisers whose latest step a loss scaler has skipped: NaN and Inf arrive at all ranks alike. Parameters of
         no known optimiser belong together."""
-        return {self._optimizers.get(name, self) for bucket in self._current.values()
-                for name in (bucket.names if self.nothing_applied else bucket.overflowed)}
+        names = {name for bucket in self._current.values()
+                 for name in (bucket.names if self.nothing_applied else bucket.overflowed)}
+        known = self._optimizers() if names else {}
+        return {known.get(name, self) for name in names}
 
     def settle(self, skipped: Set[Any]):
         """Undoes the latest step of parameters whose optimiser has skipped it."""
+        known = self._optimizers() if skipped else {}
         for bucket in self._current.values():
-            bucket.undo({name for name in bucket.names if self._optimizers.get(name, self) in skipped})
+            bucket.undo({name for name in bucket.names if known.get(name, self) in skipped})
             bucket.overflowed = set()
         self.nothing_applied = False
 

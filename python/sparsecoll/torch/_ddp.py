@@ -64,6 +64,11 @@ def _settle(state):
             each._buckets.settle(skipped)
 
 
+def _optimizers_by_name(names, optimizers):
+    return {names[parameter]: optimizer for optimizer in optimizers for group in optimizer.param_groups
+            for parameter in group["params"] if parameter in names}
+
+
 def averaged(ddp):
     """(name, parameter) of all that the DDP object averages gradients of."""
     ignored = set(getattr(ddp, "parameters_to_ignore", None) or ())
@@ -162,10 +167,9 @@ class DDPState(HookState):
             raise InvalidArgument(f"group has {dist.get_world_size(group)} ranks, and that of ddp "
                                   f"{dist.get_world_size(ddp.process_group)}")
         self._group = group
+        self._method.raises = config.non_finite == "error"
         self._optimizers = tuple(optimizers)
-        self._buckets = Buckets({self._names[parameter]: optimizer for optimizer in self._optimizers
-                                 for group in optimizer.param_groups for parameter in group["params"]
-                                 if parameter in self._names})
+        self._buckets = Buckets(functools.partial(_optimizers_by_name, self._names, self._optimizers))
         self._within_step = False  # a backward pass has begun
         self._ended_step = False  # a backward pass has ended, and what a loss scaler may skip of it was not undone
         self._resumed = False
@@ -301,6 +305,7 @@ class DDPState(HookState):
         self.step += 1
         try:
             _settle(self)
+            self._buckets.begin_step()
         except Exception as error:  # pylint: disable=broad-except  (the buckets' exchanges raise it)
             self._failed(error)
         level = (self.step - 1) // self._schedule_steps if self._schedule else 0
@@ -315,10 +320,11 @@ class DDPState(HookState):
         self._communicator.abort()
 
     def give_back(self, factor: float = 1.0) -> None:
-        """The optimiser skips the latest step: what this rank has sent goes back into its residual. Call it on every
-        rank before zero_grad. factor: what gradients were multiplied by since backward, 1 / S where a loss scaler has
-        divided them by S. Buckets that were sent dense have nothing to give back: their step is lost, as in plain DDP.
-        Where set_loss_scale was called, a step that overflowed is undone without it, and this changes nothing then.
+        """The optimiser skips the latest step: what this rank has sent goes back into its residual, and is part of
+        later steps. Call it on every rank before zero_grad. factor: what gradients were multiplied by since backward,
+        1 / S where a loss scaler has divided them by S. Buckets that were sent dense have nothing to give back: their
+        step is lost, as in plain DDP. Where set_loss_scale was called, a step that overflowed is undone without it, and
+        this changes nothing then; nor does it a second time, or where backward has ended with NonFinite.
         """
         def give_back():
             _settle(self)
@@ -374,9 +380,11 @@ class DDPState(HookState):
 
         There are no dense steps at first then, unless "auto" has not chosen. With "topka", and with "auto" where all
         buckets have chosen the same sparse method, training goes on with the same bits on as many ranks; other presets
-        begin with new thresholds. Auto has trials again on another number of ranks or with another density. Errors:
-        InvalidArgument (names what does not fit this rank), Mismatch (states of different steps or choices, or one that
-        does not fit another rank); then nothing has changed.
+        begin with new thresholds. Auto has trials again on another number of ranks or with another density. What the
+        state has of parameters that are frozen now is dropped; where it has no velocities at all, those that attach has
+        taken from the optimiser stay. Errors: InvalidArgument (names what does not fit this rank), Mismatch (states of
+        different steps or choices, or one that does not fit another rank), after which nothing has changed; others end
+        the exchange.
         """
         if self._worker is None:
             raise InvalidUsage("the state is closed")
@@ -388,6 +396,8 @@ class DDPState(HookState):
             failed = error
         if self._method.preset != "auto":
             choices = {}
+        residuals, velocities, choices = ({name: value for name, value in each.items() if name in self._shapes}
+                                          for each in (residuals, velocities, choices))
 
         def replace():
             if self.error is not None:
@@ -400,15 +410,34 @@ class DDPState(HookState):
                 raise failed
             _settle(self)
             self._buckets.retire()
-            self._buckets.residuals, self._buckets.velocities = residuals, velocities
+            self._buckets.residuals = residuals
+            if velocities or not self._method.momentum:
+                self._buckets.velocities = velocities
             self._buckets.choices = choices
             self.step, self._resumed = step, True
 
-        self._call(replace)
+        def replace_or_fail():
+            try:
+                replace()
+            except (InvalidArgument, Mismatch):
+                raise
+            except Exception as error:
+                self._failed(error)
+                raise
+
+        self._call(replace_or_fail)
+
+    def _frozen(self):
+        """Names of parameters that the model has and ddp does not average."""
+        ddp = self._ddp()
+        return {name for name, _ in ddp.module.named_parameters()} - set(self._shapes) if ddp is not None else set()
 
     def _check_values(self, state):
+        frozen = self._frozen()
         for kind in ("residuals", "velocities"):
             for name, value in state[kind].items():
+                if name in frozen:
+                    continue
                 if name not in self._shapes:
                     raise InvalidArgument(f"the state has {kind} of {name}, which the model has not")
                 check_floats(f"{kind} of {name}", value)
@@ -418,7 +447,7 @@ class DDPState(HookState):
                 if kind == "residuals" and self._kept[name]:
                     raise InvalidArgument(f"the state has a residual of {name}, which keep_dense keeps dense")
         for name, choice in state["choices"].items():
-            if name not in self._shapes or choice not in presets():
+            if not (name in self._shapes or name in frozen) or choice not in presets():
                 raise InvalidArgument(f"the state has {choice!r} chosen for {name}")
         if state["velocities"] and not self._method.momentum:
             raise InvalidArgument("the state has velocities; this one has no momentum: see sparsecoll.torch.attach")

@@ -12,6 +12,10 @@ from ._ddp import DDPState, averaged, hook
 from ._gather import agree
 
 
+# In parameter groups: what of theirs is in front of the exchange.
+_MOVED, _NESTEROV = "sparsecoll_momentum", "sparsecoll_nesterov"
+
+
 def _schedule(density, training_steps):
     """(densities that a warm-up starts with, steps of each): 0.25 and a quarter of the one before (Lin et al. 2018)."""
     densities, level = [], 0.25
@@ -38,7 +42,8 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
     decay is divided by 1 - momentum. What the optimiser had of momentum goes along. Adam and others without SGD's
     momentum keep what they have. training_steps: of the whole training; with it the density starts at 0.25 and falls to
     a quarter of the one before until it is `density`, an eighth of the training each, at most 100 steps.
-    group, options: of DDPState. Call it behind optimizer.load_state_dict, or load a state that was saved behind attach.
+    group, options: of DDPState. To resume, call it behind optimizer.load_state_dict: a state that was saved behind attach
+    tells what has moved. Such a state may be loaded behind attach, too.
 
     optimizer: a list of all that step ddp's parameters, if there are several. ddp: a list, if an optimiser has
     parameters of several models; then the result is the list of their states, and `group` a list of groups.
@@ -62,7 +67,7 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
     for each in optimizers:
         if not isinstance(each, torch.optim.SGD) and any(part.get("momentum") for part in each.param_groups):
             raise Unsupported(f"{type(each).__name__} with momentum: only SGD's can move in front of the exchange")
-    momentum, nesterov = _same(optimizers, "momentum"), _same(optimizers, "nesterov")
+    momentum, nesterov = _momentum_of(optimizers)
     if momentum:
         _check_sgd(models, optimizers, momentum)
     states: List[DDPState] = []
@@ -81,6 +86,15 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
             state.close()
         raise
     return states if isinstance(ddp, (list, tuple)) else states[0]
+
+
+def _momentum_of(optimizers):
+    """(momentum, nesterov): the optimisers' own, or those that an attach before this one has moved, as a state tells that
+    was saved behind it."""
+    momentum, moved = _same(optimizers, "momentum"), _same(optimizers, _MOVED)
+    if momentum and moved:
+        raise InvalidUsage(f"the optimiser has momentum {momentum}, and {moved} in front of the exchange already")
+    return (moved, _same(optimizers, _NESTEROV)) if moved else (momentum, _same(optimizers, "nesterov"))
 
 
 def _check_sgd(models, optimizers, momentum):
@@ -123,16 +137,20 @@ def _drop_momentum(states, optimizers, momentum, nesterov):
 
     def check():  # load_state_dict replaces the groups
         if any(group["momentum"] for group in groups()):
-            raise InvalidUsage("the optimiser has momentum again, which is in front of the exchange: load a state that "
-                               "was saved before attach before attach")
+            raise InvalidUsage("the optimiser has momentum again, which is in front of the exchange: a scheduler that "
+                               "changes it (cycle_momentum=False keeps it from that), or a state that was saved before "
+                               "attach and loaded behind it")
 
-    before = [(group, dict(group)) for group in groups()]
+    settings = groups() + [optimizer.defaults for optimizer in optimizers]  # those of groups that are added later
+    before = [(group, dict(group)) for group in settings]
     held = [(optimizer.state[parameter], dict(optimizer.state[parameter])) for optimizer in optimizers
             for group in optimizer.param_groups for parameter in group["params"] if parameter in optimizer.state]
     try:
-        for group in groups():
+        for group in settings:
+            if _MOVED not in group:
+                group["weight_decay"] /= 1 - momentum
             group["momentum"], group["nesterov"] = 0, False
-            group["weight_decay"] /= 1 - momentum
+            group[_MOVED], group[_NESTEROV] = momentum, bool(nesterov)
         for kept, _ in held:
             kept.pop("momentum_buffer", None)
         for state in states:
@@ -140,5 +158,6 @@ def _drop_momentum(states, optimizers, momentum, nesterov):
             state._before_step = check
     except BaseException:
         for now, then in before + held:
+            now.clear()
             now.update(then)
         raise
