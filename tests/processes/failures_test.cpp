@@ -207,6 +207,39 @@ TEST_CASE("the end of a rank is known without a call of the others, and leaves t
   }
 }
 
+TEST_CASE("a rank that is killed is lost at once, though a child that it has forked lives on") {
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  setenv("SPARSECOLL_SILENCE_MS", "86400000", 1);  // so that only its connections tell
+  Processes processes(3, way);
+  processes.start([&](int rank, Finding& finding) {
+    sparsecollComm_t comm = processes.join(rank);
+    if (finding.made != sparsecollSuccess) return;
+    if (rank == 1) {
+      const pid_t child = fork();
+      if (child == 0)
+        for (;;) pause();
+      finding.numbers[0] = child;
+    }
+    (void)stepUntilFailure(finding, comm, stepsOf("topka"), kLength);
+    (void)sparsecollCommDestroy(comm);
+  });
+  unsetenv("SPARSECOLL_SILENCE_MS");
+  REQUIRE(processes.awaitStage(1, 1));
+  kill(processes.process(1), SIGKILL);
+  const bool ended = processes.awaitEnd(60000, {1});
+  const auto child = static_cast<pid_t>(processes[1].numbers[0]);
+  REQUIRE(child > 0);
+  CHECK(kill(child, 0) == 0);
+  kill(child, SIGKILL);
+  REQUIRE(ended);
+  for (const int rank : {0, 2}) {
+    CAPTURE(rank, processes[rank].text);
+    CHECK(processes[rank].result == sparsecollPeerFailed);
+    CHECK(processes[rank].peer == 1);
+  }
+}
+
 TEST_CASE("a rank that is stopped shows as a Timeout that names it") {
   const Way way = GENERATE(from_range(engines()));
   CAPTURE(way.name());

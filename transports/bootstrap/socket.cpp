@@ -1,9 +1,14 @@
 #include "transports/bootstrap/socket.h"
 
+#include <fcntl.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -30,18 +35,56 @@ void sendAtOnce(const Fd& socket) {
 
 bool tryAgain(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
+// Connections of this process by their numbers. A child that is forked has them, too, and as long as it lives the peers
+// would not learn that this process has died. So /dev/null takes their places there. A port that is bound, on the other
+// hand, may be for a child: it may have been made with the id of a rank that runs there.
+class Connections {
+ public:
+  static void add(int fd) {
+    static const int once = pthread_atfork(nullptr, nullptr, leaveInChild);
+    (void)once;
+    if (fd < kMost) wordOf(fd).fetch_or(bitOf(fd), std::memory_order_relaxed);
+  }
+  static void remove(int fd) {
+    if (fd < kMost) wordOf(fd).fetch_and(~bitOf(fd), std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr int kMost = 1 << 16;
+
+  static std::atomic<uint64_t>& wordOf(int fd) { return open_[static_cast<size_t>(fd) / 64]; }
+  static uint64_t bitOf(int fd) { return uint64_t{1} << (static_cast<unsigned>(fd) % 64); }
+
+  // Calls nothing that a child of several threads must not call.
+  static void leaveInChild() {
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nothing < 0) return;
+    for (size_t word = 0; word < open_.size(); ++word)
+      for (uint64_t left = open_[word].exchange(0, std::memory_order_relaxed); left != 0; left &= left - 1)
+        (void)::dup3(nothing, static_cast<int>(64 * word) + std::countr_zero(left), O_CLOEXEC);
+    (void)::close(nothing);
+  }
+
+  static inline std::array<std::atomic<uint64_t>, kMost / 64> open_{};
+};
+
+// No longer in the list before its number may be another file's.
+void closeNumber(int fd) {
+  if (fd < 0) return;
+  Connections::remove(fd);
+  (void)::close(fd);
+}
+
 }  // namespace
 
 Fd& Fd::operator=(Fd&& other) noexcept {
   if (this == &other) return *this;
-  if (fd_ >= 0) ::close(fd_);
+  closeNumber(fd_);
   fd_ = std::exchange(other.fd_, -1);
   return *this;
 }
 
-Fd::~Fd() {
-  if (fd_ >= 0) ::close(fd_);
-}
+Fd::~Fd() { closeNumber(fd_); }
 
 Result<Fd> bindTo(const Address& address) {
   SC_TRY(Fd made, makeSocket(address));
@@ -78,6 +121,7 @@ Arrival accept(const Fd& listener, Fd& into) {
     const int fd = accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
       into = Fd(fd);
+      Connections::add(fd);
       sendAtOnce(into);
       return Arrival::kCame;
     }
@@ -88,6 +132,7 @@ Arrival accept(const Fd& listener, Fd& into) {
 
 Result<Fd> connectTo(const Address& address) {
   SC_TRY(Fd made, makeSocket(address));
+  Connections::add(made.get());
   sendAtOnce(made);
   const SocketName name = address.name();
   if (::connect(made.get(), name.get(), name.length) != 0 && errno != EINPROGRESS && errno != EINTR)
