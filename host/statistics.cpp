@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <type_traits>
 #include <utility>
 
@@ -126,7 +127,7 @@ class Sampler {
 
 double foldLanes(double* lanes) {
   for (uint64_t half = kSquareLanes / 2; half != 0; half /= 2)
-    for (uint64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    std::transform(lanes, lanes + half, lanes + half, lanes, std::plus<>());
   return lanes[0];
 }
 

@@ -230,6 +230,10 @@ TEST_CASE("interfaces are found by name, by address and by what they lead to") {
   CHECK(addressOf("no-such-interface").takeStatus().result() == sparsecollInvalidArgument);
   auto anywhere = addressOf("auto");
   if (anywhere.ok()) CHECK_FALSE(anywhere->isLoopback());
+  CHECK(std::string(placeOf(Address::loopback()).c_str()) == "lo 127.0.0.1");
+  Address nowhere = Address::loopback();
+  nowhere.bytes[3] = std::byte{9};
+  CHECK(std::string(placeOf(nowhere).c_str()) == "127.0.0.9");
   Address local = Address::any(6);
   CHECK_FALSE(local.isLinkLocal());
   local.bytes[0] = std::byte{0xfe};

@@ -180,6 +180,7 @@ TEST_CASE("a rank names rank 0 when that one says what was not asked") {
       [](Link& link) { link.send(FrameType::kHeartbeat, {}); },
       [](Link& link) { link.send(FrameType::kOffer, {}); },
       [](Link& link) { link.send(FrameType::kTable, partOf(1)); },
+      [](Link& link) { link.send(FrameType::kOffer, partOf(0)); },
       [](Link& link) {
         for (int part = 0; part < 2; ++part) link.send(FrameType::kTable, partOf(0));
       },

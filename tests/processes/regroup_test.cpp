@@ -217,7 +217,9 @@ TEST_CASE("communicators of parts of the ranks sum over their own") {
     sparsecollComm_t comm = processes.join(rank);
     if (finding.made != sparsecollSuccess) return;
     sparsecollComm_t part = nullptr, none = comm;
-    finding.result = sparsecollCommSplit(comm, rank % 2, -rank, &part, nullptr);  // the other way round
+    sparsecollConfig_t named = SPARSECOLL_INIT(sparsecollConfig_t);
+    named.transport = way.engine;
+    finding.result = sparsecollCommSplit(comm, rank % 2, -rank, &part, &named);  // the other way round
     finding.numbers[5] = sparsecollCommSplit(comm, SPARSECOLL_NO_COLOR, 0, &none, nullptr);
     finding.numbers[6] = none == nullptr ? 1 : 0;
     if (finding.result != sparsecollSuccess) {

@@ -79,6 +79,14 @@ TEST_CASE("the line names only what has a time") {
   CHECK(callersDense.lineFor(50) == "n 5k P 2: dense, 0.16 ms; link 1 Gbit/s by the caller");
 }
 
+TEST_CASE("candidates run two steps each, four the other way round, and four more as at first") {
+  Trials trials({{kTopk, 1, {128000, 0}}, {kSplit, 1, {128000, 0}}, {kDense, 1, {128000, 0}}}, {5000, 4, 2});
+  trials.start(50);
+  std::string ran;
+  while (trials.plan.decisions() == 0 && ran.size() < 100) ran += static_cast<char>('0' + trials.step());
+  CHECK(ran == "001122" "222211110000" "000011112222" "2");
+}
+
 TEST_CASE("a plan that replays goes on so after it took over the state of trials that were under way") {
   const std::vector<Given> given{{kTopk, 1, {1000, 0}}, {kDense, 1, {2000, 0}}};
   Trials from(given, {5000, 4, 2});

@@ -1,6 +1,11 @@
 // What every method has in common: how many entries are asked for, plans, changing densities, saving and starting anew.
 #include "selectors/selection.h"
 
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "selectors/ladder.h"
 #include "tests/support/catch.h"
 
 #include "tests/unit/cut_step.h"
@@ -240,6 +245,37 @@ TEST_CASE("no window's candidates lie where another's do") {
       next += window.lazy != 0 ? 0 : window.slots;
     }
   }
+}
+
+// MiCRO's: what it knows of its threshold.
+TEST_CASE("a state with a number that no step leaves is refused") {
+  const SelectionRequest request = requestOf(kMethods[2], 20000, 0.01);
+  const PlanFunction plan = selectorRow(sparsecollSelectMicro)->plan;
+  SelectionRun<float> run(plan, request, true);
+  for (uint64_t step = 0; step < 6; ++step) run.step(gradientsOf<float>(run.ranks(), request.n, step));
+  Writer writer;
+  run[0].save(writer);
+  const std::vector<std::byte> saved(writer.bytes().begin(), writer.bytes().end());
+  int refused = 0;
+  for (size_t at = 0; at + sizeof(double) <= saved.size(); at += 4)
+    for (const double value : {-0.5, 1.5, std::numeric_limits<double>::infinity(), std::nan("")}) {
+      CAPTURE(at, value);
+      std::vector<std::byte> damaged = saved;
+      std::memcpy(damaged.data() + at, &value, sizeof value);
+      SelectionRun<float> other(plan, request, true);
+      Reader reader(damaged);
+      if (!other[0].load(reader, false).ok()) {
+        ++refused;
+        continue;
+      }
+      Control control = other.control();
+      const LadderState& state = ladder::of(control);
+      for (const double one : {state.lowest, state.factor, state.last, state.high, control.threshold})
+        CHECK((one >= 0 && one < std::numeric_limits<double>::infinity()));
+      CHECK((state.spread >= 0 && state.spread <= 1));
+      CHECK(std::abs(state.side) <= 1);
+    }
+  CHECK(refused > 20);
 }
 
 // Both runs go on with the same gradients and do the same.
