@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <new>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -204,6 +205,41 @@ TEST_CASE("a frame follows each envelope that says so, whenever memory runs out"
       if (!refused) CHECK(peers.sent(kFrames) == static_cast<size_t>(messages));
     }
   }
+}
+
+TEST_CASE("the peer whose message has no room any more, because nobody takes what was sent, is named") {
+  Endless peers;
+  EngineSetup setup;
+  setup.ranks = 3;
+  setup.kernels = host::makeHostKernels();
+  setup.budget = std::make_shared<MemoryBudget>(0);
+  State state(setup, peers.table());
+  Rounds rounds(state, nullptr);
+  REQUIRE(rounds.open().ok());
+  const FrameLayout layout{4, 4, 4};
+  std::vector<std::byte> frame(layout.capacityBytes());
+  const std::array<Outgoing, 2> out = {{{1, frame.data(), layout}, {2, frame.data(), layout}}};
+  Operation operation;
+  operation.sequence = 1;
+  rounds.begin(operation);
+  bool over = true;
+  while (over && peers.sent(kEnvelopes) < 1000) {
+    rounds.start(operation, out, {});
+    bool moved = false;
+    auto looked = rounds.proceed(moved);
+    REQUIRE(looked.ok());
+    over = *looked;
+    ++operation.round;
+  }
+  CHECK_FALSE(over);
+  const Status late = rounds.timeout();
+  CHECK(late.result() == sparsecollTimeout);
+  const int next = peers.sent(kEnvelopes) % 2 == 0 ? 1 : 2;
+  CHECK(late.failure().peer == next);
+  CHECK(std::string(late.failure().text.c_str()) == "rank " + std::to_string(next) + " takes no messages");
+  rounds.giveUp();
+  rounds.close();
+  state.port.close(Deadline::in(60000));
 }
 
 TEST_CASE("a long frame of a peer that has left comes to its end") {
