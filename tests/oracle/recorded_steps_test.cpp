@@ -211,8 +211,9 @@ bool hasInstructionSet() {
 template <class Change>
 void checkRecord(const Shape& shape, Change change) {
   if (!hasInstructionSet()) {
-    REQUIRE(std::string(std::getenv("SPARSECOLL_ISA")) != "scalar");
-    std::printf("skipped: this machine has no %s\n", std::getenv("SPARSECOLL_ISA"));
+    const std::string wanted = std::getenv("SPARSECOLL_ISA");
+    REQUIRE((wanted == "avx2" || wanted == "avx512"));
+    std::printf("skipped: this machine has no %s\n", wanted.c_str());
     std::exit(77);
   }
   const Lines now = linesOf(shape, change);

@@ -217,8 +217,10 @@ TEST_CASE("a rank that is killed is lost at once, though a child that it has for
     if (finding.made != sparsecollSuccess) return;
     if (rank == 1) {
       const pid_t child = fork();
-      if (child == 0)
+      if (child == 0) {
+        alarm(300);  // should nobody end it
         for (;;) pause();
+      }
       finding.numbers[0] = child;
     }
     (void)stepUntilFailure(finding, comm, stepsOf("topka"), kLength);

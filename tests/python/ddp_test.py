@@ -598,6 +598,28 @@ class TwoProcesses(unittest.TestCase):
         after = state.state_dict()["velocities"]
         self.assertTrue(all(torch.equal(value, after[name]) for name, value in before.items()))
 
+    def test_a_state_that_is_broken_on_one_rank_changes_nothing(self):
+        ddp = ddp_of()
+        state, optimizer = self.state(ddp, warmup_steps=0), sgd(ddp)
+        train(ddp, optimizer, range(3))
+        saved = state.state_dict()
+        with self.assertRaises(sparsecoll.Mismatch if dist.get_rank() == 0 else TypeError):
+            state.load_state_dict(saved if dist.get_rank() == 0 else None)
+        self.assertIsNone(state.error)
+        train(ddp, optimizer, range(3, 5))
+        assert_replicas_equal(ddp)
+
+    def test_a_state_from_before_the_first_step_has_no_momentum(self):
+        ddp = ddp_of()
+        optimizer = sgd(ddp, momentum=0.9)
+        state = sct.attach(ddp, optimizer, preset="topka", config=QUICK)
+        self.addCleanup(state.close)
+        first = state.state_dict()
+        train(ddp, optimizer, range(3))
+        self.assertTrue(state.state_dict()["velocities"])
+        state.load_state_dict(first)
+        self.assertEqual(state.state_dict()["velocities"], {})
+
     def test_what_a_state_has_of_a_frozen_layer_is_dropped(self):
         ddp = ddp_of()
         state = self.state(ddp, warmup_steps=0)

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -36,9 +37,9 @@ void sendAtOnce(const Fd& socket) {
 bool tryAgain(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 // Connections of this process by their numbers. A child that is forked has them, too, and as long as it lives the peers
-// would not learn that this process has died. So /dev/null takes their places there. A port that is bound, on the other
-// hand, may be for a child: it may have been made with the id of a rank that runs there.
-class Connections {
+// would not learn that this process has died. So a socket that leads nowhere takes their places there. A port that is
+// bound, on the other hand, may be for a child: it may have been made with the id of a rank that runs there.
+class Inherited {
  public:
   static void add(int fd) {
     static const int once = pthread_atfork(nullptr, nullptr, leaveInChild);
@@ -55,14 +56,29 @@ class Connections {
   static std::atomic<uint64_t>& wordOf(int fd) { return open_[static_cast<size_t>(fd) / 64]; }
   static uint64_t bitOf(int fd) { return uint64_t{1} << (static_cast<unsigned>(fd) % 64); }
 
+  static int nowhere() { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+  static bool isSocket(int fd) {
+    struct stat facts {};
+    return fstat(fd, &facts) == 0 && S_ISSOCK(facts.st_mode);
+  }
+
   // Calls nothing that a child of several threads must not call.
   static void leaveInChild() {
-    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (nothing < 0) return;
+    int stand = -1;
+    bool takesPlace = false;
     for (size_t word = 0; word < open_.size(); ++word)
-      for (uint64_t left = open_[word].exchange(0, std::memory_order_relaxed); left != 0; left &= left - 1)
-        (void)::dup3(nothing, static_cast<int>(64 * word) + std::countr_zero(left), O_CLOEXEC);
-    (void)::close(nothing);
+      for (uint64_t left = open_[word].exchange(0, std::memory_order_relaxed); left != 0; left &= left - 1) {
+        const int fd = static_cast<int>(64 * word) + std::countr_zero(left);
+        if (!isSocket(fd)) continue;  // another file by now
+        if (stand < 0) stand = nowhere();
+        if (stand < 0) {  // no number is left but this one's
+          (void)::close(fd);
+          stand = nowhere();
+          takesPlace = takesPlace || stand == fd;
+        }
+        if (stand >= 0 && stand != fd) (void)::dup3(stand, fd, O_CLOEXEC);
+      }
+    if (stand >= 0 && !takesPlace) (void)::close(stand);
   }
 
   static inline std::array<std::atomic<uint64_t>, kMost / 64> open_{};
@@ -71,7 +87,7 @@ class Connections {
 // No longer in the list before its number may be another file's.
 void closeNumber(int fd) {
   if (fd < 0) return;
-  Connections::remove(fd);
+  Inherited::remove(fd);
   (void)::close(fd);
 }
 
@@ -121,7 +137,7 @@ Arrival accept(const Fd& listener, Fd& into) {
     const int fd = accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
       into = Fd(fd);
-      Connections::add(fd);
+      Inherited::add(fd);
       sendAtOnce(into);
       return Arrival::kCame;
     }
@@ -132,7 +148,7 @@ Arrival accept(const Fd& listener, Fd& into) {
 
 Result<Fd> connectTo(const Address& address) {
   SC_TRY(Fd made, makeSocket(address));
-  Connections::add(made.get());
+  Inherited::add(made.get());
   sendAtOnce(made);
   const SocketName name = address.name();
   if (::connect(made.get(), name.get(), name.length) != 0 && errno != EINPROGRESS && errno != EINTR)

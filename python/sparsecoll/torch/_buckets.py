@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from .._abi import SPARSECOLL_NESTEROV
-from .._errors import InvalidArgument, NonFinite
+from .._errors import InvalidArgument, NonFinite, Unsupported
 from .._reducer import Reducer, Segment, method_params, preset_of
 from .._stats import Stats
 from ._gather import complete
@@ -187,7 +187,7 @@ class Bucket:
                 buffer[first:last] = values
         self.steps += 1
         if self._store.step_refused:
-            self.give_back(1.0)
+            self.leave_step()
         self.overflowed = set()
         if method.undo and not _all_finite(buffer):
             self.overflowed = {name for name, first, last, _ in self.ranges()
@@ -283,7 +283,8 @@ class Bucket:
             for name, begin, end, _ in self.ranges():
                 if name in names:
                     now[begin:end] = before[begin:end]
-        self._along = self._before = None
+        self._before = None
+        self.forget_step()
 
     def forget_step(self):
         """The latest step cannot be given back any more."""
@@ -356,11 +357,11 @@ class Bucket:
             self.dense_ns = took if self.dense_ns is None else min(self.dense_ns, took)
         else:
             average()
-        if method.raises and not _all_finite(total):
-            self.give_back(1.0)
-            raise NonFinite(f"the average of bucket {self.index} has NaN or Inf")
         if total is not buffer:
             buffer.copy_(total)
+        if method.raises and not _all_finite(buffer):
+            self.give_back(1.0)
+            raise NonFinite(f"the average of bucket {self.index} has NaN or Inf")
         self.dense_steps += 1
 
     def _moved(self, gradient, method, unused):
@@ -396,6 +397,12 @@ class Bucket:
         elif self.reducer is not None and self.buffer is not None:
             with self._without_unused():  # what is in the buffer there was not exchanged
                 self.reducer.give_back(self.buffer, factor)
+        self.forget_step()
+
+    def leave_step(self):
+        """No optimiser steps: gives back what can be given back."""
+        with contextlib.suppress(Unsupported):  # averages of those that contribute cannot
+            self.give_back(1.0)
         self.forget_step()
 
     def stats(self, method, ranks) -> BucketStats:
@@ -450,7 +457,7 @@ class Buckets:
         """A bucket's sum is NonFinite. undo: settle undoes the step."""
         self.nothing_applied, self.step_refused = undo, not undo
         for bucket in self._current.values() if self.step_refused else ():
-            bucket.give_back(1.0)
+            bucket.leave_step()
 
     def overflowed(self) -> Set[Any]:
         """Optimisers whose latest step a loss scaler has skipped: NaN and Inf arrive at all ranks alike. Parameters of

@@ -381,23 +381,22 @@ class DDPState(HookState):
         There are no dense steps at first then, unless "auto" has not chosen. With "topka", and with "auto" where all
         buckets have chosen the same sparse method, training goes on with the same bits on as many ranks; other presets
         begin with new thresholds. Auto has trials again on another number of ranks or with another density. What the
-        state has of parameters that are frozen now is dropped; where it has no velocities at all, those that attach has
-        taken from the optimiser stay. Errors: InvalidArgument (names what does not fit this rank), Mismatch (states of
-        different steps or choices, or one that does not fit another rank), after which nothing has changed; others end
-        the exchange.
+        state has of parameters that are frozen now is dropped; before the first step a state without velocities leaves
+        those that attach has taken from the optimiser. Errors: InvalidArgument (names what does not fit this rank),
+        Mismatch (states of different steps or choices, or one that does not fit another rank), after which nothing has
+        changed; others end the exchange.
         """
         if self._worker is None:
             raise InvalidUsage("the state is closed")
         failed, step, residuals, velocities, choices = None, 0, {}, {}, {}
         try:
+            state = self._without_frozen(state) if isinstance(state, dict) else list(map(self._without_frozen, state))
             step, residuals, velocities, choices = chosen(state, _FORM, self._communicator.rank,
                                                           self._communicator.size, self._density, self._check_values)
         except Exception as error:  # pylint: disable=broad-except  (raised once the other ranks know)
             failed = error
         if self._method.preset != "auto":
             choices = {}
-        residuals, velocities, choices = ({name: value for name, value in each.items() if name in self._shapes}
-                                          for each in (residuals, velocities, choices))
 
         def replace():
             if self.error is not None:
@@ -411,7 +410,7 @@ class DDPState(HookState):
             _settle(self)
             self._buckets.retire()
             self._buckets.residuals = residuals
-            if velocities or not self._method.momentum:
+            if velocities or self.step != 0:
                 self._buckets.velocities = velocities
             self._buckets.choices = choices
             self.step, self._resumed = step, True
@@ -419,25 +418,26 @@ class DDPState(HookState):
         def replace_or_fail():
             try:
                 replace()
-            except (InvalidArgument, Mismatch):
-                raise
             except Exception as error:
-                self._failed(error)
+                if error is not failed and not isinstance(error, Mismatch):
+                    self._failed(error)
                 raise
 
         self._call(replace_or_fail)
 
-    def _frozen(self):
-        """Names of parameters that the model has and ddp does not average."""
+    def _without_frozen(self, state):
+        """The state without parameters that the model has and ddp does not average."""
         ddp = self._ddp()
-        return {name for name, _ in ddp.module.named_parameters()} - set(self._shapes) if ddp is not None else set()
+        if ddp is None or not isinstance(state, dict):
+            return state
+        frozen = {name for name, _ in ddp.module.named_parameters()} - set(self._shapes)
+        parts = {kind: {name: value for name, value in state[kind].items() if name not in frozen}
+                 for kind in ("residuals", "velocities", "choices") if isinstance(state.get(kind), dict)}
+        return {**state, **parts}
 
     def _check_values(self, state):
-        frozen = self._frozen()
         for kind in ("residuals", "velocities"):
             for name, value in state[kind].items():
-                if name in frozen:
-                    continue
                 if name not in self._shapes:
                     raise InvalidArgument(f"the state has {kind} of {name}, which the model has not")
                 check_floats(f"{kind} of {name}", value)
@@ -447,7 +447,7 @@ class DDPState(HookState):
                 if kind == "residuals" and self._kept[name]:
                     raise InvalidArgument(f"the state has a residual of {name}, which keep_dense keeps dense")
         for name, choice in state["choices"].items():
-            if not (name in self._shapes or name in frozen) or choice not in presets():
+            if name not in self._shapes or choice not in presets():
                 raise InvalidArgument(f"the state has {choice!r} chosen for {name}")
         if state["velocities"] and not self._method.momentum:
             raise InvalidArgument("the state has velocities; this one has no momentum: see sparsecoll.torch.attach")

@@ -43,7 +43,8 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
     momentum keep what they have. training_steps: of the whole training; with it the density starts at 0.25 and falls to
     a quarter of the one before until it is `density`, an eighth of the training each, at most 100 steps.
     group, options: of DDPState. To resume, call it behind optimizer.load_state_dict: a state that was saved behind attach
-    tells what has moved. Such a state may be loaded behind attach, too.
+    tells what has moved. Such a state may be loaded behind attach, too. A weight decay that add_param_group gets later
+    is taken as it is. Momentum takes a vector of all parameters, and two where they are sent dense.
 
     optimizer: a list of all that step ddp's parameters, if there are several. ddp: a list, if an optimiser has
     parameters of several models; then the result is the list of their states, and `group` a list of groups.
@@ -140,7 +141,10 @@ def _drop_momentum(states, optimizers, momentum, nesterov):
             raise InvalidUsage("the optimiser has momentum again, which is in front of the exchange: a scheduler that "
                                "changes it (cycle_momentum=False keeps it from that), or a state that was saved before "
                                "attach and loaded behind it")
+        for group in groups():
+            group.update(marks)
 
+    marks = {_MOVED: momentum, _NESTEROV: bool(nesterov)}
     settings = groups() + [optimizer.defaults for optimizer in optimizers]  # those of groups that are added later
     before = [(group, dict(group)) for group in settings]
     held = [(optimizer.state[parameter], dict(optimizer.state[parameter])) for optimizer in optimizers
@@ -150,7 +154,7 @@ def _drop_momentum(states, optimizers, momentum, nesterov):
             if _MOVED not in group:
                 group["weight_decay"] /= 1 - momentum
             group["momentum"], group["nesterov"] = 0, False
-            group[_MOVED], group[_NESTEROV] = momentum, bool(nesterov)
+            group.update(marks)
         for kept, _ in held:
             kept.pop("momentum_buffer", None)
         for state in states:
