@@ -39,9 +39,9 @@ sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* comm, int nRanks, 
     ends.rank = rank;
     ends.ranks = nRanks;
     // First: nothing may fail once the engine is the communicator's.
-    HandleTable<Communicator, sparsecollComm_t>::Reservation reservation(communicators());
+    CommunicatorPlace handle(communicators());
     SC_TRY(const auto made, meetOverEngine(read, std::move(ends), table, nullptr, place));
-    *comm = reservation.fill(made);
+    *comm = handle.fill(made);
     return {};
   });
 }

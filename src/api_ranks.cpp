@@ -34,6 +34,7 @@ Result<CommunicatorConfig> readMeetingConfig(const sparsecollConfig_t* user, boo
 template <class Secret>
 Status join(sparsecollComm_t* comm, const CommunicatorConfig& config, int device, bootstrap::Exchange& exchange,
             const Deadline& deadline, Secret secret) {
+  CommunicatorPlace handle(communicators());  // once the ranks have met there is no way back
   SC_TRY(const Candidate own, candidateHere(config.transport, device));
   SC_TRY(const Choice choice, agreeOnEngine(exchange, own, deadline));
   std::shared_ptr<Communicator> made;
@@ -45,7 +46,7 @@ Status join(sparsecollComm_t* comm, const CommunicatorConfig& config, int device
   }
   made->explain(choice.reason);
   if (exchange.rank() == 0) made->tellPath();
-  communicators().addAll({made}, comm);
+  *comm = handle.fill(std::move(made));
   return {};
 }
 
@@ -116,8 +117,9 @@ sparsecollResult_t sparsecollCommInitNccl(sparsecollComm_t* comm, struct ncclCom
     if (ncclComm == nullptr) return invalid("nccl is NULL");
     if (takeSplit != 0 && takeSplit != 1) return invalid("takeSplit is {}", takeSplit);
     SC_TRY(const CommunicatorConfig read, readConfig(config, true, {sparsecollTransportNccl}));
-    SC_TRY(const auto made, adoptNccl(read, ncclComm, takeSplit != 0));
-    communicators().addAll({made}, comm);
+    CommunicatorPlace handle(communicators());
+    SC_TRY(auto made, adoptNccl(read, ncclComm, takeSplit != 0));
+    *comm = handle.fill(std::move(made));
     return {};
   });
 }

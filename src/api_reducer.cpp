@@ -24,7 +24,7 @@ sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* reducer, uint64_
   return guard("ReducerCreate", [&]() -> Status {
     if (reducer == nullptr) return invalid("reducer is NULL");
     SC_TRY(const auto live, use(communicators(), comm));
-    HandleTable<AnyReducer, sparsecollReducer_t>::Reservation place(reducers());
+    ReducerPlace place(reducers());
     SC_TRY(auto made, makeReducer(live.shared(), "ReducerCreate", n, type, params, config));
     *reducer = place.fill(std::move(made));
     return {};

@@ -5,10 +5,6 @@
 
 using namespace sparsecoll;
 
-namespace {
-using CommunicatorPlace = HandleTable<Communicator, sparsecollComm_t>::Reservation;
-}
-
 sparsecollResult_t sparsecollCommSplit(sparsecollComm_t comm, int color, int key, sparsecollComm_t* newComm,
                                        const sparsecollConfig_t* config) {
   return guard("CommSplit", [&]() -> Status {
@@ -57,7 +53,7 @@ sparsecollResult_t sparsecollReducerMove(sparsecollReducer_t reducer, sparsecoll
     SC_TRY(const auto from, reducers().find(reducer));
     SC_TRY(const auto live, communicators().find(comm));
     if (moved == nullptr) return invalid("moved is NULL");
-    HandleTable<AnyReducer, sparsecollReducer_t>::Reservation place(reducers());
+    ReducerPlace place(reducers());
     SC_TRY(const AnyReducer::Moved made, from->moveTo(live));
     *moved = place.fill(made.reducer);
     if (steppedBack != nullptr) *steppedBack = made.steppedBack ? 1 : 0;

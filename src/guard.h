@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "core/status.h"
 
@@ -22,6 +23,9 @@ sparsecollResult_t guard(const char* call, Body body) noexcept {
   } catch (const std::bad_alloc&) {
     lastError() = ErrorText::format("{}: out of memory", call);
     return sparsecollOutOfMemory;
+  } catch (const std::system_error& error) {
+    lastError() = ErrorText::format("{}: no thread or lock: {}", call, error.what());
+    return sparsecollSystemError;
   } catch (const std::exception& error) {
     lastError() = ErrorText::format("{}: {}", call, error.what());
     return sparsecollInternalError;

@@ -13,6 +13,8 @@ namespace sparsecoll {
 
 HandleTable<Communicator, sparsecollComm_t>& communicators();
 HandleTable<AnyReducer, sparsecollReducer_t>& reducers();
+using CommunicatorPlace = HandleTable<Communicator, sparsecollComm_t>::Reservation;
+using ReducerPlace = HandleTable<AnyReducer, sparsecollReducer_t>::Reservation;
 
 // What a handle stands for while a call is at work on it, on its device (see cuda::OnDevice).
 template <class Object>

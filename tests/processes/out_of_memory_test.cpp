@@ -1,12 +1,12 @@
 // Memory runs out in a process, at the i-th allocation by operator new in any of its threads, for every i until a call
 // goes through (T46): the call tells, no process ends, and the other rank returns too.
 #include <cstdlib>
-#include <ctime>
 #include <iostream>
 #include <string>
 
 #include "tests/processes/processes.h"
 #include "tests/support/catch.h"
+#include "tests/support/every.h"
 #include "tests/support/poor_calls.h"
 #include "tests/support/refused_memory.h"
 
@@ -89,13 +89,10 @@ void check(const Way& way, const PoorCall* call, int64_t first, int64_t apart) {
             << poor.numbers[kTold] << " told\n";
 }
 
-// All of them where SPARSECOLL_TEST_EVERY is set, else some, others each time.
-int64_t apart(int64_t some) { return std::getenv("SPARSECOLL_TEST_EVERY") != nullptr ? 1 : some; }
 bool isWanted(const PoorCall& call) {
   const char* const name = std::getenv("SPARSECOLL_TEST_CALL");
   return name == nullptr || std::string(name) == call.name;
 }
-int64_t someFirst(int64_t apart) { return static_cast<int64_t>(std::time(nullptr)) % apart; }
 
 }  // namespace
 

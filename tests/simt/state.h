@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/simt/simt.h"
+#include "tests/support/memory_exempt.h"
 
 namespace simt {
 
@@ -50,7 +51,9 @@ void countObject(int64_t change);
 
 }  // namespace simt
 
+// Memory that a test refuses to the library is not refused to the emulation.
 #define SIMT_ENTER()                                                             \
+  const ::sparsecoll::test::memory::Exempt simtExempt;                           \
   static ::simt::Counter simtCounter(__func__);                                  \
   if (const cudaError_t planted = simtCounter.enter(); planted != cudaSuccess) { \
     return ::simt::finish(planted);                                              \

@@ -84,6 +84,37 @@ class Slow {
   std::deque<Request> requests_;
 };
 
+// A rank's rounds over a table, opened.
+class Opened {
+ public:
+  Opened(int ranks, const sparsecollEngine_t& table, std::unique_ptr<PeerWatch> watch = nullptr)
+      : state(setupOf(ranks), table), rounds(state, std::move(watch)) {
+    REQUIRE(rounds.open().ok());
+  }
+  ~Opened() {
+    rounds.close();
+    state.port.close(Deadline::in(60000));
+  }
+
+  State state;
+  Rounds rounds;
+  Operation operation;
+
+  void begin() {
+    operation.sequence = 1;
+    rounds.begin(operation);
+  }
+
+ private:
+  static EngineSetup setupOf(int ranks) {
+    EngineSetup setup;
+    setup.ranks = ranks;
+    setup.kernels = host::makeHostKernels();
+    setup.budget = std::make_shared<MemoryBudget>(0);
+    return setup;
+  }
+};
+
 class Left final : public PeerWatch {
  public:
   PeerState stateOf(int) const override { return PeerState::kLeft; }
@@ -92,28 +123,18 @@ class Left final : public PeerWatch {
 };
 
 Status roundOver(Slow& slow) {
-  EngineSetup setup;
-  setup.ranks = 2;
-  setup.kernels = host::makeHostKernels();
-  setup.budget = std::make_shared<MemoryBudget>(0);
-  State state(setup, slow.table());
-  Rounds rounds(state, std::make_unique<Left>());
-  SC_TRY(rounds.open());
+  Opened opened(2, slow.table(), std::make_unique<Left>());
   std::vector<std::byte> landing(kFrameBytes);
   std::array<Incoming, 1> in = {{{1, landing.data(), landing.size(), nullptr, 0}}};
-  Operation operation;
-  operation.sequence = 1;
-  rounds.begin(operation);
-  rounds.start(operation, {}, in);
+  opened.begin();
+  opened.rounds.start(opened.operation, {}, in);
   Status ended;
   for (bool over = false, moved = false; ended.ok() && !over;) {
-    auto looked = rounds.proceed(moved);
+    auto looked = opened.rounds.proceed(moved);
     over = looked.ok() && *looked;
     if (!looked.ok()) ended = looked.takeStatus();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  rounds.close();
-  state.port.close(Deadline::in(60000));
   return ended;
 }
 
@@ -160,34 +181,24 @@ class Endless {
 
 // Of so many messages, each of which is too long for its envelope. Returns whether memory was refused.
 bool sendWithoutMemory(Endless& peers, int messages, int64_t allocations) {
-  EngineSetup setup;
-  setup.ranks = messages + 1;
-  setup.kernels = host::makeHostKernels();
-  setup.budget = std::make_shared<MemoryBudget>(0);
-  State state(setup, peers.table());
-  Rounds rounds(state, nullptr);
-  REQUIRE(rounds.open().ok());
+  Opened opened(messages + 1, peers.table());
   const FrameLayout layout{kFrameBytes, 4, 4};
   const FrameHeader header{1, 0, kFrameBytes, 0, 0, 0, 0};
   std::vector<std::byte> frame(layout.capacityBytes());
   std::memcpy(frame.data(), &header, sizeof header);
   std::vector<Outgoing> out;
   for (int peer = 1; peer <= messages; ++peer) out.push_back({peer, frame.data(), layout});
-  Operation operation;
-  operation.sequence = 1;
-  rounds.begin(operation);
-  rounds.start(operation, out, {});  // makes room for these, which is what is told in between takes
-  rounds.farewell(true);
+  opened.begin();
+  opened.rounds.start(opened.operation, out, {});  // makes room for these, which is what is told in between takes
+  opened.rounds.farewell(true);
   bool moved = false;
   test::memoryLeft = allocations;
   try {
-    (void)rounds.proceed(moved);
+    (void)opened.rounds.proceed(moved);
   } catch (const std::bad_alloc&) {
   }
   const bool refused = test::memoryLeft.exchange(-1) < 0;
-  rounds.giveUp();
-  rounds.close();
-  state.port.close(Deadline::in(60000));
+  opened.rounds.giveUp();
   return refused;
 }
 
@@ -209,37 +220,27 @@ TEST_CASE("a frame follows each envelope that says so, whenever memory runs out"
 
 TEST_CASE("the peer whose message has no room any more, because nobody takes what was sent, is named") {
   Endless peers;
-  EngineSetup setup;
-  setup.ranks = 3;
-  setup.kernels = host::makeHostKernels();
-  setup.budget = std::make_shared<MemoryBudget>(0);
-  State state(setup, peers.table());
-  Rounds rounds(state, nullptr);
-  REQUIRE(rounds.open().ok());
+  Opened opened(3, peers.table());
   const FrameLayout layout{4, 4, 4};
   std::vector<std::byte> frame(layout.capacityBytes());
   const std::array<Outgoing, 2> out = {{{1, frame.data(), layout}, {2, frame.data(), layout}}};
-  Operation operation;
-  operation.sequence = 1;
-  rounds.begin(operation);
+  opened.begin();
   bool over = true;
   while (over && peers.sent(kEnvelopes) < 1000) {
-    rounds.start(operation, out, {});
+    opened.rounds.start(opened.operation, out, {});
     bool moved = false;
-    auto looked = rounds.proceed(moved);
+    auto looked = opened.rounds.proceed(moved);
     REQUIRE(looked.ok());
     over = *looked;
-    ++operation.round;
+    ++opened.operation.round;
   }
   CHECK_FALSE(over);
-  const Status late = rounds.timeout();
+  const Status late = opened.rounds.timeout();
   CHECK(late.result() == sparsecollTimeout);
   const int next = peers.sent(kEnvelopes) % 2 == 0 ? 1 : 2;
   CHECK(late.failure().peer == next);
   CHECK(std::string(late.failure().text.c_str()) == "rank " + std::to_string(next) + " takes no messages");
-  rounds.giveUp();
-  rounds.close();
-  state.port.close(Deadline::in(60000));
+  opened.rounds.giveUp();
 }
 
 TEST_CASE("a long frame of a peer that has left comes to its end") {

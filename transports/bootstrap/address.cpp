@@ -4,15 +4,18 @@
 #include <xxhash.h>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <memory>
+
+#include "transports/bootstrap/socket.h"
 
 namespace sparsecoll::bootstrap {
 
@@ -204,17 +207,16 @@ Text<64> placeOf(const Address& address) {
 }
 
 // The kernel's boot, and the network namespace in it: containers on one machine may have a loopback each.
+// Without the heap: a rank that finds no memory is not on another host.
 uint64_t hostId() {
-  std::string boot;
-  char text[128] = {};
-  if (std::FILE* const file = std::fopen("/proc/sys/kernel/random/boot_id", "re"); file != nullptr) {
-    if (std::fgets(text, sizeof text, file) != nullptr) boot = text;
-    std::fclose(file);
-  }
-  if (boot.empty() && gethostname(text, sizeof text - 1) == 0) boot = text;
-  const ssize_t length = readlink("/proc/self/ns/net", text, sizeof text);
-  if (length > 0) boot.append(text, static_cast<size_t>(length));
-  return XXH3_64bits(boot.data(), boot.size());
+  std::array<char, 256> text{};
+  size_t length = 0;
+  const auto append = [&](ssize_t bytes) { length += bytes > 0 ? static_cast<size_t>(bytes) : 0; };
+  if (const Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)); file.open())
+    append(read(file.get(), text.data(), text.size() / 2));
+  if (length == 0 && gethostname(text.data(), text.size() / 2 - 1) == 0) length = std::strlen(text.data());
+  append(readlink("/proc/self/ns/net", text.data() + length, text.size() - length));
+  return XXH3_64bits(text.data(), length);
 }
 
 }  // namespace sparsecoll::bootstrap

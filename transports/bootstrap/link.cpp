@@ -13,6 +13,7 @@ void Link::send(FrameType type, Bytes payload) noexcept {
   } catch (const std::bad_alloc&) {
     out_.clear();
     close();
+    starved_ = true;
     return;
   }
   flush();

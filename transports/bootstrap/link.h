@@ -20,7 +20,8 @@ class Link {
 
   int peer() const { return peer_; }
   bool open() const { return socket_.open() && !closed_; }
-  bool closed() const { return closed_; }  // by the other side
+  bool closed() const { return closed_; }    // by the other side
+  bool starved() const { return starved_; }  // by this one, which had no memory for a frame
   void close() { socket_.close(); }
   const Fd& socket() const { return socket_; }
   // For something else than frames, once both sides have read all of these.
@@ -63,6 +64,7 @@ class Link {
   int peer_ = -1;
   FrameKeys keys_;
   bool closed_ = false;
+  bool starved_ = false;
   bool unheard_ = false;  // nothing can be sent any more
   uint64_t sent_ = 0;
   uint64_t received_ = 0;

@@ -12,6 +12,9 @@ namespace {
 
 constexpr size_t kMostPartBytes = kMostPayloadBytes - sizeof(uint32_t);
 
+// The other side is told by the connection, which is closed.
+Status starved(int peer) { return fail(sparsecollOutOfMemory, "no memory for what goes to rank {}", peer); }
+
 Status tooLong(size_t bytes) { return fail(sparsecollInternalError, "{} bytes to exchange at once", bytes); }
 
 class StarHub final : public Exchange {
@@ -122,6 +125,7 @@ class StarHub final : public Exchange {
       std::vector<int> missing;
       for (size_t r = 1; r < links_.size(); ++r) {
         SC_TRY(listen(r));
+        if (links_[r].starved()) return starved(static_cast<int>(r));
         if (!offers_[r].empty()) continue;
         if (links_[r].closed())
           return failBy(static_cast<int>(r), sparsecollPeerFailed, "rank {} went away while ranks were connected", r);
@@ -140,6 +144,7 @@ class StarHub final : public Exchange {
       std::vector<pollfd> watched;
       for (Link& link : links_) {
         link.flush();
+        if (link.starved()) return starved(link.peer());
         if (link.open() && link.pending()) watched.push_back({link.socket().get(), POLLOUT, 0});
       }
       if (watched.empty()) return {};
@@ -232,6 +237,7 @@ class StarSpoke final : public Exchange {
   }
 
   Status sleep(const Deadline& deadline) {
+    if (link_.starved()) return starved(0);
     if (link_.closed()) return failBy(0, sparsecollPeerFailed, "rank 0 went away while ranks were connected");
     if (deadline.expired()) return failBy(0, sparsecollTimeout, "rank 0 has not brought the ranks together in time");
     std::array<pollfd, 1> watched = {link_.watch()};

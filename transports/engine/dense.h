@@ -127,6 +127,8 @@ class DenseSum {
   bool letsNextBegin(const Pair& with) const;
   Status serveFar(int peer, bool keptBack, bool& moved);
   Status post(int peer, bool& moved);
+  Result<bool> hasCome(Arrival& arrival, int peer, const Range& segment, const char* what);
+  uint64_t bytesOf(const Range& segment) const { return segment.length() * elementBytes(args_.type); }
   Status takeSums(int peer, bool& moved);
   Status serveNear(int peer, bool& moved);
   void copyContribution(int peer);

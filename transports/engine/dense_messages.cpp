@@ -35,27 +35,31 @@ Status DenseSum::serveFar(int peer, bool keptBack, bool& moved) {
   if (small_) return {};
   SC_TRY(post(peer, moved));
   Pair& with = pair(peer);
-  const uint64_t element = elementBytes(args_.type);
-  for (; with.arrived < with.posted; ++with.arrived) {
-    Arrival& next = with.contributions[with.arrived % windows_];
-    const Outcome outcome = state_.port.test(next);
-    if (outcome == Outcome::kUnderWay) break;
-    if (outcome == Outcome::kFailed) return state_.port.unreachable(peer);
+  for (; with.arrived < with.posted; ++with.arrived, moved = true) {
     const Range segment = segmentOf(rank_, with.arrived);
-    if (next.bytes() != segment.length() * element)
-      return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes for a part of a dense sum", peer, next.bytes());
-    moved = true;
+    SC_TRY(const bool here, hasCome(with.contributions[with.arrived % windows_], peer, segment, "a contribution to"));
+    if (!here) break;
   }
   for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0 && !(keptBack && with.sent == 0);
        ++with.sent) {
     const Range segment = segmentOf(peer, with.sent);
     if (!isDirect()) copyContribution(peer);
     const std::byte* const from = isDirect() ? inAt(segment.begin) : place(peer, kOwnContribution, with.sent);
-    SC_TRY(state_.port.send(peer, kContributions, from, segment.length() * element, operation_->sequence,
+    SC_TRY(state_.port.send(peer, kContributions, from, bytesOf(segment), operation_->sequence,
                             &with.sending[with.sent % windows_]));
     moved = true;
   }
   return takeSums(peer, moved);
+}
+
+// Whether all of a segment is here. what: "a contribution to" a sum, or "a part of" it.
+Result<bool> DenseSum::hasCome(Arrival& arrival, int peer, const Range& segment, const char* what) {
+  const Outcome outcome = state_.port.test(arrival);
+  if (outcome == Outcome::kUnderWay) return false;
+  if (outcome == Outcome::kFailed) return state_.port.unreachable(peer);
+  if (arrival.bytes() == bytesOf(segment)) return true;
+  return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes as {} a dense sum, expected {}", peer,
+                arrival.bytes(), what, bytesOf(segment));
 }
 
 // Where the sum of a segment comes to.
@@ -71,25 +75,18 @@ Status DenseSum::post(int peer, bool& moved) {
     SC_TRY(state_.port.receive(with.contributions[with.posted % windows_], peer, kContributions,
                                place(peer, kContribution, with.posted), segmentBytes_));
   for (; with.sumsPosted < std::min(with.segments, with.sumsTaken + windows_); ++with.sumsPosted, moved = true)
-    SC_TRY(state_.port.receive(
-        with.sums[with.sumsPosted % windows_], peer, kSums, landing(peer, with.sumsPosted),
-        landsInOut() ? segmentOf(peer, with.sumsPosted).length() * elementBytes(args_.type) : segmentBytes_));
+    SC_TRY(state_.port.receive(with.sums[with.sumsPosted % windows_], peer, kSums, landing(peer, with.sumsPosted),
+                               landsInOut() ? bytesOf(segmentOf(peer, with.sumsPosted)) : segmentBytes_));
   return {};
 }
 
 Status DenseSum::takeSums(int peer, bool& moved) {
   Pair& with = pair(peer);
-  const uint64_t element = elementBytes(args_.type);
-  for (; with.sumsTaken < with.sumsPosted; ++with.sumsTaken) {
-    Arrival& next = with.sums[with.sumsTaken % windows_];
-    const Outcome outcome = state_.port.test(next);
-    if (outcome == Outcome::kUnderWay) break;
-    if (outcome == Outcome::kFailed) return state_.port.unreachable(peer);
+  for (; with.sumsTaken < with.sumsPosted; ++with.sumsTaken, moved = true) {
     const Range segment = segmentOf(peer, with.sumsTaken);
-    if (next.bytes() != segment.length() * element)
-      return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes of a dense sum", peer, next.bytes());
+    SC_TRY(const bool here, hasCome(with.sums[with.sumsTaken % windows_], peer, segment, "a part of"));
+    if (!here) break;
     takeSum(landing(peer, with.sumsTaken), segment);
-    moved = true;
   }
   return {};
 }

@@ -69,7 +69,8 @@ class Method:
         if params.momentum:
             raise InvalidArgument("adjust sets momentum: sparsecoll.torch.attach takes it from the optimiser")
         if params.flags & SPARSECOLL_NESTEROV:
-            raise InvalidArgument("adjust sets SPARSECOLL_NESTEROV: sparsecoll.torch.attach takes it from the optimiser")
+            raise InvalidArgument("adjust sets SPARSECOLL_NESTEROV: sparsecoll.torch.attach takes it from the "
+                                  "optimiser")
         self.clip_norm = params.clipNorm
 
     def adjusted(self, params):
@@ -87,8 +88,9 @@ class Method:
 
     @property
     def per_tensor(self):
-        """Top-k of each tensor on its own does not depend on which bucket it is in, so that another layout has the same
-        bits; other selectors cannot do it. Among auto's candidates only spardl cannot, which it then leaves out."""
+        """Top-k of each tensor on its own does not depend on which bucket it is in, so that another layout has the
+        same bits; other selectors cannot do it. Among auto's candidates only spardl cannot, which it then leaves
+        out."""
         return self.preset in ("topka", "auto")
 
 
@@ -135,6 +137,7 @@ class Bucket:
         self._before = None  # residual and velocity before the latest step, where it may be undone
         self._along: Optional[torch.Tensor] = None  # the residual that the latest step, a dense one, took along
         self._velocity_before: Optional[torch.Tensor] = None  # that step
+        self._spare: Optional[torch.Tensor] = None  # room for the next dense step's velocity
         self._unused: Optional[List[Tuple[int, int]]] = None  # ranges without a gradient on any rank in that step
         self._inherits = self._inherit_choice()
         self.overflowed: Set[str] = set()  # parameters with NaN or Inf in the latest step
@@ -228,6 +231,7 @@ class Bucket:
     def _make_reducer(self, method, communicator):
         if self.residual is None:
             self.residual = self._take(self._store.residuals)
+        self._spare = None
         density = method.density if method.per_tensor else 0.0
         segments = [Segment(length, 0.0 if kept else density, kept) for length, kept in zip(self.lengths, self.kept)]
         self.made = self.choice or method.running, method.density
@@ -288,6 +292,8 @@ class Bucket:
 
     def forget_step(self):
         """The latest step cannot be given back any more."""
+        if self._velocity_before is not None:
+            self._spare = self._velocity_before
         self.buffer = self._along = self._velocity_before = None
 
     def close_reducer(self):
@@ -366,10 +372,10 @@ class Bucket:
 
     def _moved(self, gradient, method, unused):
         """What goes out instead of the gradient: with SGD's momentum in it, in unscaled units. As in reducers, velocity
-        is this rank's own, so that a parameter may get another plan, and it is 0 where it would be NaN or Inf; what goes
-        out has NaN there."""
+        is this rank's own, so that a parameter may get another plan, and it is 0 where it would be NaN or Inf; what
+        goes out has NaN there."""
         before = self.velocity()
-        velocity = (before * method.momentum).add_(gradient, alpha=method.input_scale)
+        velocity = torch.mul(before, method.momentum, out=self._spare).add_(gradient, alpha=method.input_scale)
         wrong = None if _all_finite(velocity) else ~torch.isfinite(velocity)
         if wrong is not None:
             velocity.masked_fill_(wrong, 0)
@@ -381,7 +387,7 @@ class Bucket:
         for begin, end in unused:
             velocity[begin:end] = before[begin:end]
             moved[begin:end] = 0
-        self._velocity, self._velocity_before = velocity, before
+        self._velocity, self._velocity_before, self._spare = velocity, before, None
         return moved if wrong is None else moved.masked_fill(wrong, float("nan"))
 
     def _run_sparse(self, buffer, method):
@@ -391,7 +397,7 @@ class Bucket:
 
     def give_back(self, factor):
         if self._velocity_before is not None:
-            self._velocity = self._velocity_before
+            self._velocity, self._velocity_before = self._velocity_before, self._velocity
         if self._along is not None:
             self.residual = self._along if self.residual is None else self.residual + self._along
         elif self.reducer is not None and self.buffer is not None:

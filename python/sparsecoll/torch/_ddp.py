@@ -403,27 +403,23 @@ class DDPState(HookState):
                 raise self.error
             try:
                 agree(self._gather, state=failed is None, step=step, choices=sorted(choices.items()))
-            except Mismatch as error:
+                if failed is not None:
+                    raise failed
+                _settle(self)
+                self._buckets.retire()
+            except Mismatch as error:  # all ranks are told, and what they have stays
                 raise failed or error
-            if failed is not None:
-                raise failed
-            _settle(self)
-            self._buckets.retire()
+            except Exception as error:
+                if error is not failed:
+                    self._failed(error)
+                raise
             self._buckets.residuals = residuals
             if velocities or self.step != 0:
                 self._buckets.velocities = velocities
             self._buckets.choices = choices
             self.step, self._resumed = step, True
 
-        def replace_or_fail():
-            try:
-                replace()
-            except Exception as error:
-                if error is not failed and not isinstance(error, Mismatch):
-                    self._failed(error)
-                raise
-
-        self._call(replace_or_fail)
+        self._call(replace)
 
     def _without_frozen(self, state):
         """The state without parameters that the model has and ddp does not average."""

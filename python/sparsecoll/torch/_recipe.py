@@ -42,9 +42,9 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
     decay is divided by 1 - momentum. What the optimiser had of momentum goes along. Adam and others without SGD's
     momentum keep what they have. training_steps: of the whole training; with it the density starts at 0.25 and falls to
     a quarter of the one before until it is `density`, an eighth of the training each, at most 100 steps.
-    group, options: of DDPState. To resume, call it behind optimizer.load_state_dict: a state that was saved behind attach
-    tells what has moved. Such a state may be loaded behind attach, too. A weight decay that add_param_group gets later
-    is taken as it is. Momentum takes a vector of all parameters, and two where they are sent dense.
+    group, options: of DDPState. To resume, call it behind optimizer.load_state_dict: a state that was saved behind
+    attach tells what has moved. Such a state may be loaded behind attach, too. A weight decay that add_param_group
+    gets later is taken as it is. Momentum takes a vector of all parameters, and two where they are sent dense.
 
     optimizer: a list of all that step ddp's parameters, if there are several. ddp: a list, if an optimiser has
     parameters of several models; then the result is the list of their states, and `group` a list of groups.
@@ -90,8 +90,8 @@ def attach(ddp: Any, optimizer: Union[torch.optim.Optimizer, Sequence[torch.opti
 
 
 def _momentum_of(optimizers):
-    """(momentum, nesterov): the optimisers' own, or those that an attach before this one has moved, as a state tells that
-    was saved behind it."""
+    """(momentum, nesterov): the optimisers' own, or those that an attach before this one has moved, as a state tells
+    that was saved behind it."""
     momentum, moved = _same(optimizers, "momentum"), _same(optimizers, _MOVED)
     if momentum and moved:
         raise InvalidUsage(f"the optimiser has momentum {momentum}, and {moved} in front of the exchange already")
