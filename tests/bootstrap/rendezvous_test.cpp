@@ -84,13 +84,14 @@ TEST_CASE("no listener is left once ranks have met, and none was ever off loopba
   CHECK(listeners().empty());
 
   const Id waiting = makeId();
-  std::thread alone([&] { CHECK_FALSE(meetAndTalk(waiting, 0, 2, 300).ok()); });
+  Status waited;
+  std::thread first([&] { waited = meetAndTalk(waiting, 0, 2, kLong); });
   std::vector<std::string> open;
-  for (int i = 0; i < 100 && open.empty(); ++i) {
+  for (const Deadline deadline = Deadline::in(kLong); open.empty() && !deadline.expired(); pause(deadline))
     open = listeners();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  alone.join();
+  CHECK(meetAndTalk(waiting, 1, 2, kLong).ok());
+  first.join();
+  CHECK(waited.ok());
   REQUIRE(open.size() == 1);
   CHECK(open[0].substr(0, 9) == "0100007F:");
   CHECK(listeners().empty());
