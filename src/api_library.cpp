@@ -40,11 +40,12 @@ using namespace sparsecoll;
 
 int sparsecollGetVersion(void) { return SPARSECOLL_VERSION_CODE; }
 
+// Without the heap: there is no result to tell of an exception.
 const char* sparsecollGetBuildInfo(void) {
   const auto ifFound = [](int found, const char* name) {
-    return found != 0 ? fmt::format(R"(, "{}")", name) : std::string();
+    return found != 0 ? Text<16>::format(R"(, "{}")", name) : Text<16>();
   };
-  static const std::string info = fmt::format(
+  static const Text<512> info = Text<512>::format(
       R"({{"version": "{}", "commit": "{}", "compiler": "{}", "build": "{}", "isa": "{}", "backends": ["{}"{}], )"
       R"("transports": ["{}"{}{}{}]}})",
       SPARSECOLL_VERSION_TEXT, SPARSECOLL_COMMIT, __VERSION__, SPARSECOLL_BUILD_TYPE, host::bestIsa().name,

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The layers, read from the files: a folder includes only what stands below it, project headers
 # are named from the repository root, files stay short, and nothing is left lying around.
+# Functions of the C ABI begin with what catches all exceptions (src/guard.h).
 # usage: structure.sh ROOT
 #        structure.sh --self-test      (every planted fault must be found)
 set -euo pipefail
@@ -110,6 +111,16 @@ check() {
     done < <(sed 's|//.*||' "$file" | grep -oE 'std::[a-z_0-9]+' | sed 's/std:://' | sort -u)
   done
 
+  while IFS= read -r text; do
+    fail "$text"
+  done < <(awk '
+    function check(name, guarded) { if (!guarded) print FILENAME ": sparsecoll" name " is not guarded" }
+    body != "" { check(body, index($0, "return guard(\"" body "\", ") != 0); body = "" }
+    /^sparsecollResult_t sparsecoll[A-Z]/ { head = substr($2, 11); sub(/\(.*/, "", head) }
+    head != "" && /\{$/ { body = head; head = "" }
+    head != "" && /\{/ { check(head, 0); head = "" }
+  ' src/*.cpp)
+
   # A folder of the machine somebody worked on. A slash after a word or a dot is part of an address or a longer path.
   while IFS= read -r text; do
     fail "$text: a path of one machine"
@@ -178,6 +189,10 @@ self_test() {
   expect ok cuda/b.h 'inline void f() { std::sort(a, b); }\n'
   expect 'std::lower_bound in a file that devices run' selectors/b_rules.cpp 'auto x = std::lower_bound(a, b, c);\n'
   expect 'std::gcd in a file that devices run' core/b.h 'SC_HD inline int f() { return std::gcd(6, 4); }\n'
+  expect ok src/b.cpp 'sparsecollResult_t sparsecollGet(int a,\n  int b) {\n  return guard("Get", [&]() -> Status {\n'
+  expect 'sparsecollGet is not guarded' src/b.cpp 'sparsecollResult_t sparsecollGet(int a,\n  int b) {\n  f();\n'
+  expect 'sparsecollGet is not guarded' src/b.cpp 'sparsecollResult_t sparsecollGet() { return f(); }\n'
+  expect 'sparsecollGet is not guarded' src/b.cpp 'sparsecollResult_t sparsecollGet() {\n  return guard("Set", f);\n}\n'
   expect 'a path of one machine' docs/b.md 'built in /ho''me/somebody\n'
   expect 'do it or drop it' tests/b.cpp '// TO''DO: later\n'
   expect '501 lines' tests/b.cpp "$many;\n"
