@@ -87,8 +87,9 @@ class Slow {
 // A rank's rounds over a table, opened.
 class Opened {
  public:
-  Opened(int ranks, const sparsecollEngine_t& table, std::unique_ptr<PeerWatch> watch = nullptr)
-      : state(setupOf(ranks), table), rounds(state, std::move(watch)) {
+  Opened(int ranks, const sparsecollEngine_t& table, std::unique_ptr<PeerWatch> watch = nullptr,
+         const RequestCalls& requests = {})
+      : state(setupOf(ranks, requests), table), rounds(state, std::move(watch)) {
     REQUIRE(rounds.open().ok());
   }
   ~Opened() {
@@ -106,8 +107,9 @@ class Opened {
   }
 
  private:
-  static EngineSetup setupOf(int ranks) {
+  static EngineSetup setupOf(int ranks, const RequestCalls& requests) {
     EngineSetup setup;
+    setup.requests = requests;
     setup.ranks = ranks;
     setup.kernels = host::makeHostKernels();
     setup.budget = std::make_shared<MemoryBudget>(0);
@@ -162,6 +164,12 @@ class Endless {
     };
     return table;
   }
+  static RequestCalls calls() {
+    RequestCalls calls;
+    calls.expect = [](void* user, uint64_t bytes) { self(user).expected_ = bytes; };
+    return calls;
+  }
+  uint64_t expected() const { return expected_; }
   size_t sent(Tag tag) const { return sent_[static_cast<size_t>(tag)]; }
 
  private:
@@ -176,6 +184,7 @@ class Endless {
   }
 
   std::array<size_t, 16> sent_{};
+  uint64_t expected_ = 0;
   std::vector<Request> requests_;
 };
 
@@ -216,6 +225,29 @@ TEST_CASE("a frame follows each envelope that says so, whenever memory runs out"
       if (!refused) CHECK(peers.sent(kFrames) == static_cast<size_t>(messages));
     }
   }
+}
+
+TEST_CASE("before a round the engine is told how much it is to send") {
+  Endless peers;
+  Opened opened(4, peers.table(), nullptr, Endless::calls());
+  const FrameLayout layout{100, 4, 4};
+  std::vector<std::byte> frames[3];
+  std::vector<Outgoing> out;
+  uint64_t bytes = 0;
+  for (const uint32_t count : {100, 7, 0}) {
+    std::vector<std::byte>& frame = frames[out.size()];
+    frame.resize(layout.capacityBytes());
+    const FrameHeader header{1, 0, count, 0, 0, 0, 0};
+    std::memcpy(frame.data(), &header, sizeof header);
+    bytes += layout.usedBytes(header);
+    out.push_back({static_cast<int>(out.size()) + 1, frame.data(), layout});
+  }
+  opened.begin();
+  opened.rounds.start(opened.operation, out, {});
+  CHECK(peers.expected() == bytes);
+  opened.rounds.start(opened.operation, {}, {});
+  CHECK(peers.expected() == 0);
+  opened.rounds.giveUp();
 }
 
 TEST_CASE("the peer whose message has no room any more, because nobody takes what was sent, is named") {

@@ -119,10 +119,22 @@ void DenseSum::prepareMeeting() {
   if (sums()) contributeAhead();
 }
 
+// The most that leaves at once: contributions, or sums.
+uint64_t DenseSum::bytesToFar() {
+  uint64_t contributions = 0, ownSums = 0;
+  for (const int member : members_) {
+    if (member == rank_ || pair(member).near) continue;
+    contributions += bytesOf(partOf(member));
+    ownSums += bytesOf(partOf(rank_));
+  }
+  return std::max(sums() ? contributions : 0, gathers() ? ownSums : 0);
+}
+
 void DenseSum::begin(Operation& operation) {
   operation_ = &operation;
   // Ranks of one host would all begin with the same rank of the next one.
   inTurn_ = !small_ && !anyNear();
+  if (!small_) state_.port.expect(bytesToFar());
   noteRound(operation, std::span<const Incoming>());
   for (const int member : members_)
     if (operation_->record != nullptr && member != rank_) operation_->record->await(member);

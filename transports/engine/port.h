@@ -76,6 +76,11 @@ class Port {
   // memory that it may write to is kept, see retire.
   void abandon(Arrival& arrival) noexcept;
 
+  // About so many bytes will be sent in the next calls of send, to all peers together.
+  void expect(uint64_t bytes) const {
+    if (requests_.expect != nullptr) requests_.expect(table_.user, bytes);
+  }
+
   bool sums() const { return table_.iallreduce != nullptr; }
   // Whether a sum for which this rank sends so many bytes may be started now.
   bool maySum(uint64_t bytes);

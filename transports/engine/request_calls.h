@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace sparsecoll::engine {
 
@@ -11,6 +12,8 @@ struct RequestCalls {
   void (*move)(void* request, std::byte* to) = nullptr;
   // Whether anything of a send has left. nullptr: nobody can tell.
   bool (*hasBegun)(const void* request) = nullptr;
+  // About so many bytes are about to be sent. nullptr: the engine has no use for it.
+  void (*expect)(void* user, uint64_t bytes) = nullptr;
 };
 
 }  // namespace sparsecoll::engine

@@ -56,12 +56,17 @@ Status Rounds::greet() {
 
 void Rounds::start(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
   size_t requests = 0;
-  for (const Outgoing& message : out) requests += 1 + Port::piecesOf(message.layout.capacityBytes());
+  uint64_t bytes = 0;
+  for (const Outgoing& message : out) {
+    requests += 1 + Port::piecesOf(message.layout.capacityBytes());
+    bytes += message.layout.usedBytes(readHeader(message.frame));
+  }
   for (const Incoming& message : in) {
     requests += Port::piecesOf(message.capacity);
     Port::makeRoom(awaited(message.peer).frame, message.capacity);
   }
   state_.port.makeRoom(requests);
+  state_.port.expect(bytes);
   plan_ = operation.plan;
   round_ = operation.round;
   out_ = out;

@@ -67,7 +67,8 @@ class TcpMessenger final : public engine::Messenger {
 
   engine::RequestCalls requestCalls() const override {
     return {.move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; },
-            .hasBegun = [](const void* request) { return static_cast<const Request*>(request)->begun(); }};
+            .hasBegun = [](const void* request) { return static_cast<const Request*>(request)->begun(); },
+            .expect = [](void* user, uint64_t bytes) { self(user).room_.expect(bytes); }};
   }
 
   sparsecollEngine_t table() override {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace sparsecoll::tcp {
 
@@ -24,7 +25,8 @@ constexpr uint64_t kShortUs = 1000;  // there and back
 
 constexpr double kTime = 0.25e-3;  // seconds
 constexpr uint64_t kLeast = 16u << 10;
-constexpr uint64_t kMost = 192u << 10;  // most systems let a program ask for no more
+constexpr uint64_t kTogether = 512u << 10;  // a queue on the way takes so much, of all sockets
+constexpr uint64_t kMost = 192u << 10;      // most systems let a program ask for no more
 
 // Before there is a limit: bytes of each socket between two looks, how many looks and rates it takes, and how many
 // times longer it is to the next look at links that need none.
@@ -102,18 +104,25 @@ void Room::look() {
   }
 }
 
-// Linux doubles the value. It counts what it needs for itself, too, but of long writes that is little.
+void Room::expect(uint64_t bytes) {
+  const bool isMuch = bytes > kTogether;
+  if (std::exchange(isMuch_, isMuch) != isMuch && set_ != 0) apply();
+}
+
 void Room::set(uint64_t room) {
-  if (room == set_) return;
+  if (std::exchange(set_, room) != room) apply();
+}
+
+// Linux doubles the value. It counts what it needs for itself, too, but of long writes that is little.
+void Room::apply() const {
   for (const int socket : sockets_) {
-    const int value = static_cast<int>(room != 0 ? room : kMost);
+    const int value = static_cast<int>(set_ != 0 && isMuch_ ? set_ : kMost);
     (void)setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &value, sizeof value);
 #ifdef SO_BUF_LOCK
     const int none = 0;  // Linux chooses again, from 5.16 on
-    if (room == 0) (void)setsockopt(socket, SOL_SOCKET, SO_BUF_LOCK, &none, sizeof none);
+    if (set_ == 0) (void)setsockopt(socket, SOL_SOCKET, SO_BUF_LOCK, &none, sizeof none);
 #endif
   }
-  set_ = room;
 }
 
 }  // namespace sparsecoll::tcp

@@ -1,6 +1,7 @@
 // How much each socket of a rank may hold of what has not reached the peer. On a slow and short link it is little:
 // about what the link takes in half a millisecond. By itself Linux lets a socket hold megabytes. From there on it is
-// chance to which rank bytes go first, and queues of switches overflow (docs/decisions/0062).
+// chance to which rank bytes go first, and queues of switches overflow (docs/decisions/0062). Where all that a rank
+// sends at once is so little that queues hold it, sockets take it as a whole.
 //
 // All sockets have the same room: a rank sends to all peers at once, and needs something from each.
 #pragma once
@@ -45,6 +46,8 @@ class Room {
   // The rank has sent so many bytes to other hosts. Now and then this sets the room of all sockets, and takes what the
   // drains say.
   void note(uint64_t sent, Rates& drains);
+  // The rank is about to send so many bytes in all.
+  void expect(uint64_t bytes);
 
   // SO_SNDBUF for each of so many sockets, through each of which so many bytes a second go, if it is `now`; 0: what
   // Linux thinks best.
@@ -53,6 +56,7 @@ class Room {
  private:
   void look();
   void set(uint64_t room);
+  void apply() const;
 
   Path (*const see_)(int socket);
   std::vector<int> sockets_;
@@ -61,6 +65,7 @@ class Room {
   Rates rates_;               // that they found
   uint64_t roundTripUs_ = 0;  // the longest
   uint64_t set_ = 0;          // 0: what Linux thinks best
+  bool isMuch_ = true;        // what the rank is about to send; else sockets hold as much as it is
 };
 
 }  // namespace sparsecoll::tcp
