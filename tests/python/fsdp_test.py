@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """The hook for FSDP2: two replicas of two shards each, in four processes over gloo."""
 import dataclasses
+import io
 import signal
 import sys
+import tempfile
 import time
 import unittest.mock
 
 try:
     import torch
     import torch.distributed as dist
+    import torch.distributed.checkpoint as dcp
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 except ImportError:
@@ -261,6 +264,39 @@ class FourProcesses(unittest.TestCase):
         self.assertIsNone(state.error)
         sparsecoll.all_reduce(state.communicator, torch.ones(100), density=0.1)
 
+    def test_a_distributed_checkpoint_has_what_each_rank_keeps(self):
+        """Under a key for each rank: of one that ranks share it has what one of them keeps."""
+        def trained(steps, saved=None):
+            ddp = torch.nn.parallel.DistributedDataParallel(model_of())
+            if saved is not None:
+                ddp.module.load_state_dict(saved["model"])
+            optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
+            state = sct.attach(ddp, optimizer, 0.05, "topka", warmup_steps=1, config=QUICK)
+            self.addCleanup(state.close)
+            if saved is not None:
+                state.load_state_dict(torch.load(io.BytesIO(saved[key]), weights_only=True))
+            for step in steps:
+                optimizer.zero_grad()
+                inputs, targets = batch_of(step)
+                torch.nn.functional.mse_loss(ddp(inputs), targets).backward()
+                optimizer.step()
+            return ddp, state
+
+        key = f"sparsecoll.{dist.get_rank()}"
+        with tempfile.TemporaryDirectory() as own:
+            folder = [own]
+            dist.broadcast_object_list(folder)
+            kept = io.BytesIO()
+            ddp, state = trained(range(5))
+            torch.save(state.state_dict(), kept)
+            dcp.save({"model": ddp.module.state_dict(), key: kept.getvalue()}, checkpoint_id=folder[0])
+            saved = {"model": model_of().state_dict(), key: b""}
+            dcp.load(saved, checkpoint_id=folder[0])
+            dist.barrier()
+        whole, resumed = trained(range(8))[0], trained(range(5, 8), saved)[0]
+        for one, other in zip(whole.parameters(), resumed.parameters()):
+            self.assertTrue(torch.equal(one, other))
+
 
 def interrupted():
     """Rank 1 does not come to a step, and rank 0 is interrupted while it waits; both get Ctrl-C."""
@@ -304,7 +340,7 @@ class Starts(unittest.TestCase):
 
         for status, output in launch.fork(main, 4):
             self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"Ran 13 tests[^$]*\nOK")
+            self.assertRegex(output, r"Ran 14 tests[^$]*\nOK")
 
 
 if __name__ == "__main__":

@@ -361,7 +361,11 @@ class DDPState(HookState):
 
     def state_dict(self) -> Dict[str, Any]:
         """What this rank has not sent yet, by parameter name, and what auto has chosen; every rank saves its own,
-        beside model and optimiser."""
+        beside model and optimiser.
+
+        torch.distributed.checkpoint saves one rank's value of each key. So give it what torch.save makes of the state,
+        as bytes, under a key that names the rank.
+        """
         def copy():
             _settle(self)
             residuals, velocities, choices = self._buckets.snapshot()
