@@ -24,7 +24,7 @@ sparsecollResult_t guard(const char* call, Body body) noexcept {
     lastError() = ErrorText::format("{}: out of memory", call);
     return sparsecollOutOfMemory;
   } catch (const std::system_error& error) {
-    lastError() = ErrorText::format("{}: no thread or lock: {}", call, error.what());
+    lastError() = ErrorText::format("{}: the operating system: {}", call, error.what());
     return sparsecollSystemError;
   } catch (const std::exception& error) {
     lastError() = ErrorText::format("{}: {}", call, error.what());

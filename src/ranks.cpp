@@ -46,7 +46,7 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
   setup.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
   setup.abortTimeoutMs = config.abortTimeoutMs;
   if (setup.pace == nullptr) setup.pace = paceOf(config);
-  if (onDevice) setup.requests.move = nullptr;  // its vectors are pinned memory, of the next piece once a sum is over
+  if (onDevice) setup.calls.move = nullptr;  // its vectors are pinned memory, of the next piece once a sum is over
   SC_TRY(auto transport, engine::makeTransport(setup, table, std::move(watch)));
   Transport& engine = *transport;
   if (onDevice) {
@@ -91,7 +91,7 @@ Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine,
   messenger->wakeFor(setup.pace);
   setup.awake = std::make_shared<std::atomic<bool>>(false);
   messenger->keepAwake(setup.awake);
-  setup.requests = messenger->requestCalls();
+  setup.calls = messenger->calls();
   SC_TRY(auto control, bootstrap::Control::make(std::move(mesh), bootstrap::ControlTimes::of(config.silenceMs)));
   SC_TRY(auto made, meetOverEngine(config, std::move(setup), messenger->table(),
                                    std::make_unique<bootstrap::Watch>(control), device));
@@ -120,7 +120,7 @@ Result<nccl::Id> shareId(bootstrap::Exchange& exchange, Status own, const Deadli
   }
   Writer writer;
   writer.append(id.data(), id.size());
-  const std::vector<std::byte> verdict = bootstrap::writeVerdict(own.failure());
+  const std::vector<std::byte> verdict = bootstrap::writeVerdict(bootstrap::toldToOthers(own.failure()));
   writer.append(verdict.data(), verdict.size());
   SC_TRY(const bootstrap::Parts parts, exchange.allgather(writer.bytes(), deadline));
   for (size_t rank = 0; rank < parts.size(); ++rank) {
@@ -128,8 +128,9 @@ Result<nccl::Id> shareId(bootstrap::Exchange& exchange, Status own, const Deadli
     SC_TRY(const bootstrap::Bytes theirs, reader.take(id.size()));
     SC_TRY(const bootstrap::Bytes rest, reader.take(reader.left()));
     SC_TRY(const Failure failure, bootstrap::readVerdict(rest));
-    if (failure.result != sparsecollSuccess)
-      return failBy(static_cast<int>(rank), failure.result, "rank {}: {}", rank, failure.text);
+    const bool isOwn = static_cast<int>(rank) == exchange.rank();
+    const sparsecollResult_t result = isOwn ? own.result() : failure.result;
+    if (result != sparsecollSuccess) return failBy(static_cast<int>(rank), result, "rank {}: {}", rank, failure.text);
     if (rank == 0) std::ranges::copy(theirs, id.begin());
   }
   return id;

@@ -9,7 +9,7 @@
 #include "core/memory.h"
 #include "core/transport.h"
 #include "transports/engine/peer_watch.h"
-#include "transports/engine/request_calls.h"
+#include "transports/engine/messenger_calls.h"
 #include "transports/pace.h"
 
 namespace sparsecoll::engine {
@@ -24,7 +24,7 @@ struct EngineSetup {
   uint64_t abortTimeoutMs = 0;               // for the table to give memory back
   std::shared_ptr<std::atomic<bool>> awake;  // set while progress must not sleep; nullptr: nobody asks
   std::shared_ptr<Pace> pace;                // of what this rank sends; nullptr: as fast as the table takes it
-  RequestCalls requests;                     // that the table's requests allow
+  MessengerCalls calls;                      // of a table of the library's own
 };
 
 // Local: the first operation meets the peers. table: checked.

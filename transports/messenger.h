@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "transports/bootstrap/mesh.h"
-#include "transports/engine/request_calls.h"
+#include "transports/engine/messenger_calls.h"
 #include "transports/pace.h"
 
 namespace sparsecoll::engine {
@@ -24,7 +24,7 @@ class Messenger {
   virtual void wakeFor(std::shared_ptr<const Pace>) {}
   // The same: nor while this is set.
   virtual void keepAwake(std::shared_ptr<const std::atomic<bool>> awake) = 0;
-  virtual RequestCalls requestCalls() const { return {}; }
+  virtual MessengerCalls calls() const { return {}; }
   // The messages as a table of functions; whose release deletes this.
   virtual sparsecollEngine_t table() = 0;
 };

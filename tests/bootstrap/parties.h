@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <fstream>
@@ -85,7 +86,8 @@ bool eventually(Condition condition) {
   return condition();
 }
 
-// Ports that this process listens at, in the kernel's own words: "local address:port" in hexadecimal.
+// Ports that this process listens at, in the kernel's own words: "local address:port" in hexadecimal. Each once: while
+// other processes open and close sockets the kernel's table may say a line twice.
 inline std::vector<std::string> listeners() {
   std::vector<std::string> inodes;
   DIR* const all = opendir("/proc/self/fd");
@@ -103,7 +105,8 @@ inline std::vector<std::string> listeners() {
     while (lines >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> user >> timeout >> inode) {
       std::getline(lines, rest);
       for (const std::string& mine : inodes)
-        if (state == "0A" && mine == "socket:[" + inode + "]") found.push_back(local);
+        if (state == "0A" && mine == "socket:[" + inode + "]" && std::ranges::find(found, local) == found.end())
+          found.push_back(local);
     }
   }
   return found;

@@ -95,6 +95,8 @@ TEST_CASE("no listener is left once ranks have met, and none was ever off loopba
   REQUIRE(open.size() == 1);
   CHECK(open[0].substr(0, 9) == "0100007F:");
   CHECK(listeners().empty());
+  CHECK_FALSE(meetAndTalk(makeId(), 0, 2, 50).ok());
+  CHECK(listeners().empty());
 }
 
 TEST_CASE("the failure of a meeting names the ranks that did not come, on every rank that did") {
@@ -213,7 +215,10 @@ TEST_CASE("an id for the loopback of another host is refused at once, with the r
   CHECK_THAT(textOf(status), Catch::Contains("interface"));
 }
 
-TEST_CASE("a rank that gives up while ranks are connected ends it for all, with its reason") {
+TEST_CASE("a rank that gives up while ranks are connected ends it for all, with its reason, but for want of memory") {
+  const auto [own, heard] = GENERATE(table<sparsecollResult_t, sparsecollResult_t>(
+      {{sparsecollUnsupported, sparsecollUnsupported}, {sparsecollOutOfMemory, sparsecollPeerFailed}}));
+  const sparsecollResult_t why = own;
   const Id id = makeId();
   std::atomic<int> met{0};
   const auto results = onRanks(3, [&](int rank) -> Status {
@@ -222,12 +227,13 @@ TEST_CASE("a rank that gives up while ranks are connected ends it for all, with 
     ++met;
     if (rank != 1) return talk(*exchange, deadline);
     while (met < 3 && !deadline.expired()) std::this_thread::yield();  // who comes later hears of nothing
-    exchange->giveUp({sparsecollOutOfMemory, -1, {}, "no room"});
-    return fail(sparsecollOutOfMemory, "no room");
+    exchange->giveUp({why, -1, {}, "its reason"});
+    return fail(why, "its reason");
   });
   for (const int rank : {0, 2}) {
-    CHECK(results[static_cast<size_t>(rank)].result() == sparsecollOutOfMemory);
+    CHECK(results[static_cast<size_t>(rank)].result() == heard);
     CHECK(results[static_cast<size_t>(rank)].failure().peer == 1);
+    CHECK(textOf(results[static_cast<size_t>(rank)]) == "its reason");
   }
 }
 

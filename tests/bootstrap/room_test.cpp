@@ -138,28 +138,33 @@ TEST_CASE("connections to other hosts are limited after some looks, follow their
   CHECK(Sockets::roomOf(sockets.pair[1]) == before);
 }
 
-TEST_CASE("on a slow link sockets take as a whole what all of them are to send, if it is little") {
+TEST_CASE("on a slow link sockets are limited while much is to leave") {
   Sockets sockets;
   Room room(pathHere);
   REQUIRE(room.add(sockets.pair[0]));
   const int before = Sockets::roomOf(sockets.pair[0]);
   const int small = 2 * 16 * static_cast<int>(kKiB), large = 2 * 192 * static_cast<int>(kKiB);
-  room.expect(100 * kKiB);
+  CHECK_FALSE(room.expect(100 * kKiB));
   CHECK(Sockets::roomOf(sockets.pair[0]) == before);  // nothing is known of the link
   Rates drains;
   uint64_t sent = 0;
   for (int look = 0; look < 20; ++look) room.note(sent += 64 * kKiB, drains);
-  CHECK(Sockets::roomOf(sockets.pair[0]) == large);
-  room.expect(512 * kKiB + 1);
   CHECK(Sockets::roomOf(sockets.pair[0]) == small);
-  room.expect(100 * kMiB);
-  CHECK(Sockets::roomOf(sockets.pair[0]) == small);
-  room.expect(512 * kKiB);
+  CHECK(room.expect(512 * kKiB));
   CHECK(Sockets::roomOf(sockets.pair[0]) == large);
+  CHECK_FALSE(room.expect(100 * kKiB));
+  CHECK(room.expect(512 * kKiB + 1));
+  CHECK(Sockets::roomOf(sockets.pair[0]) == small);
+  CHECK_FALSE(room.expect(100 * kMiB));
+  CHECK(room.expect(0));
   CHECK(Sockets::isSet(sockets.pair[0], 1) == 1);
-  drains.add(2e9, kMiB);  // the limit ends
-  room.note(sent, drains);
+  drains.add(2e9, kMiB);  // the limit ends, and what was expected with it
+  CHECK(room.note(sent, drains));
+  CHECK_FALSE(room.limits());
   CHECK(Sockets::isSet(sockets.pair[0], 0) == 0);
+  for (int look = 0; look < 20; ++look) room.note(sent += 64 * kMiB, drains);
+  CHECK(room.limits());
+  CHECK(Sockets::roomOf(sockets.pair[0]) == small);
 }
 
 TEST_CASE("connections that stay inside a host, and those to fast ones, are left as they are") {

@@ -60,9 +60,8 @@ const Call kCalls[] = {
 TEST_CASE("memory runs out while ranks meet over NCCL: that rank is told, and no other has a communicator") {
   auto config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.transport = sparsecollTransportNccl;
-  config.initTimeoutMs = 150;
-  const simt::QueuesFor queues(2);
-  checkPoorMeeting(config, 0, 4, [] { CHECK(fake::aliveCount() == 0); });
+  const simt::QueuesFor queues(kPoorMeetingRanks);
+  checkPoorMeeting(config, 0, 200, 4, [] { CHECK(fake::aliveCount() == 0); });
   checkNoMisuse();
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The layers, read from the files: a folder includes only what stands below it, project headers
 # are named from the repository root, files stay short, and nothing is left lying around.
-# Functions of the C ABI begin with what catches all exceptions (src/guard.h).
+# Functions of the C ABI begin with what catches all exceptions (src/guard.h), or are shown to throw none.
 # usage: structure.sh ROOT
 #        structure.sh --self-test      (every planted fault must be found)
 set -euo pipefail
@@ -32,6 +32,7 @@ move numeric_limits shared_ptr span sqrt swap trunc unique_ptr vector "
 host_names=" core/crew.h:iota core/crew.h:sort core/numeric.h:bit_width "
 longest_wished=400
 longest_allowed=500
+tells=tests/faults/tells_test.cpp  # functions of the C ABI without a result
 one_header=include/sparsecoll/sparsecoll.h  # users read and copy it as one file, however many methods it names
 
 failed=0
@@ -114,12 +115,20 @@ check() {
   while IFS= read -r text; do
     fail "$text"
   done < <(awk '
-    function check(name, guarded) { if (!guarded) print FILENAME ": sparsecoll" name " is not guarded" }
-    body != "" { check(body, index($0, "return guard(\"" body "\", ") != 0); body = "" }
+    function check(name) {
+      if (index($0, "return guard(\"" name "\", ") == 0) print FILENAME ": sparsecoll" name " is not guarded"
+    }
+    body != "" { check(body); body = "" }
     /^sparsecollResult_t sparsecoll[A-Z]/ { head = substr($2, 11); sub(/\(.*/, "", head) }
     head != "" && /\{$/ { body = head; head = "" }
-    head != "" && /\{/ { check(head, 0); head = "" }
+    head != "" && /\{/ { check(head); head = "" }
+    /;$/ { head = "" }
   ' src/*.cpp)
+  while IFS=: read -r file text; do
+    grep -qw "$text" "$tells" 2> /dev/null ||
+      fail "$file: $text has no result, and $tells does not show that it throws nothing"
+  done < <(grep -HoE '^[a-z][a-z0-9_ *]* \**sparsecoll[A-Z][A-Za-z]*\(' src/api_*.cpp 2> /dev/null |
+    grep -v ':sparsecollResult_t ' | sed -E 's/:.*(sparsecoll[A-Z][A-Za-z]*)\($/:\1/')
 
   # A folder of the machine somebody worked on. A slash after a word or a dot is part of an address or a longer path.
   while IFS= read -r text; do
@@ -193,6 +202,9 @@ self_test() {
   expect 'sparsecollGet is not guarded' src/b.cpp 'sparsecollResult_t sparsecollGet(int a,\n  int b) {\n  f();\n'
   expect 'sparsecollGet is not guarded' src/b.cpp 'sparsecollResult_t sparsecollGet() { return f(); }\n'
   expect 'sparsecollGet is not guarded' src/b.cpp 'sparsecollResult_t sparsecollGet() {\n  return guard("Set", f);\n}\n'
+  expect ok src/b.cpp 'sparsecollResult_t sparsecollGet();\nint f() {\n  return 1;\n}\n'
+  expect ok src/b.cpp 'sparsecollResult_t sparsecollGet() { return guard("Get", f); }\n'
+  expect 'sparsecollName has no result' src/api_b.cpp 'const char* sparsecollName(int a) {\n'
   expect 'a path of one machine' docs/b.md 'built in /ho''me/somebody\n'
   expect 'do it or drop it' tests/b.cpp '// TO''DO: later\n'
   expect '501 lines' tests/b.cpp "$many;\n"

@@ -44,6 +44,7 @@ struct Peers {
   size_t mostToSlow = SIZE_MAX;  // contributions that leave to it
   uint32_t inPlace = 0;
   std::vector<int> announced;
+  std::vector<uint64_t> expected;  // bytes that are to leave this host, to which only rank 1 does not belong
   // At each call of progress: places for contributions that were posted, and contributions that were sent.
   std::vector<std::pair<int64_t, int64_t>> progressed;
   std::deque<Request> requests;
@@ -136,11 +137,13 @@ struct Rank {
     setup.kernels = host::makeHostKernels();
     setup.budget = std::make_shared<MemoryBudget>(0);
     setup.pace = std::move(pace);
-    setup.requests.move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; };
-    setup.requests.hasBegun = [](const void* request) {
+    setup.calls.move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; };
+    setup.calls.hasBegun = [](const void* request) {
       const auto* const one = static_cast<const Request*>(request);
       return one->begun || one->done;
     };
+    setup.calls.leavesHost = [](const void*, int peer) { return peer == 1; };
+    setup.calls.expect = [](void* user, uint64_t bytes) { static_cast<Peers*>(user)->expected.push_back(bytes); };
     auto made = makeTransport(setup, peers.table(), nullptr);
     REQUIRE(made.ok());
     transport = std::move(*made);
@@ -204,6 +207,17 @@ TEST_CASE("each rank sends to the next one first, so that not all begin with the
     REQUIRE(sent.size() >= 3);
     for (int step = 1; step < 4; ++step) CHECK(sent[static_cast<size_t>(step - 1)]->peer == (rank + step) % 4);
   }
+}
+
+TEST_CASE("before a sum the engine is told how much of it leaves the host, contributions and sums") {
+  Peers peers;
+  peers.leaves[kEnvelopes] = true;
+  Rank rank(peers, 3);
+  std::vector<float> out(kLength);
+  CHECK(rank.sum(counted(), out, 50).result() == sparsecollTimeout);
+  REQUIRE(peers.expected.size() == 2);
+  CHECK(peers.expected[0] < 100);  // as the ranks meet
+  CHECK(peers.expected[1] == (densePart(kLength, 3, 0).length() + densePart(kLength, 3, 1).length()) * sizeof(float));
 }
 
 TEST_CASE("all peers have word of what they may send before any contribution leaves") {

@@ -63,7 +63,7 @@ class StarHub final : public Exchange {
   }
 
   void giveUp(const Failure& why) override {
-    for (Link& link : links_) link.send(FrameType::kVerdict, writeVerdict(why));
+    for (Link& link : links_) link.send(FrameType::kVerdict, writeVerdict(toldToOthers(why)));
   }
 
  private:
@@ -125,7 +125,6 @@ class StarHub final : public Exchange {
       std::vector<int> missing;
       for (size_t r = 1; r < links_.size(); ++r) {
         SC_TRY(listen(r));
-        if (links_[r].starved()) return starved(static_cast<int>(r));
         if (!offers_[r].empty()) continue;
         if (links_[r].closed())
           return failBy(static_cast<int>(r), sparsecollPeerFailed, "rank {} went away while ranks were connected", r);
@@ -213,7 +212,7 @@ class StarSpoke final : public Exchange {
     return parts;
   }
 
-  void giveUp(const Failure& why) override { link_.send(FrameType::kVerdict, writeVerdict(why)); }
+  void giveUp(const Failure& why) override { link_.send(FrameType::kVerdict, writeVerdict(toldToOthers(why))); }
 
  private:
   Status hearVerdict(const Deadline& deadline) {
@@ -260,6 +259,11 @@ Text<128> listOf(std::span<const int> ranks) {
   Text<128> text;
   for (const int rank : ranks) text.append("{}{}", text.empty() ? "" : ", ", rank);
   return text;
+}
+
+Failure toldToOthers(Failure own) {
+  if (own.result == sparsecollOutOfMemory) own.result = sparsecollPeerFailed;
+  return own;
 }
 
 std::vector<std::byte> writeVerdict(const Failure& failure) {

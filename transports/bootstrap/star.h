@@ -23,6 +23,8 @@ Result<std::unique_ptr<Exchange>> meetAt(const Place& place, const Key& key, con
                                          const Deadline& deadline);
 
 // A failure as it travels. Errors: Corrupted.
+// As other ranks are told why this one gives up: that it has no memory is nothing that they could free.
+Failure toldToOthers(Failure own);
 std::vector<std::byte> writeVerdict(const Failure& failure);
 Result<Failure> readVerdict(Bytes payload);
 

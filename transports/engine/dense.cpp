@@ -119,15 +119,15 @@ void DenseSum::prepareMeeting() {
   if (sums()) contributeAhead();
 }
 
-// The most that leaves at once: contributions, or sums.
-uint64_t DenseSum::bytesToFar() {
-  uint64_t contributions = 0, ownSums = 0;
+// Contributions and sums that leave this host.
+uint64_t DenseSum::bytesToFar() const {
+  uint64_t bytes = 0;
   for (const int member : members_) {
-    if (member == rank_ || pair(member).near) continue;
-    contributions += bytesOf(partOf(member));
-    ownSums += bytesOf(partOf(rank_));
+    if (member == rank_ || !state_.port.leavesHost(member)) continue;
+    if (sums()) bytes += bytesOf(partOf(member));
+    if (gathers()) bytes += bytesOf(partOf(rank_));
   }
-  return std::max(sums() ? contributions : 0, gathers() ? ownSums : 0);
+  return bytes;
 }
 
 void DenseSum::begin(Operation& operation) {

@@ -128,7 +128,7 @@ void Port::moveSends(const uint32_t& count, std::byte* to) {
     if (one.count != &count || one.data == to) continue;
     std::memcpy(to, one.data, one.bytes);
     one.data = to;
-    if (one.ticket == 0) requests_.move(one.request, to);
+    if (one.ticket == 0) calls_.move(one.request, to);
   }
 }
 
@@ -137,7 +137,7 @@ void Port::moveArrival(Arrival& arrival, std::byte* to) {
   for (size_t i = arrival.done_; i < arrival.pieces_.size(); ++i) {
     Arrival::Piece& piece = arrival.pieces_[i];
     piece.data = to + (piece.data - from);
-    requests_.move(piece.request, piece.data);
+    calls_.move(piece.request, piece.data);
   }
 }
 
@@ -229,9 +229,9 @@ bool Port::isSending(int peer, const uint32_t& count) const {
 }
 
 bool Port::haveBegun(const uint32_t& count) const {
-  return count == 0 || requests_.hasBegun == nullptr ||
+  return count == 0 || calls_.hasBegun == nullptr ||
          std::none_of(underWay_.begin(), underWay_.end(), [&](const UnderWay& one) {
-           return one.count == &count && one.ticket == 0 && !requests_.hasBegun(one.request);
+           return one.count == &count && one.ticket == 0 && !calls_.hasBegun(one.request);
          });
 }
 

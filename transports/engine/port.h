@@ -12,7 +12,7 @@
 #include "core/kernels.h"
 #include "core/status.h"
 #include "core/wait.h"
-#include "transports/engine/request_calls.h"
+#include "transports/engine/messenger_calls.h"
 #include "transports/engine/tag.h"
 #include "transports/pace.h"
 
@@ -45,8 +45,8 @@ class Arrival {
 class Port {
  public:
   // pace: nullptr, or messages wait here until they may leave; only progress looks at them again.
-  Port(const sparsecollEngine_t& table, std::shared_ptr<Pace> pace, const RequestCalls& requests)
-      : table_(table), pace_(std::move(pace)), requests_(requests) {}
+  Port(const sparsecollEngine_t& table, std::shared_ptr<Pace> pace, const MessengerCalls& calls)
+      : table_(table), pace_(std::move(pace)), calls_(calls) {}
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
@@ -67,7 +67,7 @@ class Port {
   // kDone and kFailed end an arrival: it can be posted again.
   Outcome test(Arrival& arrival);
   // Whether what is under way can go on in other memory.
-  bool moves() const { return requests_.move != nullptr; }
+  bool moves() const { return calls_.move != nullptr; }
   // What is under way of the sends that `count` counts, each in one piece, or of the arrival uses `to` from now on;
   // what is to be sent is copied there.
   void moveSends(const uint32_t& count, std::byte* to);
@@ -76,9 +76,11 @@ class Port {
   // memory that it may write to is kept, see retire.
   void abandon(Arrival& arrival) noexcept;
 
-  // About so many bytes will be sent in the next calls of send, to all peers together.
+  // Whether messages to the peer leave this host, as far as the engine tells, and how many bytes of such the next calls
+  // of send are about.
+  bool leavesHost(int peer) const { return calls_.leavesHost != nullptr && calls_.leavesHost(table_.user, peer); }
   void expect(uint64_t bytes) const {
-    if (requests_.expect != nullptr) requests_.expect(table_.user, bytes);
+    if (calls_.expect != nullptr) calls_.expect(table_.user, bytes);
   }
 
   bool sums() const { return table_.iallreduce != nullptr; }
@@ -146,7 +148,7 @@ class Port {
 
   sparsecollEngine_t table_;
   const std::shared_ptr<Pace> pace_;
-  const RequestCalls requests_;
+  const MessengerCalls calls_;
   uint64_t tickets_ = 0;            // given out
   uint64_t begun_ = 0;              // ticket of the message that the pace is about
   bool sumBegun_ = false;           // it is about the sum

@@ -59,7 +59,7 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
   uint64_t bytes = 0;
   for (const Outgoing& message : out) {
     requests += 1 + Port::piecesOf(message.layout.capacityBytes());
-    bytes += message.layout.usedBytes(readHeader(message.frame));
+    if (state_.port.leavesHost(message.peer)) bytes += message.layout.usedBytes(readHeader(message.frame));
   }
   for (const Incoming& message : in) {
     requests += Port::piecesOf(message.capacity);

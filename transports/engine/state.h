@@ -15,7 +15,7 @@ struct State {
   State(const EngineSetup& from, const sparsecollEngine_t& table)
       : setup(from),
         slotBytes(slotBytesOf(from.kind, from.ranks)),
-        port(table, from.pace, from.requests),
+        port(table, from.pace, from.calls),
         lanes(port, from.rank, from.ranks, slotBytes) {}
 
   const EngineSetup setup;

@@ -43,6 +43,12 @@ ssize_t untilUndisturbed(Call call) {
   return result;
 }
 
+uint64_t bytesIn(const Queue& queue) {
+  uint64_t bytes = 0;
+  for (const Request* one = queue.first(); one != nullptr; one = one->next) bytes += one->left();
+  return bytes;
+}
+
 }  // namespace
 
 HeadBytes writeHead(const Head& head) {
@@ -346,12 +352,24 @@ void Connection::end() {
   }
 }
 
+uint64_t Connection::unacknowledged() const {
+  int bytes = 0;
+  if (!open() || ioctl(fd(), SIOCOUTQ, &bytes) != 0) return 0;
+  return static_cast<uint64_t>(std::max(bytes, 0));
+}
+
+uint64_t Connection::underWay() const {
+  uint64_t bytes = unacknowledged() + bytesIn(out_);
+  for (const Lane& lane : lanes_) bytes += bytesIn(lane.waiting);
+  return bytes;
+}
+
 uint64_t Connection::undelivered() const {
-  int unsent = 0;
-  if (!open() || ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent <= 0) return 0;
+  const uint64_t unsent = unacknowledged();
+  if (unsent == 0) return 0;
   std::array<pollfd, 1> peer = {{{fd(), POLLRDHUP, 0}}};
   const bool closed = awaitAny(peer, Deadline::in(0));  // its end
-  return closed ? 0 : static_cast<uint64_t>(unsent);
+  return closed ? 0 : unsent;
 }
 
 }  // namespace sparsecoll::tcp

@@ -107,7 +107,12 @@ class Connection {
   bool deaf() const { return deaf_; }
   int fd() const { return socket_.get(); }
   // What it sends counts for the room from now on.
-  void leavesHost() { leavesHost_ = true; }
+  void setLeavesHost() { leavesHost_ = true; }
+  bool leavesHost() const { return leavesHost_; }
+  // The room is another one: what the socket takes until it is full is not what the link has taken.
+  void forgetDrain() { fullSince_.reset(); }
+  // Bytes of messages that were posted and have not reached the peer's host.
+  uint64_t underWay() const;
 
   // It ends in read, write, cancel or end; a frame that is here already in post. Only of an open connection.
   void post(Request& request);
@@ -151,6 +156,7 @@ class Connection {
   void left(size_t bytes);
   void leftOf(Request& request, size_t& bytes);
   void noteDrain(size_t bytes);
+  uint64_t unacknowledged() const;
 
   bootstrap::Fd socket_;
   Tally& tally_;

@@ -56,7 +56,7 @@ class TcpMessenger final : public engine::Messenger {
       if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, peer.connection->fd(), &wanted) != 0)
         return fail(sparsecollSystemError, "epoll_ctl: {}", std::strerror(errno));
       peer.watched = wanted.events;
-      if (room_.add(peer.connection->fd())) peer.connection->leavesHost();
+      if (room_.add(peer.connection->fd())) peer.connection->setLeavesHost();
     }
     makeRequests(std::min(kMostAtFirst, kRequestsPerPeer * sockets.size()));
     return {};
@@ -65,10 +65,15 @@ class TcpMessenger final : public engine::Messenger {
   void wakeFor(std::shared_ptr<const engine::Pace> pace) override { pace_ = std::move(pace); }
   void keepAwake(std::shared_ptr<const std::atomic<bool>> awake) override { awake_ = std::move(awake); }
 
-  engine::RequestCalls requestCalls() const override {
-    return {.move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; },
-            .hasBegun = [](const void* request) { return static_cast<const Request*>(request)->begun(); },
-            .expect = [](void* user, uint64_t bytes) { self(user).room_.expect(bytes); }};
+  engine::MessengerCalls calls() const override {
+    return {
+        .move = [](void* request, std::byte* to) { static_cast<Request*>(request)->data = to; },
+        .hasBegun = [](const void* request) { return static_cast<const Request*>(request)->begun(); },
+        .leavesHost =
+            [](const void* user, int peer) {
+              return static_cast<const TcpMessenger*>(user)->peers_[static_cast<size_t>(peer)].connection->leavesHost();
+            },
+        .expect = [](void* user, uint64_t bytes) { self(user).expect(bytes); }};
   }
 
   sparsecollEngine_t table() override {
@@ -139,6 +144,18 @@ class TcpMessenger final : public engine::Messenger {
     if (!wanted.receives && !peer.connection->full()) write(wanted.peer);
     note(wanted.peer);
     return 0;
+  }
+
+  // With what is still under way of rounds before.
+  void expect(uint64_t bytes) {
+    if (!room_.limits()) return;
+    for (const Peer& peer : peers_)
+      if (peer.connection != nullptr && peer.connection->leavesHost()) bytes += peer.connection->underWay();
+    if (room_.expect(bytes)) forgetDrains();
+  }
+  void forgetDrains() {
+    for (const Peer& peer : peers_)
+      if (peer.connection != nullptr) peer.connection->forgetDrain();
   }
 
   // What a connection could not send yet is sent in progress.
@@ -225,7 +242,7 @@ class TcpMessenger final : public engine::Messenger {
 
   int progress() {
     const uint64_t before = tally_.ended;
-    room_.note(tally_.sent, tally_.drains);
+    if (room_.note(tally_.sent, tally_.drains)) forgetDrains();
     bool came = writePending();
     bool moved = came;
     const bool maySleep = awake_ == nullptr || !awake_->load(std::memory_order_relaxed);

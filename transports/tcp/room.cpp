@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace sparsecoll::tcp {
 
@@ -76,22 +75,24 @@ bool Room::add(int socket) {
   return true;
 }
 
-void Room::note(uint64_t sent, Rates& drains) {
-  if (sockets_.empty()) return;
+bool Room::note(uint64_t sent, Rates& drains) {
+  if (sockets_.empty()) return false;
   if (set_ != 0) {
-    if (drains.weight() < kDrained) return;
-    set(wanted(drains.median(), roundTripUs_, sockets_.size(), set_));
-    return drains.clear();
+    if (drains.weight() < kDrained) return false;
+    const bool changed = set(wanted(drains.median(), roundTripUs_, sockets_.size(), set_));
+    drains.clear();
+    return changed;
   }
-  if (sent < nextLook_) return;
+  if (sent < nextLook_) return false;
   look();
   nextLook_ = sent + kLookAfter * sockets_.size();
-  if (looks_ < kLooks || rates_.weight() < kRates) return;
-  set(wanted(rates_.median(), roundTripUs_, sockets_.size(), 0));
+  if (looks_ < kLooks || rates_.weight() < kRates) return false;
+  const bool changed = set(wanted(rates_.median(), roundTripUs_, sockets_.size(), 0));
   if (set_ == 0) nextLook_ += kPatience * kLookAfter * sockets_.size();
   looks_ = 0;
   rates_.clear();
   drains.clear();
+  return changed;
 }
 
 void Room::look() {
@@ -104,13 +105,20 @@ void Room::look() {
   }
 }
 
-void Room::expect(uint64_t bytes) {
+bool Room::expect(uint64_t bytes) {
   const bool isMuch = bytes > kTogether;
-  if (std::exchange(isMuch_, isMuch) != isMuch && set_ != 0) apply();
+  if (set_ == 0 || isMuch == isMuch_) return false;
+  isMuch_ = isMuch;
+  apply();
+  return true;
 }
 
-void Room::set(uint64_t room) {
-  if (std::exchange(set_, room) != room) apply();
+bool Room::set(uint64_t room) {
+  if (room == set_) return false;
+  set_ = room;
+  isMuch_ = isMuch_ || room == 0;
+  apply();
+  return true;
 }
 
 // Linux doubles the value. It counts what it needs for itself, too, but of long writes that is little.

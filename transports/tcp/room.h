@@ -1,7 +1,7 @@
 // How much each socket of a rank may hold of what has not reached the peer. On a slow and short link it is little:
 // about what the link takes in half a millisecond. By itself Linux lets a socket hold megabytes. From there on it is
 // chance to which rank bytes go first, and queues of switches overflow (docs/decisions/0062). Where all that a rank
-// sends at once is so little that queues hold it, sockets take it as a whole.
+// sends at once is so little that queues hold it, each socket may hold 384 KiB.
 //
 // All sockets have the same room: a rank sends to all peers at once, and needs something from each.
 #pragma once
@@ -44,10 +44,11 @@ class Room {
   // A connection. Returns false if it stays inside this host, whose connections are left as they are.
   bool add(int socket);
   // The rank has sent so many bytes to other hosts. Now and then this sets the room of all sockets, and takes what the
-  // drains say.
-  void note(uint64_t sent, Rates& drains);
-  // The rank is about to send so many bytes in all.
-  void expect(uint64_t bytes);
+  // drains say. Returns whether it is another one.
+  bool note(uint64_t sent, Rates& drains);
+  bool limits() const { return set_ != 0; }
+  // So many bytes are to leave soon. Returns whether that changes what sockets hold.
+  bool expect(uint64_t bytes);
 
   // SO_SNDBUF for each of so many sockets, through each of which so many bytes a second go, if it is `now`; 0: what
   // Linux thinks best.
@@ -55,7 +56,7 @@ class Room {
 
  private:
   void look();
-  void set(uint64_t room);
+  bool set(uint64_t room);
   void apply() const;
 
   Path (*const see_)(int socket);
@@ -65,7 +66,7 @@ class Room {
   Rates rates_;               // that they found
   uint64_t roundTripUs_ = 0;  // the longest
   uint64_t set_ = 0;          // 0: what Linux thinks best
-  bool isMuch_ = true;        // what the rank is about to send; else sockets hold as much as it is
+  bool isMuch_ = true;        // what is to leave: sockets are kept to set_
 };
 
 }  // namespace sparsecoll::tcp

@@ -397,7 +397,7 @@ class Bucket:
 
     def give_back(self, factor):
         if self._velocity_before is not None:
-            self._velocity, self._velocity_before = self._velocity_before, self._velocity
+            self._velocity, self._spare, self._velocity_before = self._velocity_before, self._velocity, None
         if self._along is not None:
             self.residual = self._along if self.residual is None else self.residual + self._along
         elif self.reducer is not None and self.buffer is not None:
