@@ -24,15 +24,15 @@ inline void checkPoorMeeting(sparsecollConfig_t config, int device, uint64_t ini
   const Results good = all(kPoorMeetingRanks, sparsecollSuccess);
   bool refused = false;
   std::string told;        // to the poor one
-  Clock::duration took{};  // its call
+  Clock::duration took{};  // until its call was over
   const auto meet = [&](int poor, int64_t skip) {
     sparsecollUniqueId_t id{};
     REQUIRE(sparsecollGetUniqueId(&id, &config) == sparsecollSuccess);
     sparsecollComm_t comms[kPoorMeetingRanks] = {};
     Results results(good.size());
+    const auto begin = Clock::now();  // a thread of a busy machine may begin when others have given up
     RankThreads::ofProcess().run(kPoorMeetingRanks, [&](int rank) {
       const auto r = static_cast<size_t>(rank);
-      const auto begin = Clock::now();
       if (rank == poor) memory::refuseAfter(static_cast<uint64_t>(skip));
       results[r] = sparsecollCommInitRank(&comms[r], kPoorMeetingRanks, &id, rank, device, &config);
       if (rank != poor) return;
