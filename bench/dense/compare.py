@@ -5,12 +5,13 @@ usage: compare.py LIBRARY [--ranks 2,4] [--bytes 65536,...] [--steps N] [--links
 
 Each step runs all three, one after the other, in an order that turns; each begins when all ranks have met, and the
 links have had a rest. So all see the same machine, and what else it does. Per case a line of CSV: medians of the
-slowest rank's milliseconds, and as "ratio" the median over the steps of (the faster one of gloo and MPI) / ours: above
-1 ours is faster. The columns of cpu are medians of the processors' time of all ranks together, which a busy machine
-changes less, but who waits by looking again and again spends it, too. Links: tcp is our TCP engine, without shared
-memory, beside MPI's TCP; memory is our TCP engine with shared memory beside MPI's shared memory; gloo knows TCP only;
-1gbit or another rate: TCP between hosts that are network namespaces with links of that rate, a rank on each (root, or
-namespaces of users). All vectors hold whole numbers, so sums are exact: "wrong" counts entries that are not.
+slowest rank's milliseconds, and as "ratio" the smaller one of two medians over the steps, gloo / ours and MPI / ours:
+above 1 ours is faster than both. The columns of cpu are medians of the processors' time of all ranks together, which a
+busy machine changes less, but who waits by looking again and again spends it, too. Links: tcp is our TCP engine,
+without shared memory, beside MPI's TCP; memory is our TCP engine with shared memory beside MPI's shared memory; gloo
+knows TCP only; 1gbit or another rate: TCP between hosts that are network namespaces with links of that rate, a rank on
+each (root, or namespaces of users). All vectors hold whole numbers, so sums are exact: "wrong" counts entries that are
+not.
 Needs PyTorch, NumPy and mpirun.openmpi; ends with 1 if an entry is wrong.
 """
 import argparse
@@ -118,7 +119,7 @@ def rank_main(options):
         anything_wrong += wrong[0]
         if rank == 0:
             medians = [1e3 * statistics.median(row[at] for row in rows) for rows in (took, spent) for at in range(len(names))]
-            ratio = statistics.median(min(row[1], row[2]) / row[0] for row in took)
+            ratio = min(statistics.median(row[other] / row[0] for row in took) for other in (1, 2))
             print(f"{options.link},{ranks},{size}," + ",".join(f"{ms:.3f}" for ms in medians) + f",{ratio:.2f},{wrong[0]:.0f}",
                   flush=True)
     communicator.close()

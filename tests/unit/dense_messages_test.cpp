@@ -10,6 +10,7 @@
 #include "tests/support/catch.h"
 #include "transports/common.h"
 #include "transports/engine.h"
+#include "transports/engine/dense.h"
 #include "transports/engine/envelope.h"
 #include "transports/engine/tag.h"
 
@@ -17,6 +18,8 @@ namespace sparsecoll::engine {
 namespace {
 
 constexpr uint64_t kLength = 393216;  // parts of whole segments, of which more have to move than can at once
+constexpr uint64_t kShort = 6000;     // parts of one segment each, which no frame holds as a whole
+constexpr uint64_t kInFrame = (kSlotBytes - sizeof(Envelope) - kFrameHeaderBytes) / sizeof(float);
 
 struct Request {
   int peer, tag;
@@ -43,6 +46,8 @@ struct Peers {
   int slow = -1;                 // a peer to which no contribution has begun before it is done
   size_t mostToSlow = SIZE_MAX;  // contributions that leave to it
   uint32_t inPlace = 0;
+  uint64_t inFrames = 0;      // elements that come from each peer as the ranks meet
+  size_t longest = SIZE_MAX;  // bytes of a contribution's message that comes
   std::vector<int> announced;
   std::vector<uint64_t> expected;  // bytes that are to leave this host, to which only rank 1 does not belong
   // At each call of progress: places for contributions that were posted, and contributions that were sent.
@@ -111,6 +116,7 @@ struct Peers {
     if (one.sends) one.posted.assign(one.data, one.data + one.bytes);
     if (one.sends || one.tag == kNotices) return 0;
     if (one.tag == kEnvelopes) return announce(one);
+    if (one.tag == kContributions) one.bytes = std::min(one.bytes, longest);
     const std::vector<float> ones(one.bytes / sizeof(float), 1);
     if (comes[one.tag]) std::memcpy(one.data, ones.data(), one.bytes);
     return 0;
@@ -121,9 +127,17 @@ struct Peers {
     announced.push_back(one.peer);
     FrameHeader header{1, 0, 0, 0, 0, inPlace, 0};
     header.checksum = frameChecksum(reinterpret_cast<const std::byte*>(&header), kFrameHeaderBytes, true);
-    std::memcpy(one.data + sizeof(Envelope), &header, sizeof header);
-    seal({EnvelopeKind::kFrame, 0, 1, 0, kFrameHeaderBytes, kFrameHeaderBytes, 0}, one.data);
-    one.bytes = sizeof(Envelope) + kFrameHeaderBytes;
+    std::byte* const frame = one.data + sizeof(Envelope);
+    std::memcpy(frame, &header, sizeof header);
+    FrameLayout layout;
+    layout.valueBytes = sizeof(float);
+    layout.denseCount = inFrames;
+    const std::vector<float> ones(inFrames, 1);
+    std::memcpy(frame + kFrameHeaderBytes, ones.data(), inFrames * sizeof(float));
+    if (inFrames != 0) sealRun(header, layout, frame);
+    const auto bytes = static_cast<uint32_t>(layout.usedBytes(readHeader(frame)));
+    seal({EnvelopeKind::kFrame, 0, 1, 0, bytes, bytes, 0}, one.data);
+    one.bytes = sizeof(Envelope) + bytes;
     one.done = true;
     return 0;
   }
@@ -170,8 +184,8 @@ struct Rank {
   bool accumulate = false;
 };
 
-std::vector<float> counted() {
-  std::vector<float> values(kLength);
+std::vector<float> counted(uint64_t length = kLength) {
+  std::vector<float> values(length);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000);
   return values;
 }
@@ -218,6 +232,74 @@ TEST_CASE("before a sum the engine is told how much of it leaves the host, contr
   REQUIRE(peers.expected.size() == 2);
   CHECK(peers.expected[0] < 100);  // as the ranks meet
   CHECK(peers.expected[1] == (densePart(kLength, 3, 0).length() + densePart(kLength, 3, 1).length()) * sizeof(float));
+}
+
+TEST_CASE("contributions of one segment begin in the frames by which ranks meet, and their rest is a message") {
+  Peers peers;
+  std::ranges::fill(peers.leaves, true);
+  peers.comes[kContributions] = peers.comes[kSums] = true;
+  peers.inFrames = kInFrame;
+  const auto part = densePart(kShort, 3, 0);
+  peers.longest = (part.length() - kInFrame) * sizeof(float);
+  Rank rank(peers, 3);
+  const std::vector<float> in = counted(kShort);
+  std::vector<float> out(kShort, -1);
+  REQUIRE(rank.sum(in, out, 60000).ok());
+  for (uint64_t i = 0; i < kShort; ++i) REQUIRE(out[i] == (i < part.end ? in[i] + 2 : 1));
+  const auto beginsAt = [&](const Request* one, uint64_t element, const std::byte* from) {
+    const float* const values = in.data() + densePart(kShort, 3, one->peer).begin + element;
+    return std::memcmp(from, values, std::min<size_t>(one->bytes, sizeof(float))) == 0;
+  };
+  const std::vector<const Request*> frames = peers.sends(kEnvelopes), rests = peers.sends(kContributions);
+  REQUIRE(frames.size() == 2);
+  REQUIRE(rests.size() == 2);
+  for (const Request* const one : frames) {
+    CHECK(one->bytes == sizeof(Envelope) + kFrameHeaderBytes + kInFrame * sizeof(float));
+    CHECK(beginsAt(one, 0, one->posted.data() + sizeof(Envelope) + kFrameHeaderBytes));
+  }
+  for (const Request* const one : rests) {
+    CHECK(one->isIn(in));
+    CHECK(one->bytes == (densePart(kShort, 3, one->peer).length() - kInFrame) * sizeof(float));
+    CHECK(beginsAt(one, kInFrame, one->posted.data()));
+  }
+  REQUIRE(peers.expected.size() == 2);  // rank 1 is on another host: its contribution's rest, and this rank's sum
+  CHECK(peers.expected[1] == (densePart(kShort, 3, 1).length() - kInFrame + part.length()) * sizeof(float));
+}
+
+TEST_CASE("a part that a frame holds as a whole needs no message, beside one that needs it") {
+  Peers peers;
+  std::ranges::fill(peers.leaves, true);
+  peers.comes[kContributions] = true;
+  const uint64_t own = GENERATE(uint64_t{0}, kInFrame, kInFrame + 1, 2 * kInFrame);
+  const uint64_t other = 2 * kInFrame;
+  CAPTURE(own);
+  peers.inFrames = std::min(own, kInFrame);
+  peers.longest = (own - peers.inFrames) * sizeof(float);
+  Rank rank(peers, 2);
+  const std::vector<float> in = counted(own + other);
+  std::vector<float> out(own, -1);
+  const int members[] = {0, 1};
+  const Range parts[] = {{0, own}, {own, own + other}};
+  AmongArgs args;
+  args.dense.in = in.data();
+  args.dense.out = out.data();
+  args.dense.n = in.size();
+  args.members = members;
+  args.parts = parts;
+  args.half = AmongArgs::Half::kSum;
+  Operation operation;
+  operation.sequence = 1;
+  operation.deadline = Deadline::in(60000);
+  REQUIRE(rank.transport->begin(operation).ok());
+  REQUIRE(rank.transport->sumAmong(operation, args, {}).ok());
+  rank.transport->end(operation);
+  for (uint64_t i = 0; i < own; ++i) REQUIRE(out[i] == in[i] + 1);
+  const std::vector<const Request*> rests = peers.sends(kContributions);
+  REQUIRE(rests.size() == 1);
+  CHECK(rests[0]->bytes == (other - kInFrame) * sizeof(float));
+  const auto places =
+      std::ranges::count_if(peers.requests, [](const Request& one) { return !one.sends && one.tag == kContributions; });
+  CHECK(places == (own > kInFrame ? 1 : 0));
 }
 
 TEST_CASE("all peers have word of what they may send before any contribution leaves") {

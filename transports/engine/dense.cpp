@@ -85,6 +85,7 @@ void DenseSum::reset(const DenseArgs& args, Stream stream) {
   nonFinite_ = 0;
   summed_ = 0;
   settled_ = small_ = invited_ = false;
+  mostAhead_ = 0;
   round_ = Round::kNone;
   byEngine_ = false;
   in_.resize(members_.size());
@@ -112,19 +113,22 @@ void DenseSum::reset(const DenseArgs& args, Stream stream) {
 void DenseSum::prepareMeeting() {
   const uint64_t most = mostInFrame_ / elementBytes(args_.type);
   const auto isFar = [&](int member) { return member != rank_ && !pair(member).near; };
-  small_ = std::ranges::any_of(members_, isFar) &&
-           std::ranges::all_of(members_, [&](int member) { return partOf(member).length() <= most; });
+  const bool goesFar = std::ranges::any_of(members_, isFar);
+  small_ = goesFar && std::ranges::all_of(members_, [&](int member) { return partOf(member).length() <= most; });
+  const bool begins =
+      goesFar && sums() && std::ranges::all_of(members_, [&](int member) { return segmentsOf(member) <= 1; });
+  mostAhead_ = small_ || begins ? most : 0;
   for (const int member : members_)
-    if (small_ && isFar(member)) fillFrame(member);
+    if (isFar(member)) fillFrame(member);
   if (sums()) contributeAhead();
 }
 
-// Contributions and sums that leave this host.
+// Contributions and sums that leave this host once the ranks have met.
 uint64_t DenseSum::bytesToFar() const {
   uint64_t bytes = 0;
   for (const int member : members_) {
     if (member == rank_ || !state_.port.leavesHost(member)) continue;
-    if (sums()) bytes += bytesOf(partOf(member));
+    if (sums()) bytes += bytesOf(partOf(member)) - aheadOf(member);
     if (gathers()) bytes += bytesOf(partOf(rank_));
   }
   return bytes;
@@ -140,14 +144,8 @@ void DenseSum::begin(Operation& operation) {
     if (operation_->record != nullptr && member != rank_) operation_->record->await(member);
   for (int peer = 0; peer < ranks_; ++peer) {
     Pair& with = pair(peer);
-    if (small_ && with.takesPart && !with.near) {
-      with.sent = with.ahead;
-      with.posted = with.arrived = with.aheadOfPeer;
-      with.sumsPosted = with.segments;
-      if (sums()) continue;
-      takeSum(frameFrom(peer) + kFrameHeaderBytes, partOf(peer));  // they came as the ranks met
-      with.sumsTaken = with.segments;
-    } else if (with.ahead != 0) {
+    if (with.takesPart && !with.near) takeFrame(peer);
+    if (with.ahead != 0) {
       with.sent = with.ahead;
       shared_->own(peer).contributed.store(with.contributedBefore + with.sent, std::memory_order_release);
     }
@@ -303,7 +301,7 @@ bool DenseSum::isSent(const Pair& with, uint64_t segment) const {
 // Of the segment that is to be summed.
 const void* DenseSum::contributionOf(int member) const {
   if (pairs_[static_cast<size_t>(member)].near) return shared_->of(member) + offset(rank_, kOwnContribution, summed_);
-  return small_ ? frameFrom(member) + kFrameHeaderBytes : place(member, kContribution, summed_);
+  return isAhead(rank_) ? frameFrom(member) + kFrameHeaderBytes : place(member, kContribution, summed_);
 }
 
 // A segment is summed: the members may have it, and take back what they contributed.

@@ -5,8 +5,9 @@
 //
 // Two ranks alone exchange whole vectors, and each sums all of it: as many bytes, in one step.
 //
-// Of a small sum the contributions travel in the frames by which the ranks meet, and the sums in a round of frames: two
-// messages between two ranks, one after the other, are all that it takes.
+// Where contributions are of one segment, they begin in the frames by which ranks meet, so that links are busy from the
+// start. Of a small sum they are there as a whole, and sums travel in a round of frames: two messages between two
+// ranks, one after the other, are all that it takes.
 //
 // Where requests can change their memory under way, messages leave from the caller's vectors and land there. Elsewhere
 // they are staged, as an engine may use a request's memory after the operation that it belonged to.
@@ -89,8 +90,8 @@ class DenseSum {
     bool near = false;  // it shares memory with this rank
     // What this rank had done for it, and it for this rank, when the sum began.
     uint64_t contributedBefore = 0, consumedBefore = 0, summedBefore = 0, takenBefore = 0;
-    // Contributions that were told of as the ranks met, in shared memory or in a frame: of this rank to the peer's
-    // part, and of the peer.
+    // Contributions that were told of as the ranks met, in shared memory: of this rank to the peer's part, and of the
+    // peer.
     uint64_t ahead = 0, aheadOfPeer = 0;
   };
 
@@ -102,7 +103,10 @@ class DenseSum {
   void reset(const DenseArgs& args, Stream stream);
   void prepareMeeting();
   void contributeAhead();
+  Range beginningOf(int owner) const;
+  bool isAhead(int owner) const { return partOf(owner).length() <= mostAhead_; }
   void fillFrame(int peer);
+  void takeFrame(int peer);
   FrameLayout layoutOf(int owner) const;
   void startSums();
   Status takeFrames(bool& moved);
@@ -128,7 +132,8 @@ class DenseSum {
   bool letsNextBegin(const Pair& with) const;
   Status serveFar(int peer, bool keptBack, bool& moved);
   Status post(int peer, bool& moved);
-  Result<bool> hasCome(Arrival& arrival, int peer, const Range& segment, const char* what);
+  Result<bool> hasCome(Arrival& arrival, int peer, uint64_t bytes, const char* what);
+  uint64_t aheadOf(int owner) const { return bytesOf(beginningOf(owner)); }
   uint64_t bytesOf(const Range& segment) const { return segment.length() * elementBytes(args_.type); }
   Status takeSums(int peer, bool& moved);
   Status serveNear(int peer, bool& moved);
@@ -173,6 +178,7 @@ class DenseSum {
   uint64_t summed_ = 0;         // of this rank's segments
   bool mirrored_ = false;       // two ranks exchange all, and each sums it
   bool small_ = false;          // every part fits into one frame, and those that share no memory send frames
+  uint64_t mostAhead_ = 0;      // elements of a part that frames hold by which ranks meet; 0 where it has more segments
   Round round_ = Round::kNone;  // of frames with sums
   Operation* operation_ = nullptr;
   std::vector<Outgoing> sumsOut_;

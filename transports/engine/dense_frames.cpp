@@ -1,6 +1,7 @@
-// Dense sums whose parts fit into frames.
+// What of dense sums travels in frames.
 #include "transports/engine/dense.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sparsecoll::engine {
@@ -23,33 +24,50 @@ Result<FrameHeader> openRun(const Incoming& message, const FrameLayout& layout, 
   return Status(failure);
 }
 
-// Of an owner's part: a contribution to it, or its sum.
+// What of a part the frames hold by which ranks meet.
+Range DenseSum::beginningOf(int owner) const {
+  const Range part = partOf(owner);
+  return {part.begin, part.begin + std::min(part.length(), mostAhead_)};
+}
+
+// Of the beginning of an owner's part: a contribution to it, or its sum.
 FrameLayout DenseSum::layoutOf(int owner) const {
   FrameLayout layout;
   layout.valueBytes = static_cast<uint32_t>(elementBytes(args_.type));
-  layout.denseCount = partOf(owner).length();
+  layout.denseCount = beginningOf(owner).length();
   return layout;
 }
 
 FrameLayout DenseSum::layoutTo(int peer) const {
-  if (!small_ || pairs_[static_cast<size_t>(peer)].near) return {};
+  if (mostAhead_ == 0 || pairs_[static_cast<size_t>(peer)].near) return {};
   return layoutOf(sums() ? peer : rank_);
 }
 
 FrameLayout DenseSum::layoutFrom(int peer) const {
-  if (!small_ || pairs_[static_cast<size_t>(peer)].near) return {};
+  if (mostAhead_ == 0 || pairs_[static_cast<size_t>(peer)].near) return {};
   return layoutOf(sums() ? rank_ : peer);
 }
 
-// With what the peer gets as the ranks meet: this rank's contribution, or its part of what is only gathered.
+// With what the peer gets as the ranks meet: of this rank's contribution, or of its part of what is only gathered.
 void DenseSum::fillFrame(int peer) {
+  const Range beginning = beginningOf(sums() ? peer : rank_);
+  if (beginning.length() == 0) return;
+  const std::byte* const from = sums() ? inAt(beginning.begin) : outAt(beginning.begin);
+  std::memcpy(frameTo(peer) + kFrameHeaderBytes, from, bytesOf(beginning));
+}
+
+// The ranks have met, and begun.
+void DenseSum::takeFrame(int peer) {
   Pair& with = pair(peer);
-  const Range part = partOf(sums() ? peer : rank_);
-  const uint64_t element = elementBytes(args_.type);
-  const auto* const from = static_cast<const std::byte*>(sums() ? args_.in : args_.out) + part.begin * element;
-  if (part.length() != 0) std::memcpy(frameTo(peer) + kFrameHeaderBytes, from, part.length() * element);
-  with.ahead = with.segments;
-  with.aheadOfPeer = segmentsOf(rank_);
+  const std::byte* const came = frameFrom(peer) + kFrameHeaderBytes;
+  if (sums() && isAhead(peer)) with.sent = with.segments;
+  if (sums() && isAhead(rank_)) with.posted = with.arrived = segmentsOf(rank_);
+  if (sums() && !isAhead(rank_)) std::memcpy(place(peer, kContribution, 0), came, bytesOf(beginningOf(rank_)));
+  if (!small_) return;
+  with.sumsPosted = with.segments;
+  if (sums()) return;
+  takeSum(came, partOf(peer));
+  with.sumsTaken = with.segments;
 }
 
 // This rank's part is summed: it goes to all whom it shares no memory with, and they send theirs.

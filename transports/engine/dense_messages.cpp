@@ -36,8 +36,8 @@ Status DenseSum::serveFar(int peer, bool keptBack, bool& moved) {
   SC_TRY(post(peer, moved));
   Pair& with = pair(peer);
   for (; with.arrived < with.posted; ++with.arrived, moved = true) {
-    const Range segment = segmentOf(rank_, with.arrived);
-    SC_TRY(const bool here, hasCome(with.contributions[with.arrived % windows_], peer, segment, "a contribution to"));
+    const uint64_t rest = bytesOf(segmentOf(rank_, with.arrived)) - aheadOf(rank_);
+    SC_TRY(const bool here, hasCome(with.contributions[with.arrived % windows_], peer, rest, "a contribution to"));
     if (!here) break;
   }
   for (; with.sent < with.segments && with.sending[with.sent % windows_] == 0 && !(keptBack && with.sent == 0);
@@ -45,21 +45,22 @@ Status DenseSum::serveFar(int peer, bool keptBack, bool& moved) {
     const Range segment = segmentOf(peer, with.sent);
     if (!isDirect()) copyContribution(peer);
     const std::byte* const from = isDirect() ? inAt(segment.begin) : place(peer, kOwnContribution, with.sent);
-    SC_TRY(state_.port.send(peer, kContributions, from, bytesOf(segment), operation_->sequence,
+    const uint64_t ahead = aheadOf(peer);
+    SC_TRY(state_.port.send(peer, kContributions, from + ahead, bytesOf(segment) - ahead, operation_->sequence,
                             &with.sending[with.sent % windows_]));
     moved = true;
   }
   return takeSums(peer, moved);
 }
 
-// Whether all of a segment is here. what: "a contribution to" a sum, or "a part of" it.
-Result<bool> DenseSum::hasCome(Arrival& arrival, int peer, const Range& segment, const char* what) {
+// Whether a message is here. what: "a contribution to" a sum, or "a part of" it.
+Result<bool> DenseSum::hasCome(Arrival& arrival, int peer, uint64_t bytes, const char* what) {
   const Outcome outcome = state_.port.test(arrival);
   if (outcome == Outcome::kUnderWay) return false;
   if (outcome == Outcome::kFailed) return state_.port.unreachable(peer);
-  if (arrival.bytes() == bytesOf(segment)) return true;
+  if (arrival.bytes() == bytes) return true;
   return failBy(peer, sparsecollCorrupted, "rank {} sends {} bytes as {} a dense sum, expected {}", peer,
-                arrival.bytes(), what, bytesOf(segment));
+                arrival.bytes(), what, bytes);
 }
 
 // Where the sum of a segment comes to.
@@ -71,9 +72,10 @@ std::byte* DenseSum::landing(int peer, uint64_t segment) const {
 Status DenseSum::post(int peer, bool& moved) {
   Pair& with = pair(peer);
   const uint64_t own = segmentsOf(rank_);
+  const uint64_t ahead = aheadOf(rank_);
   for (; with.posted < std::min(own, summed_ + windows_); ++with.posted, moved = true)
     SC_TRY(state_.port.receive(with.contributions[with.posted % windows_], peer, kContributions,
-                               place(peer, kContribution, with.posted), segmentBytes_));
+                               place(peer, kContribution, with.posted) + ahead, segmentBytes_ - ahead));
   for (; with.sumsPosted < std::min(with.segments, with.sumsTaken + windows_); ++with.sumsPosted, moved = true)
     SC_TRY(state_.port.receive(with.sums[with.sumsPosted % windows_], peer, kSums, landing(peer, with.sumsPosted),
                                landsInOut() ? bytesOf(segmentOf(peer, with.sumsPosted)) : segmentBytes_));
@@ -84,7 +86,7 @@ Status DenseSum::takeSums(int peer, bool& moved) {
   Pair& with = pair(peer);
   for (; with.sumsTaken < with.sumsPosted; ++with.sumsTaken, moved = true) {
     const Range segment = segmentOf(peer, with.sumsTaken);
-    SC_TRY(const bool here, hasCome(with.sums[with.sumsTaken % windows_], peer, segment, "a part of"));
+    SC_TRY(const bool here, hasCome(with.sums[with.sumsTaken % windows_], peer, bytesOf(segment), "a part of"));
     if (!here) break;
     takeSum(landing(peer, with.sumsTaken), segment);
   }
