@@ -178,6 +178,36 @@ TEST_CASE("a rank that is stopped is lost once it has been silent for too long, 
   close(ready[1]);
 }
 
+TEST_CASE("a forked process keeps none of its parent's connections open, whatever their numbers") {
+  const int least = GENERATE(0, 70, 200);
+  CAPTURE(least);
+  std::vector<int> taken = {-1};
+  while (taken.back() + 1 < least) {
+    taken.push_back(dup(STDERR_FILENO));
+    REQUIRE(taken.back() >= 0);
+  }
+  const Opening door = openListener(Address::loopback(), 1);
+  REQUIRE(door.listener.open());
+  auto here = connectTo(*localAddress(door.listener));
+  REQUIRE(here.ok());
+  REQUIRE(here->get() >= least);
+  Fd there;
+  CHECK(eventually([&] { return there.open() || accept(door.listener, there) == Arrival::kCame; }));
+  const pid_t child = fork();
+  if (child == 0) {
+    ::pause();
+    _exit(0);
+  }
+  here->close();
+  bool closed = false;
+  std::byte byte;
+  CHECK(eventually([&] { return receive(there, std::span(&byte, 1), closed) == 0 && closed; }));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  for (const int fd : taken)
+    if (fd >= 0) ::close(fd);
+}
+
 TEST_CASE("in a forked process a communicator says nothing and ends nothing") {
   Controls controls = makeControls(2);
   const pid_t child = fork();

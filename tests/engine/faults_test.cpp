@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <limits>
 #include <mutex>
+#include <thread>
 
 #include "tests/support/group.h"
 #include "tests/support/pair_engine.h"
@@ -220,6 +221,21 @@ TEST_CASE("a function that fails while the communicator is made: the engine stay
     const Ranks ranks(std::move(team.comms));  // frees what was made
   }
   CHECK(pairEngineMisuse() == "");
+}
+
+// Longer than ranks that are lost are waited for.
+TEST_CASE("a rank that is seconds late is waited for, and nobody is blamed") {
+  for (const char* const name : {"topka", "dense"}) {
+    CAPTURE(name);
+    Team team(3, impatient(60000));
+    REQUIRE(team.result == sparsecollSuccess);
+    const Ranks ranks(std::move(team.comms));
+    const Reducers reducers(ranks, kLength, sparsecollFloat32, preset(name, name == std::string("dense") ? 0 : 0.1));
+    CHECK(onEach(ranks, [&](int rank, sparsecollComm_t) {
+            if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+            return stepOf(reducers, rank);
+          }) == all(3, sparsecollSuccess));
+  }
 }
 
 TEST_CASE("a rank that never comes to the making: Timeout after initTimeoutMs") {

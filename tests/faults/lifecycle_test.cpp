@@ -264,7 +264,8 @@ TEST_CASE("the log function receives lines that name the communicator") {
   CHECK(log.count("bucket seven") == log.lines.size());
   CHECK(log.count("rank 0/2") >= 3);
   CHECK(log.count("rank 1/2") >= 3);
-  CHECK(log.count("different") >= 2);  // the mismatch
+  CHECK(log.count("different") >= 2);        // the mismatch
+  CHECK(log.count("bytes of memory") == 1);  // the plan, told by rank 0 for the first reducer
   CHECK(log.count("\n") == 0);
   CHECK(log.subsystems.count("") == 0);
   CHECK(*log.levels.begin() >= sparsecollLogError);

@@ -28,6 +28,8 @@ const Sum kSums[] = {{1, sparsecollFloat32, true, 0},
                      {4111, sparsecollFloat32, false, SPARSECOLL_ACCUMULATE},
                      {8192, sparsecollFloat32, false, 0},
                      {8193, sparsecollFloat32, true, 0},
+                     {30000, sparsecollFloat32, true, 0},
+                     {50000, sparsecollBfloat16, false, SPARSECOLL_ACCUMULATE},
                      {300001, sparsecollFloat32, false, 0},
                      {300001, sparsecollBfloat16, false, SPARSECOLL_ACCUMULATE},
                      {1500000, sparsecollFloat32, true, 0}};

@@ -228,6 +228,48 @@ TEST_CASE("a frame follows each envelope that says so, whenever memory runs out"
   }
 }
 
+TEST_CASE("memory is kept for as long as a request uses any of it") {
+  struct Case {
+    uint64_t begin, end;  // of what is sent; the memory in question is from 1000 to 2000
+    bool used;
+  };
+  for (const Case& one : {Case{0, 1000, false}, Case{0, 1001, true}, Case{1999, 3000, true}, Case{2000, 3000, false},
+                          Case{1200, 1300, true}, Case{0, 3000, true}}) {
+    CAPTURE(one.begin, one.end);
+    std::vector<std::byte> all(3000);
+    struct Source final : MemorySource {
+      Result<void*> allocate(uint64_t) override { return fail(sparsecollInternalError, "not called"); }
+      void release(void*, uint64_t) noexcept override { released = true; }
+      bool released = false;
+    };
+    const auto source = std::make_shared<Source>();
+    Endless peers;
+    Opened opened(2, peers.table());
+    Port& port = opened.state.port;
+    REQUIRE(port.send(1, kFrames, all.data() + one.begin, one.end - one.begin, 1).ok());
+    port.expectRetirement();
+    port.retire(Buffer(all.data() + 1000, 1000, source, nullptr));
+    CHECK(source->released != one.used);
+    port.giveUp(1);
+    REQUIRE(port.progress().ok());
+    port.expectRetirement();
+    CHECK(source->released);
+  }
+}
+
+TEST_CASE("whatever is wrong with a peer, it is the one that is named, and the first reason stays") {
+  Endless peers;
+  Opened opened(3, peers.table());
+  Lanes& lanes = opened.state.lanes;
+  lanes.takeDown(1, failBy(2, sparsecollCorrupted, "first"));
+  lanes.takeDown(1, fail(sparsecollPeerFailed, "second"));
+  CHECK(lanes.isDown(1));
+  CHECK_FALSE(lanes.isDown(2));
+  CHECK(lanes.whyDown(1).result() == sparsecollCorrupted);
+  CHECK(lanes.whyDown(1).failure().peer == 1);
+  CHECK(lanes.whyDown(1).failure().text.view() == "first");
+}
+
 TEST_CASE("before a round the engine is told how much of it leaves the host") {
   Endless peers;
   Opened opened(4, peers.table(), nullptr, Endless::calls());

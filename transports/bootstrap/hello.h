@@ -18,7 +18,7 @@
 
 namespace sparsecoll::bootstrap {
 
-inline constexpr uint16_t kWireVersion = 2;
+inline constexpr uint16_t kWireVersion = 3;
 inline constexpr size_t kClientHelloBytes = 48;
 inline constexpr size_t kServerHelloBytes = 64;
 

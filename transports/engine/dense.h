@@ -169,7 +169,7 @@ class DenseSum {
   uint64_t segmentBytes_ = 0;
   uint64_t mostInFrame_ = 0, frameBytes_ = 0;
   Buffer staging_;
-  Buffer frames_;                         // of small sums: to each rank, from each rank, and with this rank's sum
+  Buffer frames_;                         // with values: to each rank, from each rank, and with this rank's sum
   std::shared_ptr<SharedMemory> shared_;  // whose the staging is; nullptr: nobody's but this rank's
   std::vector<Pair> pairs_;
   std::vector<uint32_t> sumSending_;
@@ -178,7 +178,7 @@ class DenseSum {
   uint64_t summed_ = 0;         // of this rank's segments
   bool mirrored_ = false;       // two ranks exchange all, and each sums it
   bool small_ = false;          // every part fits into one frame, and those that share no memory send frames
-  uint64_t mostAhead_ = 0;      // elements of a part that frames hold by which ranks meet; 0 where it has more segments
+  uint64_t mostAhead_ = 0;      // elements of a part that frames hold by which ranks meet
   Round round_ = Round::kNone;  // of frames with sums
   Operation* operation_ = nullptr;
   std::vector<Outgoing> sumsOut_;

@@ -1,4 +1,5 @@
-// Dense sums between ranks that share no memory: contributions go out, sums come back, each a message a segment.
+// Dense sums between ranks that share no memory: contributions go out, or what of them did not fit into frames, and
+// sums come back, each a message a segment.
 #include <algorithm>
 
 #include "transports/common.h"
