@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -249,10 +250,9 @@ Status takeSlowly(bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh, st
   return {};
 }
 
-}  // namespace
-
-TEST_CASE("a frame reaches a rank that takes it slowly, though its sender has gone") {
-  const Message frame(1 << 20);
+// Of a rank that connects and sends.
+std::vector<std::byte> whatComes(
+    const std::function<Status(bootstrap::Exchange&, const bootstrap::Mesh&, const Deadline&)>& send) {
   std::vector<std::byte> all;
   const test::Id id = test::makeId();
   const std::vector<Status> ended = test::onRanks(2, [&](int rank) -> Status {
@@ -261,9 +261,57 @@ TEST_CASE("a frame reaches a rank that takes it slowly, though its sender has go
     SC_TRY(const auto exchange, bootstrap::meet(invitation, rank, 2, deadline));
     const auto card = [](bool) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(); };
     SC_TRY(const auto mesh, bootstrap::makeMesh(*exchange, {invitation.key, invitation.job, "", card}, deadline));
-    return rank == 0 ? sendAndGo(*exchange, mesh, frame, deadline) : takeSlowly(*exchange, mesh, all, deadline);
+    return rank == 0 ? send(*exchange, mesh, deadline) : takeSlowly(*exchange, mesh, all, deadline);
   });
   for (const Status& status : ended) CHECK(std::string(status.failure().text.c_str()) == "");
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a message that is to leave with the next one waits for it, or until the engine works") {
+  const Message frames[] = {Message(10, 'a'), Message(10, 'b'), Message(10, 'c'), Message(10, 'd')};
+  std::vector<std::vector<bool>> left;  // of the frames, after each step
+  const std::vector<std::byte> all = whatComes([&](bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh,
+                                                   const Deadline& deadline) -> Status {
+    SC_TRY(const auto messenger, makeMessenger(60000));
+    SC_TRY(messenger->connect(exchange, mesh, deadline));
+    const sparsecollEngine_t table = messenger->table();
+    const engine::MessengerCalls calls = messenger->calls();
+    std::vector<void*> requests;
+    const auto look = [&] {
+      std::vector<bool>& now = left.emplace_back();
+      for (const void* const request : requests) now.push_back(calls.hasBegun(request));
+    };
+    for (size_t f = 0; f < std::size(frames); ++f) {
+      if (f % 2 == 1) calls.joinNext(table.user);
+      void* request = nullptr;
+      if (table.isend(table.user, 1, engine::kFrames, frames[f].bytes.data(), frames[f].bytes.size(), &request) != 0)
+        return fail(sparsecollInternalError, "a frame is not taken");
+      requests.push_back(request);
+      look();
+    }
+    (void)table.progress(table.user);
+    look();
+    return {};
+  });
+  const std::vector<std::vector<bool>> expected = {
+      {true}, {true, false}, {true, true, true}, {true, true, true, false}, {true, true, true, true}};
+  CHECK(left == expected);
+  std::vector<std::byte> sent;
+  for (const Message& frame : frames) {
+    std::ranges::copy(headOf(1, engine::kFrames, frame.bytes.size()), std::back_inserter(sent));
+    std::ranges::copy(frame.bytes, std::back_inserter(sent));
+  }
+  CHECK(all == sent);
+}
+
+TEST_CASE("a frame reaches a rank that takes it slowly, though its sender has gone") {
+  const Message frame(1 << 20);
+  const std::vector<std::byte> all =
+      whatComes([&](bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh, const Deadline& deadline) {
+        return sendAndGo(exchange, mesh, frame, deadline);
+      });
   REQUIRE(all.size() == kHeadBytes + frame.bytes.size());
   CHECK(std::equal(frame.bytes.begin(), frame.bytes.end(), all.begin() + kHeadBytes));
 }

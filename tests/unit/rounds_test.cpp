@@ -148,8 +148,10 @@ class Endless {
   sparsecollEngine_t table() {
     auto table = SPARSECOLL_INIT(sparsecollEngine_t);
     table.user = this;
-    table.isend = [](void* user, int, int tag, const void*, size_t, void** request) {
+    table.isend = [](void* user, int peer, int tag, const void*, size_t, void** request) {
       ++self(user).sent_[static_cast<size_t>(tag)];
+      const bool joins = std::exchange(self(user).joinsNext_, false);
+      if (joins) self(user).joined_.emplace_back(peer, tag);
       return self(user).post(request);
     };
     table.irecv = [](void* user, int, int, void*, size_t, void** request) { return self(user).post(request); };
@@ -168,8 +170,11 @@ class Endless {
     MessengerCalls calls;
     calls.leavesHost = [](const void*, int peer) { return peer != 2; };
     calls.expect = [](void* user, uint64_t bytes) { self(user).expected_ = bytes; };
+    calls.joinNext = [](void* user) { self(user).joinsNext_ = true; };
     return calls;
   }
+  // Messages that leave with the next one: to whom, and their tags.
+  const std::vector<std::pair<int, int>>& joined() const { return joined_; }
   uint64_t expected() const { return expected_; }
   size_t sent(Tag tag) const { return sent_[static_cast<size_t>(tag)]; }
 
@@ -186,6 +191,8 @@ class Endless {
 
   std::array<size_t, 16> sent_{};
   uint64_t expected_ = 0;
+  bool joinsNext_ = false;
+  std::vector<std::pair<int, int>> joined_;
   std::vector<Request> requests_;
 };
 
@@ -226,6 +233,26 @@ TEST_CASE("a frame follows each envelope that says so, whenever memory runs out"
       if (!refused) CHECK(peers.sent(kFrames) == static_cast<size_t>(messages));
     }
   }
+}
+
+TEST_CASE("an envelope leaves with the frame that follows it, and alone where it holds it") {
+  Endless peers;
+  Opened opened(3, peers.table(), nullptr, Endless::calls());
+  const FrameLayout layout{kFrameBytes, 4, 4};
+  std::vector<std::byte> frames[2];
+  for (std::vector<std::byte>& frame : frames) frame.resize(layout.capacityBytes());
+  const FrameHeader longer{1, 0, kFrameBytes, 0, 0, 0, 0}, shorter{1, 0, 1, 0, 0, 0, 0};
+  std::memcpy(frames[0].data(), &longer, sizeof longer);
+  std::memcpy(frames[1].data(), &shorter, sizeof shorter);
+  const std::array<Outgoing, 2> out = {{{1, frames[0].data(), layout}, {2, frames[1].data(), layout}}};
+  opened.begin();
+  opened.rounds.start(opened.operation, out, {});
+  bool moved = false;
+  REQUIRE(opened.rounds.proceed(moved).ok());
+  CHECK(peers.sent(kEnvelopes) == 2);
+  CHECK(peers.sent(kFrames) == 1);
+  CHECK(peers.joined() == std::vector<std::pair<int, int>>{{1, kEnvelopes}});
+  opened.rounds.giveUp();
 }
 
 TEST_CASE("memory is kept for as long as a request uses any of it") {

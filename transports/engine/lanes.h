@@ -45,8 +45,9 @@ class Lanes {
   void close();
 
  private:
-  // Receives posted for a peer's envelopes: two may come though one has been read and the peer was not told.
-  static constexpr size_t kDepth = 3;
+  // Receives posted for a peer's envelopes: five may come though the peer was not told that one has been read. So word
+  // of that seldom has to leave alone.
+  static constexpr size_t kDepth = 6;
   class Waste;
   struct Lane {
     Arrival arrivals[kDepth];

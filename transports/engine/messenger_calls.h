@@ -16,6 +16,8 @@ struct MessengerCalls {
   // the messenger has no use for it. user: the table's.
   bool (*leavesHost)(const void* user, int peer) = nullptr;
   void (*expect)(void* user, uint64_t bytes) = nullptr;
+  // That what is sent next may wait for what is sent to the same peer after it. nullptr: each leaves at once.
+  void (*joinNext)(void* user) = nullptr;
 };
 
 }  // namespace sparsecoll::engine

@@ -82,6 +82,10 @@ class Port {
   void expect(uint64_t bytes) const {
     if (calls_.expect != nullptr) calls_.expect(table_.user, bytes);
   }
+  // The next two calls of send are to the same peer: their messages may leave together.
+  void joinNext() const {
+    if (calls_.joinNext != nullptr && pace_ == nullptr) calls_.joinNext(table_.user);
+  }
 
   bool sums() const { return table_.iallreduce != nullptr; }
   // Whether a sum for which this rank sends so many bytes may be started now.

@@ -284,6 +284,7 @@ Result<bool> Rounds::post(const Outgoing& message) {
   if (inside == 0) state_.port.makeRoom(1 + Port::piecesOf(bytes));  // whoever gets the envelope waits for the frame
   std::memcpy(slot(index) + sizeof(Envelope), message.frame, inside);
   seal({EnvelopeKind::kFrame, round_, current_, plan_, bytes, inside, 0}, slot(index));
+  if (inside == 0) state_.port.joinNext();
   SC_TRY(
       state_.port.send(message.peer, kEnvelopes, slot(index), sizeof(Envelope) + inside, current_, &slotUses_[index]));
   if (inside == 0) SC_TRY(state_.port.send(message.peer, kFrames, message.frame, bytes, current_));

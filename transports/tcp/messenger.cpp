@@ -73,7 +73,8 @@ class TcpMessenger final : public engine::Messenger {
             [](const void* user, int peer) {
               return static_cast<const TcpMessenger*>(user)->peers_[static_cast<size_t>(peer)].connection->leavesHost();
             },
-        .expect = [](void* user, uint64_t bytes) { self(user).expect(bytes); }};
+        .expect = [](void* user, uint64_t bytes) { self(user).expect(bytes); },
+        .joinNext = [](void* user) { self(user).joinsNext_ = true; }};
   }
 
   sparsecollEngine_t table() override {
@@ -112,7 +113,7 @@ class TcpMessenger final : public engine::Messenger {
   }
 
   // So that an operation which has begun takes no memory: what a dense sum has under way with a peer, and envelopes.
-  static constexpr size_t kRequestsPerPeer = 23;
+  static constexpr size_t kRequestsPerPeer = 26;
   static constexpr size_t kMostAtFirst = 4096;
 
   void makeRequests(size_t count) {
@@ -133,6 +134,7 @@ class TcpMessenger final : public engine::Messenger {
 
   int post(const Request& wanted, const void* data, void** out) {
     Peer& peer = peers_[static_cast<size_t>(wanted.peer)];
+    const bool waits = !wanted.receives && std::exchange(joinsNext_, false);
     if (!peer.connection->open()) return kFailed;
     Request* const request = take();
     *request = wanted;
@@ -141,7 +143,7 @@ class TcpMessenger final : public engine::Messenger {
     *out = request;
     if (wanted.receives) watch(wanted.peer);  // a frame's place lets more come
     // A grant alone can wait for what is sent next.
-    if (!wanted.receives && !peer.connection->full()) write(wanted.peer);
+    if (!wanted.receives && !waits && !peer.connection->full()) write(wanted.peer);
     note(wanted.peer);
     return 0;
   }
@@ -282,6 +284,7 @@ class TcpMessenger final : public engine::Messenger {
   std::vector<int> pending_;  // with something to send; never more than there are ranks
   std::vector<std::unique_ptr<Request>> all_;
   std::vector<Request*> free_;
+  bool joinsNext_ = false;  // the next message that is sent leaves with the one after it
   uint32_t idle_ = 0;  // looks in vain
 };
 
