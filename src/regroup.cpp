@@ -71,9 +71,10 @@ Result<std::shared_ptr<Communicator>> shrinkOverMesh(Communicator& comm, uint64_
                                                      const std::vector<bool>& excluded,
                                                      const CommunicatorConfig& config, uint64_t& lowest,
                                                      const Deadline& deadline) {
+  // One for all tries: who was said to be gone stays so, or others would wait for it in vain.
+  bootstrap::RollCall roll(comm.rank(), excluded, call, comm.completed());
   for (;;) {
-    SC_TRY(const bootstrap::Survivors left,
-           bootstrap::agreeOnSurvivors(*comm.control(), excluded, call, comm.completed(), deadline));
+    SC_TRY(const bootstrap::Survivors left, bootstrap::agreeOnSurvivors(*comm.control(), roll, deadline));
     bootstrap::MembersExchange exchange(comm.control(), left.members, left.tag, bootstrap::Aborts::kMeanNothing);
     auto made = meetAgain(comm, config, exchange, left.tag, left.members, deadline);
     lowest = left.lowest;

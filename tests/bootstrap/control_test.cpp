@@ -437,7 +437,8 @@ TEST_CASE("a rank whose memory is gone before UCX has opened it has failed if it
 
 TEST_CASE("of survivors that have not called in time those that are gone are none") {
   const Controls controls = makeControls(3);
-  auto agreed = agreeOnSurvivors(*controls[0], {false, true, false}, 1, 0, Deadline::in(50));
+  RollCall roll(0, {false, true, false}, 1, 0);
+  auto agreed = agreeOnSurvivors(*controls[0], roll, Deadline::in(50));
   REQUIRE_FALSE(agreed.ok());
   const Status left = agreed.takeStatus();
   CHECK(left.result() == sparsecollTimeout);

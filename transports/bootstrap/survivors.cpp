@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/bytes.h"
 
@@ -124,71 +125,81 @@ Result<View> readView(Bytes payload, int ranks) {
   return view;
 }
 
-// Everyone tells everyone whom it takes for gone, again whenever that grows, until all who are left say the same. Sets
-// only grow, so it ends after at most as many changes as there are ranks.
-Result<Survivors> agreeOnSurvivors(Control& control, std::vector<bool> excluded, uint64_t call, uint64_t own,
-                                   const Deadline& deadline) {
-  const int ranks = control.ranks();
-  const auto self = static_cast<size_t>(control.rank());
-  View mine{call, own, std::move(excluded)};
-  std::vector<View> latest(mine.gone.size());
-  bool tell = true;
-  for (;;) {
-    if (tell)  // also those who are left out: they may be waiting
-      for (int peer = 0; peer < ranks; ++peer)
-        if (peer != control.rank()) control.write(peer, FrameType::kView, writeView(mine));
-    tell = false;
-    bool agreed = false;
-    const bool moved = control.await(deadline, [&] {
-      agreed = true;
-      for (int peer = 0; peer < ranks; ++peer) {
-        const auto p = static_cast<size_t>(peer);
-        auto& mail = control.mail(peer);
-        for (auto letter = mail.begin(); letter != mail.end();) {
-          auto view = letter->type == FrameType::kView ? readView(letter->payload, ranks) : Result<View>(View{});
-          if (letter->type != FrameType::kView || !view.ok() || view->call > call) {
-            ++letter;
-            continue;
-          }
-          if (view->call == call) latest[p] = std::move(*view);
-          letter = mail.erase(letter);
-        }
-        if (mine.gone[p]) continue;
-        const bool lost = peer != control.rank() && (control.gone(peer) || isLost(control, peer));
-        if (lost) mine.gone[p] = tell = true;
-      }
-      for (size_t p = 0; p < latest.size(); ++p) {
-        if (p == self || mine.gone[p] || latest[p].gone.empty()) continue;
-        for (size_t r = 0; r < mine.gone.size(); ++r)
-          if (latest[p].gone[r] && !mine.gone[r]) mine.gone[r] = tell = true;
-      }
-      for (size_t p = 0; p < latest.size(); ++p)
-        if (p != self && !mine.gone[p]) agreed = agreed && latest[p].gone == mine.gone;
-      return agreed || tell;
-    });
-    if (mine.gone[self]) return failBy(control.rank(), sparsecollPeerFailed, "the other ranks go on without this one");
-    if (agreed && !tell) break;
-    if (moved) continue;
-    std::vector<int> missing;
-    for (int peer = 0; peer < ranks; ++peer) {
-      const auto p = static_cast<size_t>(peer);
-      if (p != self && !mine.gone[p] && latest[p].gone != mine.gone) missing.push_back(peer);
-    }
-    return failBy(missing.empty() ? -1 : missing[0], sparsecollTimeout, "rank(s) {} have not called CommShrink in time",
-                  listOf(missing));
+RollCall::RollCall(int rank, std::vector<bool> excluded, uint64_t call, uint64_t own)
+    : rank_(rank), mine_{call, own, std::move(excluded)}, latest_(mine_.gone.size()) {}
+
+void RollCall::lose(int peer) {
+  tells_ = tells_ || !isGone(peer);
+  mine_.gone[static_cast<size_t>(peer)] = true;
+}
+
+void RollCall::hear(int peer, View view) {
+  if (view.call == mine_.call) latest_[static_cast<size_t>(peer)] = std::move(view);
+}
+
+bool RollCall::conclude() {
+  for (size_t p = 0; p < latest_.size(); ++p) {
+    if (mine_.gone[p] || latest_[p].gone.empty()) continue;
+    for (size_t r = 0; r < mine_.gone.size(); ++r)
+      if (latest_[p].gone[r]) lose(static_cast<int>(r));
   }
-  Survivors left{{}, own, 0};
-  for (int peer = 0; peer < ranks; ++peer) {
-    const auto p = static_cast<size_t>(peer);
-    if (mine.gone[p]) continue;
-    left.members.push_back(peer);
-    if (p != self) left.lowest = std::min(left.lowest, latest[p].own);
+  return tells_ || isAgreed();
+}
+
+const View* RollCall::news() { return std::exchange(tells_, false) ? &mine_ : nullptr; }
+
+std::vector<int> RollCall::missing() const {
+  std::vector<int> ranks;
+  for (size_t p = 0; p < latest_.size(); ++p)
+    if (static_cast<int>(p) != rank_ && !mine_.gone[p] && latest_[p].gone != mine_.gone)
+      ranks.push_back(static_cast<int>(p));
+  return ranks;
+}
+
+Survivors RollCall::survivors() const {
+  Survivors left{{}, mine_.own, 0};
+  for (size_t p = 0; p < latest_.size(); ++p) {
+    if (mine_.gone[p]) continue;
+    left.members.push_back(static_cast<int>(p));
+    if (static_cast<int>(p) != rank_) left.lowest = std::min(left.lowest, latest_[p].own);
   }
   // Tries of one call differ in how many are left, so a later one's tag is greater.
-  const uint64_t gone = mine.gone.size() - left.members.size();
+  const uint64_t gone = mine_.gone.size() - left.members.size();
   const uint64_t hash = XXH3_64bits(left.members.data(), left.members.size() * sizeof(int));
-  left.tag = kSurvivorsTag | call << 40 | gone << 28 | (hash & 0xfffffff);
+  left.tag = kSurvivorsTag | mine_.call << 40 | gone << 28 | (hash & 0xfffffff);
   return left;
+}
+
+Result<Survivors> agreeOnSurvivors(Control& control, RollCall& roll, const Deadline& deadline) {
+  // Words of later calls stay where they are.
+  const auto listen = [&](int peer) {
+    auto& mail = control.mail(peer);
+    for (auto letter = mail.begin(); letter != mail.end();) {
+      auto view = letter->type == FrameType::kView ? readView(letter->payload, control.ranks()) : Result<View>(View{});
+      if (letter->type != FrameType::kView || !view.ok() || view->call > roll.call()) {
+        ++letter;
+        continue;
+      }
+      roll.hear(peer, std::move(*view));
+      letter = mail.erase(letter);
+    }
+    if (!roll.isGone(peer) && (control.gone(peer) || isLost(control, peer))) roll.lose(peer);
+  };
+  for (bool moved = true; moved;) {
+    if (const View* const view = roll.news())
+      for (int peer = 0; peer < control.ranks(); ++peer)
+        if (peer != control.rank()) control.write(peer, FrameType::kView, writeView(*view));
+    moved = control.await(deadline, [&] {
+      for (int peer = 0; peer < control.ranks(); ++peer)
+        if (peer != control.rank()) listen(peer);
+      return roll.conclude();
+    });
+    if (roll.isLeftOut()) return failBy(control.rank(), sparsecollPeerFailed, "the other ranks go on without this one");
+    if (roll.isAgreed()) return roll.survivors();
+  }
+  const std::vector<int> missing = roll.missing();
+  return failBy(missing.empty() ? -1 : missing[0], sparsecollTimeout, "rank(s) {} have not called CommShrink in time",
+                listOf(missing));
 }
 
 }  // namespace sparsecoll::bootstrap

@@ -2,6 +2,7 @@
 // more, or is not to be disturbed.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <memory>
 #include <vector>
@@ -45,19 +46,56 @@ struct Survivors {
   uint64_t tag = 0;     // for their exchange
 };
 
-// Collective over the ranks that are not excluded and are still there. call: counts the agreements of this mesh, tries
-// of one agreement included. excluded: of all ranks. own: a number of this rank's. Errors: PeerFailed (a survivor takes
-// this rank for gone), Timeout (names who has not called).
-Result<Survivors> agreeOnSurvivors(Control& control, std::vector<bool> excluded, uint64_t call, uint64_t own,
-                                   const Deadline& deadline);
-
-// A view as it travels. Errors: Corrupted.
+// What a rank says of the others.
 struct View {
   uint64_t call = 0;
   uint64_t own = 0;
   std::vector<bool> gone;
+  auto operator<=>(const View&) const = default;
 };
+// As it travels. Errors: Corrupted.
 std::vector<std::byte> writeView(const View& view);
 Result<View> readView(Bytes payload, int ranks);
+
+// A rank's part in the agreement on who is left, whatever carries its words. Everyone tells everyone whom it takes for
+// gone, again whenever that grows, until all who are left say the same. Sets only grow, so it ends after at most as
+// many changes as there are ranks.
+class RollCall {
+ public:
+  // excluded: of all ranks; these are gone from the start. call: counts the agreements of a mesh. own: a number of this
+  // rank's.
+  RollCall(int rank, std::vector<bool> excluded, uint64_t call, uint64_t own);
+
+  // What has happened: a peer is gone; a peer has said something; words of other calls tell nothing.
+  void lose(int peer);
+  void hear(int peer, View view);
+  // Draws conclusions from it. Whether there is something to tell, or to end with.
+  bool conclude();
+
+  // To be told to all others, also to those that are left out: they may be waiting. nullptr: nothing since it was asked
+  // last.
+  const View* news();
+  uint64_t call() const { return mine_.call; }
+  bool isGone(int peer) const { return mine_.gone[static_cast<size_t>(peer)]; }
+  // The others go on without this rank.
+  bool isLeftOut() const { return isGone(rank_); }
+  bool isAgreed() const { return !tells_ && missing().empty(); }
+  // Who keeps this rank from that.
+  std::vector<int> missing() const;
+  Survivors survivors() const;
+
+  auto operator<=>(const RollCall&) const = default;
+
+ private:
+  int rank_;
+  View mine_;
+  std::vector<View> latest_;  // of each peer
+  bool tells_ = true;
+};
+
+// Collective over the ranks that the roll does not take for gone and are still there. Called again with the same roll it
+// is another try of the call, when ranks have been lost since. Errors: PeerFailed (a survivor takes this rank for gone),
+// Timeout (names who has not called).
+Result<Survivors> agreeOnSurvivors(Control& control, RollCall& roll, const Deadline& deadline);
 
 }  // namespace sparsecoll::bootstrap

@@ -85,7 +85,7 @@ void DenseSum::reset(const DenseArgs& args, Stream stream) {
   nonFinite_ = 0;
   summed_ = 0;
   settled_ = small_ = invited_ = false;
-  mostAhead_ = 0;
+  mostBegun_ = 0;
   round_ = Round::kNone;
   byEngine_ = false;
   in_.resize(members_.size());
@@ -117,7 +117,7 @@ void DenseSum::prepareMeeting() {
   small_ = goesFar && std::ranges::all_of(members_, [&](int member) { return partOf(member).length() <= most; });
   const bool begins =
       goesFar && sums() && std::ranges::all_of(members_, [&](int member) { return segmentsOf(member) <= 1; });
-  mostAhead_ = small_ || begins ? most : 0;
+  mostBegun_ = small_ || begins ? most : 0;
   for (const int member : members_)
     if (isFar(member)) fillFrame(member);
   if (sums()) contributeAhead();
@@ -128,7 +128,7 @@ uint64_t DenseSum::bytesToFar() const {
   uint64_t bytes = 0;
   for (const int member : members_) {
     if (member == rank_ || !state_.port.leavesHost(member)) continue;
-    if (sums()) bytes += bytesOf(partOf(member)) - aheadOf(member);
+    if (sums()) bytes += bytesOf(partOf(member)) - begunOf(member);
     if (gathers()) bytes += bytesOf(partOf(rank_));
   }
   return bytes;
@@ -301,7 +301,7 @@ bool DenseSum::isSent(const Pair& with, uint64_t segment) const {
 // Of the segment that is to be summed.
 const void* DenseSum::contributionOf(int member) const {
   if (pairs_[static_cast<size_t>(member)].near) return shared_->of(member) + offset(rank_, kOwnContribution, summed_);
-  return isAhead(rank_) ? frameFrom(member) + kFrameHeaderBytes : place(member, kContribution, summed_);
+  return isInFrames(rank_) ? frameFrom(member) + kFrameHeaderBytes : place(member, kContribution, summed_);
 }
 
 // A segment is summed: the members may have it, and take back what they contributed.

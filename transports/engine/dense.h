@@ -104,7 +104,7 @@ class DenseSum {
   void prepareMeeting();
   void contributeAhead();
   Range beginningOf(int owner) const;
-  bool isAhead(int owner) const { return partOf(owner).length() <= mostAhead_; }
+  bool isInFrames(int owner) const { return partOf(owner).length() <= mostBegun_; }  // all of it
   void fillFrame(int peer);
   void takeFrame(int peer);
   FrameLayout layoutOf(int owner) const;
@@ -133,7 +133,7 @@ class DenseSum {
   Status serveFar(int peer, bool keptBack, bool& moved);
   Status post(int peer, bool& moved);
   Result<bool> hasCome(Arrival& arrival, int peer, uint64_t bytes, const char* what);
-  uint64_t aheadOf(int owner) const { return bytesOf(beginningOf(owner)); }
+  uint64_t begunOf(int owner) const { return bytesOf(beginningOf(owner)); }  // with the frames
   uint64_t bytesOf(const Range& segment) const { return segment.length() * elementBytes(args_.type); }
   Status takeSums(int peer, bool& moved);
   Status serveNear(int peer, bool& moved);
@@ -178,7 +178,7 @@ class DenseSum {
   uint64_t summed_ = 0;         // of this rank's segments
   bool mirrored_ = false;       // two ranks exchange all, and each sums it
   bool small_ = false;          // every part fits into one frame, and those that share no memory send frames
-  uint64_t mostAhead_ = 0;      // elements of a part that frames hold by which ranks meet
+  uint64_t mostBegun_ = 0;      // elements of a part that frames hold by which ranks meet
   Round round_ = Round::kNone;  // of frames with sums
   Operation* operation_ = nullptr;
   std::vector<Outgoing> sumsOut_;

@@ -27,7 +27,7 @@ Result<FrameHeader> openRun(const Incoming& message, const FrameLayout& layout, 
 // What of a part the frames hold by which ranks meet.
 Range DenseSum::beginningOf(int owner) const {
   const Range part = partOf(owner);
-  return {part.begin, part.begin + std::min(part.length(), mostAhead_)};
+  return {part.begin, part.begin + std::min(part.length(), mostBegun_)};
 }
 
 // Of the beginning of an owner's part: a contribution to it, or its sum.
@@ -39,12 +39,12 @@ FrameLayout DenseSum::layoutOf(int owner) const {
 }
 
 FrameLayout DenseSum::layoutTo(int peer) const {
-  if (mostAhead_ == 0 || pairs_[static_cast<size_t>(peer)].near) return {};
+  if (mostBegun_ == 0 || pairs_[static_cast<size_t>(peer)].near) return {};
   return layoutOf(sums() ? peer : rank_);
 }
 
 FrameLayout DenseSum::layoutFrom(int peer) const {
-  if (mostAhead_ == 0 || pairs_[static_cast<size_t>(peer)].near) return {};
+  if (mostBegun_ == 0 || pairs_[static_cast<size_t>(peer)].near) return {};
   return layoutOf(sums() ? rank_ : peer);
 }
 
@@ -56,13 +56,17 @@ void DenseSum::fillFrame(int peer) {
   std::memcpy(frameTo(peer) + kFrameHeaderBytes, from, bytesOf(beginning));
 }
 
-// The ranks have met, and begun.
+// What came as the ranks met: the beginning of a contribution to this rank's part, or a part of what is only gathered.
 void DenseSum::takeFrame(int peer) {
   Pair& with = pair(peer);
   const std::byte* const came = frameFrom(peer) + kFrameHeaderBytes;
-  if (sums() && isAhead(peer)) with.sent = with.segments;
-  if (sums() && isAhead(rank_)) with.posted = with.arrived = segmentsOf(rank_);
-  if (sums() && !isAhead(rank_)) std::memcpy(place(peer, kContribution, 0), came, bytesOf(beginningOf(rank_)));
+  if (sums()) {
+    if (isInFrames(peer)) with.sent = with.segments;
+    if (isInFrames(rank_))
+      with.posted = with.arrived = segmentsOf(rank_);
+    else
+      std::memcpy(place(peer, kContribution, 0), came, begunOf(rank_));
+  }
   if (!small_) return;
   with.sumsPosted = with.segments;
   if (sums()) return;

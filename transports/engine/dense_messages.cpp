@@ -37,7 +37,7 @@ Status DenseSum::serveFar(int peer, bool keptBack, bool& moved) {
   SC_TRY(post(peer, moved));
   Pair& with = pair(peer);
   for (; with.arrived < with.posted; ++with.arrived, moved = true) {
-    const uint64_t rest = bytesOf(segmentOf(rank_, with.arrived)) - aheadOf(rank_);
+    const uint64_t rest = bytesOf(segmentOf(rank_, with.arrived)) - begunOf(rank_);
     SC_TRY(const bool here, hasCome(with.contributions[with.arrived % windows_], peer, rest, "a contribution to"));
     if (!here) break;
   }
@@ -46,8 +46,8 @@ Status DenseSum::serveFar(int peer, bool keptBack, bool& moved) {
     const Range segment = segmentOf(peer, with.sent);
     if (!isDirect()) copyContribution(peer);
     const std::byte* const from = isDirect() ? inAt(segment.begin) : place(peer, kOwnContribution, with.sent);
-    const uint64_t ahead = aheadOf(peer);
-    SC_TRY(state_.port.send(peer, kContributions, from + ahead, bytesOf(segment) - ahead, operation_->sequence,
+    const uint64_t begun = begunOf(peer);
+    SC_TRY(state_.port.send(peer, kContributions, from + begun, bytesOf(segment) - begun, operation_->sequence,
                             &with.sending[with.sent % windows_]));
     moved = true;
   }
@@ -73,10 +73,10 @@ std::byte* DenseSum::landing(int peer, uint64_t segment) const {
 Status DenseSum::post(int peer, bool& moved) {
   Pair& with = pair(peer);
   const uint64_t own = segmentsOf(rank_);
-  const uint64_t ahead = aheadOf(rank_);
+  const uint64_t begun = begunOf(rank_);
   for (; with.posted < std::min(own, summed_ + windows_); ++with.posted, moved = true)
     SC_TRY(state_.port.receive(with.contributions[with.posted % windows_], peer, kContributions,
-                               place(peer, kContribution, with.posted) + ahead, segmentBytes_ - ahead));
+                               place(peer, kContribution, with.posted) + begun, segmentBytes_ - begun));
   for (; with.sumsPosted < std::min(with.segments, with.sumsTaken + windows_); ++with.sumsPosted, moved = true)
     SC_TRY(state_.port.receive(with.sums[with.sumsPosted % windows_], peer, kSums, landing(peer, with.sumsPosted),
                                landsInOut() ? bytesOf(segmentOf(peer, with.sumsPosted)) : segmentBytes_));
