@@ -1,6 +1,8 @@
 // Every order in which three ranks can agree on who is left: words between them take any time, one rank dies or is
 // taken for dead at any moment, and who has agreed meets the others, or begins again. Each rank is the library's own
 // RollCall; all states that can be reached are looked at once.
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <deque>
 #include <map>
@@ -28,6 +30,7 @@ struct Member {
   std::deque<View> mail[kRanks];  // that has come from each
   Set knows = Set(kRanks);        // whom its connections have told to be gone
   Set with = Set(kRanks);         // whom it has agreed to go on with
+  uint64_t lowest = 0;            // of what these have completed
   std::set<Set> met;              // with whom it has been ready to meet
   auto operator<=>(const Member&) const = default;
 };
@@ -147,9 +150,11 @@ class Explorer {
       });
   }
 
+  static uint64_t completed(int rank) { return rank == 1 ? 4 : 5; }
+
   static void begin(World& world, int rank) {
     world.members[rank].stage = Stage::kAgrees;
-    world.members[rank].roll.emplace(rank, Set(kRanks), 1, 0);
+    world.members[rank].roll.emplace(rank, Set(kRanks), 1, completed(rank));
     think(world, rank);
   }
 
@@ -175,7 +180,9 @@ class Explorer {
       }
       if (!roll.isAgreed()) continue;
       member.with = Set(kRanks);
-      for (const int other : roll.survivors().members) member.with[static_cast<size_t>(other)] = true;
+      const Survivors left = roll.survivors();
+      for (const int other : left.members) member.with[static_cast<size_t>(other)] = true;
+      member.lowest = left.lowest;
       member.met.insert(member.with);
       member.stage = Stage::kMeets;
       return;
@@ -194,6 +201,10 @@ class Explorer {
       if (one.stage == Stage::kLeftOut) require(world, !world.isWell(a), "a rank is left out that all take for well");
       if (one.stage != Stage::kDone) continue;
       require(world, one.with[static_cast<size_t>(a)], "a rank goes on without itself");
+      uint64_t lowest = UINT64_MAX;
+      for (int b = 0; b < kRanks; ++b)
+        if (one.with[static_cast<size_t>(b)]) lowest = std::min(lowest, completed(b));
+      require(world, one.lowest == lowest, "steps are undone to another one than the last that all have completed");
       for (int b = 0; b < kRanks; ++b) {
         const Member& other = world.members[b];
         const bool along = one.with[static_cast<size_t>(b)];
