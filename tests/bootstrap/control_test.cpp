@@ -148,6 +148,37 @@ TEST_CASE("a rank whose process is killed is lost to all, at once, and whoever g
   close(ready[1]);
 }
 
+TEST_CASE("a rank that has aborted and is killed then is gone for those who go on") {
+  const Id id = makeId();
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto control = makeControl(id, 1, 2);
+    if (control.ok()) (*control)->announce(true);
+    const char good = control.ok() ? 'y' : 'n';
+    if (::write(ready[1], &good, 1) == 1) ::pause();
+    _exit(0);
+  }
+  auto control = makeControl(id, 0, 2);
+  char good = 'n';
+  REQUIRE(::read(ready[0], &good, 1) == 1);
+  const bool made = control.ok() && good == 'y';
+  if (made) {
+    CHECK(eventually([&] { return (*control)->stateOf(1) == PeerState::kAborted; }));
+    const MembersExchange exchange(*control, {0, 1}, 1, Aborts::kMeanNothing);
+    CHECK_FALSE(exchange.isGone(1));
+    kill(child, SIGKILL);
+    CHECK(eventually([&] { return exchange.isGone(1); }));
+    CHECK((*control)->stateOf(1) == PeerState::kAborted);
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  CHECK(made);
+  close(ready[0]);
+  close(ready[1]);
+}
+
 TEST_CASE("a rank that is stopped is lost once it has been silent for too long, and not before") {
   const Id id = makeId();
   const ControlTimes times{50, 1000};

@@ -1,6 +1,8 @@
 // Survivors of a killed rank go on: they agree on who is left and on the step, nothing of their residuals is lost, and
 // the sums of the smaller communicator are right. Communicators of parts of another one's ranks, and those made without
 // an id.
+#include <algorithm>
+#include <csignal>
 #include <ctime>
 #include <thread>
 
@@ -293,6 +295,60 @@ TEST_CASE("an abort at a random moment while ranks split ends that on all of the
     CHECK(processes[rank].stage == kTrials);
     CHECK(processes[rank].numbers[0] == kTrials);
     std::printf("rank %d: %lld calls of CommSplit\n", rank, static_cast<long long>(processes[rank].numbers[1]));
+  }
+}
+
+// The survivors of the first death have aborted by then, so that the second one is told by nothing but connections.
+TEST_CASE("a second rank that dies at a random moment while the others shrink is left out as well") {
+  const Way way = GENERATE(from_range(engines()));
+  constexpr int kRanks = 4, kFirst = 3, kSecond = 2;
+  const auto count = static_cast<int>(wanted("SPARSECOLL_TEST_SHRINKS", 6));
+  const auto seed = wanted("SPARSECOLL_TEST_SEED", static_cast<uint64_t>(time(nullptr)));
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  Random random(seed);
+  for (int trial = 0; trial < count; ++trial) {
+    const auto afterUs = static_cast<useconds_t>(random.below(8000));
+    CAPTURE(way.name(), trial, afterUs);
+    Processes processes(kRanks, way);
+    processes.start([&](int rank, Finding& finding) {
+      sparsecollComm_t comm = processes.join(rank);
+      if (finding.made != sparsecollSuccess) return;
+      const sparsecollParams_t params = preset("topka", 1);
+      std::vector<float> values(100);
+      const auto step = [&](sparsecollComm_t over) {
+        return sparsecollAllReduce(values.data(), values.data(), values.size(), sparsecollFloat32, &params, over,
+                                   nullptr);
+      };
+      finding.stage = 1;
+      while (step(comm) == sparsecollSuccess) continue;
+      std::thread second([&] {
+        if (rank != kSecond) return;
+        usleep(afterUs);
+        kill(getpid(), SIGKILL);
+      });
+      sparsecollConfig_t limits = SPARSECOLL_INIT(sparsecollConfig_t);
+      limits.initTimeoutMs = 20000;
+      for (int left = kRanks - 1; left > kRanks - 2;) {
+        sparsecollComm_t fewer = nullptr;
+        finding.result = sparsecollCommShrink(comm, nullptr, 0, &fewer, &limits);
+        std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());
+        if (finding.result != sparsecollSuccess) break;
+        (void)sparsecollCommDestroy(std::exchange(comm, fewer));
+        left = placeIn(comm).ranks;
+        while (left > kRanks - 2 && step(comm) == sparsecollSuccess) continue;
+      }
+      second.join();
+      std::ranges::fill(values, static_cast<float>(1 << rank));
+      finding.numbers[0] = finding.result == sparsecollSuccess && step(comm) == sparsecollSuccess && values[50] == 3;
+      (void)sparsecollCommDestroy(comm);
+    });
+    REQUIRE(processes.awaitStage(kFirst, 1));
+    kill(processes.process(kFirst), SIGKILL);
+    REQUIRE(processes.awaitEnd(60000, {kFirst, kSecond}));
+    for (int rank = 0; rank < kSecond; ++rank) {
+      CAPTURE(rank, processes[rank].result, processes[rank].text);
+      CHECK(processes[rank].numbers[0] == 1);
+    }
   }
 }
 

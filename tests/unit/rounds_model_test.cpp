@@ -76,6 +76,7 @@ class Rank {
   bool mayGo() const { return strikes() || (ending_ && *ending_ == sparsecollPeerFailed); }
   // Success, an error, or nothing as long as it waits.
   std::optional<sparsecollResult_t> ending() const { return ending_; }
+  int blamed() const { return blamed_; }
 
  private:
   friend class World;
@@ -94,6 +95,7 @@ class Rank {
   States states_ = States(kRanks, PeerState::kHere);
   bool begun_ = false;
   std::optional<sparsecollResult_t> ending_;
+  int blamed_ = -1;
   std::unique_ptr<State> state_;
   std::unique_ptr<Rounds> rounds_;
   Operation operation_;
@@ -232,6 +234,7 @@ void Rank::begin() {
 // As the transport does, which tells the others why it gives an operation up that they may still be in.
 void Rank::end(const Status& how) {
   ending_ = how.result();
+  blamed_ = how.failure().peer;
   if (how.ok()) return;
   rounds_->giveUp();
   if (how.result() == sparsecollMismatch) rounds_->refuse(operation_, how.failure());
@@ -320,9 +323,12 @@ void explore(Trouble trouble, const std::set<sparsecollResult_t>& allowed) {
       if (!counts) continue;
       const auto ending = world.rank(rank).ending();
       if (ending) seen.insert(*ending);
-      const bool good = ending && allowed.contains(*ending);
+      const int blamed = world.rank(rank).blamed();
+      const bool blames = blamed >= 0 && blamed != rank && !world.rank(blamed).isHere();
+      const bool good = ending && allowed.contains(*ending) && (*ending != sparsecollPeerFailed || blames);
       if (!good && faults.size() < 3)
-        faults.insert("rank " + std::to_string(rank) + (ending ? " ends with " + std::to_string(*ending) : " waits") +
+        faults.insert("rank " + std::to_string(rank) +
+                      (ending ? " ends with " + std::to_string(*ending) + " by " + std::to_string(blamed) : " waits") +
                       " after " + order);
     }
   });

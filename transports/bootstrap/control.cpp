@@ -41,6 +41,7 @@ Control::Control(Mesh mesh, const ControlTimes& times)
       process_(getpid()),
       states_(static_cast<size_t>(mesh.ranks)),
       left_(states_.size()),
+      ended_(states_.size()),
       mesh_(std::move(mesh)),
       peers_(states_.size()) {
   const auto now = Clock::now();
@@ -275,6 +276,7 @@ bool Control::set(size_t peer, PeerState state, const Reason& reason, int blamed
 
 void Control::lose(size_t peer, const Reason& reason) {
   link(peer).close();
+  ended_[peer].store(true, std::memory_order_release);
   if (set(peer, PeerState::kLost, reason, -1)) tellAll(FrameType::kLost, asPayload(static_cast<int>(peer)));
 }
 

@@ -53,8 +53,9 @@ class Control {
   engine::PeerState stateOf(int peer) const {
     return static_cast<engine::PeerState>(states_[static_cast<size_t>(peer)].load(std::memory_order_acquire));
   }
-  // Whether it has destroyed its communicator, whatever its state was before.
+  // Whether it has destroyed its communicator, and whether its connection has ended, whatever its state was before.
   bool hasLeft(int peer) const { return left_[static_cast<size_t>(peer)].load(std::memory_order_acquire); }
+  bool hasEnded(int peer) const { return ended_[static_cast<size_t>(peer)].load(std::memory_order_acquire); }
   Reason reasonOf(int peer) const;
   // Since its last word.
   uint64_t missedBeatsOf(int peer) const;
@@ -110,7 +111,7 @@ class Control {
   const ControlTimes times_;
   const pid_t process_;
   std::vector<std::atomic<int>> states_;  // by rank
-  std::vector<std::atomic<bool>> left_;
+  std::vector<std::atomic<bool>> left_, ended_;
   WakeUp wakeUp_;
   mutable std::mutex mutex_;  // guards what follows
   WaitPoint changed_;

@@ -25,6 +25,9 @@ class Exchange {
   virtual Result<Parts> allgather(Bytes own, const Deadline& deadline) = 0;
   // Whether a rank is known to have ended.
   virtual bool isGone(int) const { return false; }
+  // A rank without which the others begin anew, whatever it has sent before, so that who waits for them waits in vain;
+  // -1: none is known.
+  virtual int lost() const { return -1; }
   // Whether this rank has aborted what the exchange is part of.
   virtual bool isAborted() const { return false; }
   // This rank takes no part any more. Exchanges that cannot tell the others leave them to their deadlines.

@@ -20,6 +20,7 @@ Status wentAway(int rank) {
 Status ended(const Exchange& exchange, std::span<const int> awaited) {
   for (const int rank : awaited)
     if (exchange.isGone(rank)) return wentAway(rank);
+  if (const int lost = exchange.lost(); lost >= 0) return wentAway(lost);
   if (exchange.isAborted()) return fail(sparsecollAborted, "the communicator was aborted");
   return {};
 }

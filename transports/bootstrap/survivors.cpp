@@ -29,8 +29,9 @@ Result<PartHead> readPartHead(Reader& reader) {
   return head;
 }
 
+// Also one that had aborted before, as survivors have.
 bool isLost(const Control& control, int peer) {
-  return control.stateOf(peer) == PeerState::kLost || control.hasLeft(peer);
+  return control.stateOf(peer) == PeerState::kLost || control.hasLeft(peer) || control.hasEnded(peer);
 }
 
 }  // namespace
@@ -45,6 +46,16 @@ bool MembersExchange::isGone(int rank) const {
   const int peer = members_[static_cast<size_t>(rank)];
   if (peer == control_->rank()) return false;
   return isLost(*control_, peer) || (aborts_ == Aborts::kEnd && control_->stateOf(peer) == PeerState::kAborted);
+}
+
+// Survivors go on without one of them that dies. One that has left may have met all others before.
+int MembersExchange::lost() const {
+  if (aborts_ == Aborts::kEnd) return -1;
+  const auto hasDied = [&](int peer) {
+    return peer != control_->rank() && isLost(*control_, peer) && !control_->hasLeft(peer);
+  };
+  const auto died = std::ranges::find_if(members_, hasDied);
+  return died != members_.end() ? static_cast<int>(died - members_.begin()) : -1;
 }
 
 // Takes what has come; letters of exchanges that are over are dropped on the way. Whether all is there.
@@ -90,6 +101,7 @@ Result<Parts> MembersExchange::allgather(Bytes own, const Deadline& deadline) {
     if (collect(parts, here)) return true;
     for (size_t m = 0; m < members_.size(); ++m)
       if (!here[m] && (control_->gone(members_[m]) || isGone(static_cast<int>(m)))) gone = members_[m];
+    if (const int died = lost(); died >= 0) gone = members_[static_cast<size_t>(died)];
     aborted = isAborted();
     return aborted || gone >= 0;
   });

@@ -25,6 +25,7 @@ class MembersExchange final : public Exchange {
   int ranks() const override { return static_cast<int>(members_.size()); }
   std::optional<Address> reachedAt() const override { return control_->at(); }
   bool isGone(int rank) const override;
+  int lost() const override;
   bool isAborted() const override { return aborts_ == Aborts::kEnd && control_->hasAborted(); }
   Result<Parts> allgather(Bytes own, const Deadline& deadline) override;
 
@@ -93,9 +94,9 @@ class RollCall {
   bool tells_ = true;
 };
 
-// Collective over the ranks that the roll does not take for gone and are still there. Called again with the same roll it
-// is another try of the call, when ranks have been lost since. Errors: PeerFailed (a survivor takes this rank for gone),
-// Timeout (names who has not called).
+// Collective over the ranks that the roll does not take for gone and are still there. Called again with the same roll
+// it is another try of the call, when ranks have been lost since. Errors: PeerFailed (a survivor takes this rank for
+// gone), Timeout (names who has not called).
 Result<Survivors> agreeOnSurvivors(Control& control, RollCall& roll, const Deadline& deadline);
 
 }  // namespace sparsecoll::bootstrap

@@ -33,6 +33,12 @@ static_assert(sizeof(Envelope) == 40);
 inline constexpr uint64_t kSlotBytes = 3840;
 // The library's own engines seldom ask, so there it is more while ranks are few; still longer ones gained nothing.
 uint64_t slotBytesOf(sparsecollTransport_t engine, int ranks);
+// Receives posted for a peer's envelopes: all but one may come though the peer was not told that one has been read. TCP
+// has to tell, so there it is more than the least, and word of it seldom leaves alone.
+inline constexpr size_t kLeastPlaces = 3, kMostPlaces = 6;
+inline size_t placesOf(sparsecollTransport_t engine) {
+  return engine == sparsecollTransportTcp ? kMostPlaces : kLeastPlaces;
+}
 
 // Why a rank has given up an operation.
 struct Refusal {

@@ -12,10 +12,11 @@ class Lanes::Waste final : public MemorySource {
   void release(void* data, uint64_t) noexcept override { delete[] static_cast<std::byte*>(data); }
 };
 
-Lanes::Lanes(Port& port, int rank, int ranks, uint64_t slotBytes)
+Lanes::Lanes(Port& port, int rank, int ranks, uint64_t slotBytes, size_t places)
     : port_(port),
       rank_(rank),
       slotBytes_(slotBytes),
+      places_(places),
       lanes_(static_cast<size_t>(ranks)),
       waste_(std::make_shared<Waste>()) {}
 
@@ -24,7 +25,7 @@ Status Lanes::open(Buffer slots) {
   slots_ = std::move(slots);
   for (int peer = 0; peer < static_cast<int>(lanes_.size()); ++peer) {
     if (peer == rank_) continue;
-    for (size_t which = 0; which < kDepth; ++which) {
+    for (size_t which = 0; which < places_; ++which) {
       std::byte* const slot = slots_.as<>() + (which * lanes_.size() + static_cast<size_t>(peer)) * slotBytes_;
       at(peer).slots[which] = slot;
       SC_TRY(port_.receive(at(peer).arrivals[which], peer, kEnvelopes, slot, slotBytes_));
@@ -35,7 +36,7 @@ Status Lanes::open(Buffer slots) {
 }
 
 std::byte* Lanes::noticeSlot(int peer) const {
-  return slots_.as<>() + kDepth * lanes_.size() * slotBytes_ + static_cast<uint64_t>(peer) * kSlotBytes;
+  return slots_.as<>() + places_ * lanes_.size() * slotBytes_ + static_cast<uint64_t>(peer) * kSlotBytes;
 }
 
 EnvelopeKind Lanes::noticeOf(int peer) {
@@ -49,7 +50,7 @@ EnvelopeKind Lanes::noticeOf(int peer) {
 void Lanes::post(int peer) {
   Lane& lane = at(peer);
   if (lane.down) return;
-  const size_t last = std::exchange(lane.next, (lane.next + 1) % kDepth);
+  const size_t last = std::exchange(lane.next, (lane.next + 1) % places_);
   const Status posted = port_.receive(lane.arrivals[last], peer, kEnvelopes, lane.slots[last], slotBytes_);
   if (!posted.ok()) takeDown(peer, posted);
 }

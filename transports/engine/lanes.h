@@ -15,10 +15,11 @@ namespace sparsecoll::engine {
 
 class Lanes {
  public:
-  Lanes(Port& port, int rank, int ranks, uint64_t slotBytes);
+  // places: see placesOf.
+  Lanes(Port& port, int rank, int ranks, uint64_t slotBytes, size_t places);
 
   // Of the memory that open gets: slots for each rank's envelopes, and one for its notice.
-  uint64_t bytes() const { return lanes_.size() * (kDepth * slotBytes_ + kSlotBytes); }
+  uint64_t bytes() const { return lanes_.size() * (places_ * slotBytes_ + kSlotBytes); }
   // Posts the receives. Errors: PeerFailed.
   Status open(Buffer slots);
 
@@ -45,13 +46,10 @@ class Lanes {
   void close();
 
  private:
-  // Receives posted for a peer's envelopes: five may come though the peer was not told that one has been read. So word
-  // of that seldom has to leave alone.
-  static constexpr size_t kDepth = 6;
   class Waste;
   struct Lane {
-    Arrival arrivals[kDepth];
-    std::byte* slots[kDepth] = {};
+    Arrival arrivals[kMostPlaces];
+    std::byte* slots[kMostPlaces] = {};
     size_t next = 0;  // which one is read, or comes first
     Envelope envelope{};
     bool full = false;
@@ -75,6 +73,7 @@ class Lanes {
   Port& port_;
   const int rank_;
   const uint64_t slotBytes_;
+  const size_t places_;
   std::vector<Lane> lanes_;
   const std::shared_ptr<MemorySource> waste_;
   Buffer slots_;

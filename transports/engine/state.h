@@ -16,7 +16,7 @@ struct State {
       : setup(from),
         slotBytes(slotBytesOf(from.kind, from.ranks)),
         port(table, from.pace, from.calls),
-        lanes(port, from.rank, from.ranks, slotBytes) {}
+        lanes(port, from.rank, from.ranks, slotBytes, placesOf(from.kind)) {}
 
   const EngineSetup setup;
   const uint64_t slotBytes;  // of envelopes
