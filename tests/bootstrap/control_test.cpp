@@ -36,6 +36,42 @@ Result<std::shared_ptr<Control>> makeControl(const Id& id, int rank, int ranks, 
   return Control::make(std::move(mesh), times);
 }
 
+// A process that is one of the ranks until it is killed.
+class Child {
+ public:
+  // start: what it does once it has met the others.
+  template <class Start>
+  Child(const Id& id, int rank, int ranks, const ControlTimes& times, Start start) {
+    REQUIRE(pipe(ready_) == 0);
+    process_ = fork();
+    if (process_ != 0) return;
+    auto control = makeControl(id, rank, ranks, times);
+    if (control.ok()) start(**control);
+    const char good = control.ok() ? 'y' : 'n';
+    if (::write(ready_[1], &good, 1) == 1) ::pause();
+    _exit(0);
+  }
+  ~Child() {
+    signal(SIGKILL);
+    waitpid(process_, nullptr, 0);
+    ::close(ready_[0]);
+    ::close(ready_[1]);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // Waits until it has, or has not, met the others.
+  bool hasMet() const {
+    char good = 'n';
+    return ::read(ready_[0], &good, 1) == 1 && good == 'y';
+  }
+  void signal(int number) const { kill(process_, number); }
+
+ private:
+  int ready_[2] = {-1, -1};
+  pid_t process_ = -1;
+};
+
 using Controls = std::vector<std::shared_ptr<Control>>;
 
 Controls makeControls(int ranks, const ControlTimes& times = {}) {
@@ -110,31 +146,20 @@ TEST_CASE("of ranks that are gone those that left are told of last, and are no f
 
 TEST_CASE("a rank whose process is killed is lost to all, at once, and whoever gives up because of it is not blamed") {
   const Id id = makeId();
-  int ready[2];
-  REQUIRE(pipe(ready) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    auto control = makeControl(id, 2, 3);
-    const char good = control.ok() ? 'y' : 'n';
-    if (::write(ready[1], &good, 1) == 1) ::pause();
-    _exit(0);
-  }
+  const Child child(id, 2, 3, {}, [](Control&) {});
   Controls controls(2);
   const auto results = onRanks(2, [&](int rank) -> Status {
     SC_TRY(controls[static_cast<size_t>(rank)], makeControl(id, rank, 3));
     return {};
   });
   for (const Status& status : results) REQUIRE(status.ok());
-  char good = 'n';
-  REQUIRE(::read(ready[0], &good, 1) == 1);
-  REQUIRE(good == 'y');
+  REQUIRE(child.hasMet());
   CHECK(controls[0]->goneRank().ok());
-  kill(child, SIGKILL);
+  child.signal(SIGKILL);
   const auto start = std::chrono::steady_clock::now();
   CHECK(eventually([&] { return controls[0]->stateOf(2) == PeerState::kLost; }));
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   std::printf("a killed rank was lost after %.1f ms\n", ms);
-  waitpid(child, nullptr, 0);
   controls[0]->announce(true);
   CHECK(eventually([&] { return controls[1]->stateOf(0) == PeerState::kAborted; }));
   CHECK(controls[1]->blameOf(0) == 2);
@@ -144,69 +169,34 @@ TEST_CASE("a rank whose process is killed is lost to all, at once, and whoever g
     CHECK(one->goneRank().result() == sparsecollPeerFailed);
     CHECK(one->goneRank().failure().peer == 2);
   }
-  close(ready[0]);
-  close(ready[1]);
 }
 
 TEST_CASE("a rank that has aborted and is killed then is gone for those who go on") {
   const Id id = makeId();
-  int ready[2];
-  REQUIRE(pipe(ready) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    auto control = makeControl(id, 1, 2);
-    if (control.ok()) (*control)->announce(true);
-    const char good = control.ok() ? 'y' : 'n';
-    if (::write(ready[1], &good, 1) == 1) ::pause();
-    _exit(0);
-  }
+  const Child child(id, 1, 2, {}, [](Control& control) { control.announce(true); });
   auto control = makeControl(id, 0, 2);
-  char good = 'n';
-  REQUIRE(::read(ready[0], &good, 1) == 1);
-  const bool made = control.ok() && good == 'y';
-  if (made) {
-    CHECK(eventually([&] { return (*control)->stateOf(1) == PeerState::kAborted; }));
-    const MembersExchange exchange(*control, {0, 1}, 1, Aborts::kMeanNothing);
-    CHECK_FALSE(exchange.isGone(1));
-    kill(child, SIGKILL);
-    CHECK(eventually([&] { return exchange.isGone(1); }));
-    CHECK((*control)->stateOf(1) == PeerState::kAborted);
-  }
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
-  CHECK(made);
-  close(ready[0]);
-  close(ready[1]);
+  REQUIRE(control.ok());
+  REQUIRE(child.hasMet());
+  CHECK(eventually([&] { return (*control)->stateOf(1) == PeerState::kAborted; }));
+  const MembersExchange exchange(*control, {0, 1}, 1, Aborts::kMeanNothing);
+  CHECK_FALSE(exchange.isGone(1));
+  child.signal(SIGKILL);
+  CHECK(eventually([&] { return exchange.isGone(1); }));
+  CHECK((*control)->stateOf(1) == PeerState::kAborted);
 }
 
 TEST_CASE("a rank that is stopped is lost once it has been silent for too long, and not before") {
   const Id id = makeId();
   const ControlTimes times{50, 1000};
-  int ready[2];
-  REQUIRE(pipe(ready) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    auto control = makeControl(id, 1, 2, times);
-    const char good = control.ok() ? 'y' : 'n';
-    if (::write(ready[1], &good, 1) == 1) ::pause();
-    _exit(0);
-  }
+  const Child child(id, 1, 2, times, [](Control&) {});
   auto control = makeControl(id, 0, 2, times);
-  char good = 'n';
-  REQUIRE(::read(ready[0], &good, 1) == 1);
-  const bool made = control.ok() && good == 'y';
-  if (made) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    CHECK((*control)->stateOf(1) == PeerState::kHere);  // its heartbeats come
-    kill(child, SIGSTOP);
-    CHECK(eventually([&] { return (*control)->stateOf(1) == PeerState::kLost; }));
-    CHECK_THAT(std::string((*control)->reasonOf(1).c_str()), Catch::Contains("silent"));
-  }
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
-  CHECK(made);
-  close(ready[0]);
-  close(ready[1]);
+  REQUIRE(control.ok());
+  REQUIRE(child.hasMet());
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  CHECK((*control)->stateOf(1) == PeerState::kHere);  // its heartbeats come
+  child.signal(SIGSTOP);
+  CHECK(eventually([&] { return (*control)->stateOf(1) == PeerState::kLost; }));
+  CHECK_THAT(std::string((*control)->reasonOf(1).c_str()), Catch::Contains("silent"));
 }
 
 TEST_CASE("a forked process keeps none of its parent's connections open, whatever their numbers") {
