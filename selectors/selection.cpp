@@ -293,14 +293,32 @@ void Selection::adopt(const DensityPlan& density) {
   for (size_t w = 0; w < plan.windows.size(); ++w)
     kernels_.transfer(&tables_.windows[w].limit, &plan.windows[w].limit, sizeof(uint64_t), stream_);
   kernels_.transfer(&control()->k, &plan.k, sizeof plan.k, stream_);
-  if (plan.before == nullptr && plan.afterSample == nullptr && plan.fromAcc == nullptr &&
-      plan.afterCut == nullptr) {  // no rule moves the threshold, so it follows the plan
-    for (size_t w = 0; w < plan.windows.size(); ++w)
-      kernels_.transfer(&tables_.windows[w].key, &plan.windows[w].key, sizeof(uint64_t), stream_);
-    kernels_.transfer(&control()->threshold, &plan.threshold, sizeof plan.threshold, stream_);
-  }
   askFor(request_, density.density, density.k);
   plan_ = plan;
+  followPlan();
+}
+
+// Where no rule moves the threshold it is the plan's.
+void Selection::followPlan() {
+  if (plan_.before != nullptr || plan_.afterSample != nullptr || plan_.fromAcc != nullptr || plan_.afterCut != nullptr)
+    return;
+  for (size_t w = 0; w < plan_.windows.size(); ++w)
+    kernels_.transfer(&tables_.windows[w].key, &plan_.windows[w].key, sizeof(uint64_t), stream_);
+  kernels_.transfer(&control()->threshold, &plan_.threshold, sizeof plan_.threshold, stream_);
+}
+
+Status Selection::takeOver(const Selection& before) {
+  Writer state;
+  before.save(state);
+  Reader reader(state.bytes());
+  SC_TRY(load(reader, false));
+  followPlan();
+  Control then{};
+  kernels_.transfer(&then, before.control(), sizeof then, stream_);
+  then.totals.lost += then.lost;
+  kernels_.transfer(&control()->totals, &then.totals, sizeof then.totals, stream_);
+  kernels_.transfer(&control()->takesEffect, &then.takesEffect, sizeof then.takesEffect, stream_);  // for who gives back
+  return {};
 }
 
 }  // namespace sparsecoll

@@ -169,6 +169,8 @@ class Selection {
   // planned for it).
   Result<DensityPlan> planDensity(double density, uint64_t k) const;
   void adopt(const DensityPlan& density);  // needs no memory
+  // What another one, made for the same but its density, has kept between steps and counted.
+  Status takeOver(const Selection& before);
   // As at create, but for the density; iteration: of the next step.
   void reset(uint64_t iteration = 0);
   // Where what the ranks compute together may have come to differ.
@@ -188,6 +190,7 @@ class Selection {
   double* surveyRow() const { return surveyRows() + static_cast<uint64_t>(request_.rank) * plan_.survey.length; }
   Status pick(const List& target, Stream stream);
   void clearTables();
+  void followPlan();
   template <class Visit>
   static Status eachPart(const SelectionPlan& plan, const SelectionRequest& request, const Visit& visit);
   void* partAt(MethodState Control::*state, const StatePart& part) const;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "collectives/rounds.h"
@@ -41,17 +42,21 @@ Result<Agreement> agree(Communicator& comm, const char* what, std::span<const Ag
 // The second half of makeTogether: made is what became of this rank's part.
 Status agreeMade(Communicator& comm, const Status& made);
 
+// What becomes of a rank's part, without memory too.
+template <class Make>
+Status makeOwn(Make make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    return fail(sparsecollOutOfMemory, "out of memory");
+  }
+}
+
 // After an agreement each rank makes what it needs to go on. A rank without memory for it must not leave the others
 // waiting: it returns OutOfMemory, they Mismatch in the field "memory", and all are where they were before.
 template <class Make>
 Status makeTogether(Communicator& comm, Make make) {
-  Status made;
-  try {
-    made = make();
-  } catch (const std::bad_alloc&) {
-    made = fail(sparsecollOutOfMemory, "out of memory");
-  }
-  return agreeMade(comm, made);
+  return agreeMade(comm, makeOwn(std::move(make)));
 }
 
 }  // namespace sparsecoll

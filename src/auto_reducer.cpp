@@ -173,6 +173,10 @@ Status AutoReducer::takeTuner() {
 
 Status AutoReducer::run(const void* gradient, void* out, Stream stream) {
   SC_TRY(now().checkRun(gradient, out));  // before anything that all ranks take part in
+  if (Status followed = candidates_[0]->followSchedule(stream); !followed.ok()) {
+    if (!isFatal(followed.result())) differ();  // all ranks have met it
+    return followed;
+  }
   if (candidates_[0]->scheduleEnded() && plan_.k() != candidates_[0]->entries()) startTrials();
   now().beginStep();
   SC_TRY(meet());

@@ -187,23 +187,35 @@ Status Communicator::makeAgreementRoom() {
   return {};
 }
 
+void Communicator::end(const Status& why) {
+  record(why, sequence_);
+  leaveFlightFile(why);
+}
+
+Status Communicator::drain(Stream stream) {
+  for (;;) {
+    auto over = transport_->await(stream, Deadline::in(config_.opTimeoutMs));
+    if (!over.ok()) {
+      end(over.takeStatus());
+      return alive();  // by now it tells the first reason
+    }
+    if (*over) return {};  // else what takes no other rank, and as long as it needs
+  }
+}
+
 Status Communicator::synchronize(Stream stream, uint64_t timeoutMs) {
   const bool wasAlive = state() == sparsecollSuccess;
   const Deadline deadline = Deadline::in(timeoutMs != 0 ? timeoutMs : config_.opTimeoutMs);
   const Status engine = transport_->await(stream, deadline).takeStatusOrOk();
   if (!engine.ok()) {
-    record(engine, sequence_);
-    leaveFlightFile(engine);
+    end(engine);
     return alive();  // by now it tells the first reason
   }
   Status status = kernels_->findings(stream, deadline);
   const bool inTime = status.result() != sparsecollTimeout;
   if (Status sound = transport_->replaysSound(inTime); !sound.ok()) status = std::move(sound);
   if (!wasAlive) return alive();  // what comes later follows from the first failure
-  if (!status.ok() && status.result() != sparsecollTimeout) {
-    record(status, sequence_);
-    leaveFlightFile(status);
-  }
+  if (!status.ok() && status.result() != sparsecollTimeout) end(status);
   return status;
 }
 

@@ -150,6 +150,9 @@ class Communicator {
   // Waits for what this rank has enqueued on a stream, and records what was found wrong on the way.
   // Errors: Timeout, and whatever was found.
   Status synchronize(Stream stream, uint64_t timeoutMs);
+  // Waits for what takes other ranks on the stream, where the engine can tell. What was found wrong stays to be told by
+  // synchronize. Errors: the engine's.
+  Status drain(Stream stream);
 
   // What tells of the other ranks besides the engine's messages; nullptr: nothing does.
   void watchBy(std::shared_ptr<bootstrap::Control> control) { control_ = std::move(control); }
@@ -195,6 +198,7 @@ class Communicator {
   Status alive() const;
   Status makeAgreementRoom();
   FlightSource flightSource() const;
+  void end(const Status& why);  // between two operations
   // Where the environment asks for it, after what ends communicators and after a Mismatch.
   void leaveFlightFile(const Status& why) const noexcept;
   template <class T>

@@ -4,34 +4,38 @@
 
 namespace sparsecoll {
 
-Result<DensitySchedule> DensitySchedule::make(std::span<const double> densities, uint64_t steps,
-                                              const Selection& selection, double densityAfterwards,
-                                              uint64_t kAfterwards) {
-  DensitySchedule schedule;
-  if (densities.empty()) return schedule;
-  schedule.steps_ = steps;
-  for (const double density : densities) {
-    SC_TRY(DensityPlan plan, selection.planDensity(density, 0));
-    schedule.plans_.push_back(std::move(plan));
+DensitySchedule::DensitySchedule(std::span<const double> densities, uint64_t steps, Stage last) : steps_(steps) {
+  stages_.clear();
+  for (const double density : densities) stages_.push_back({density, 0});
+  stages_.push_back(last);
+}
+
+size_t DensitySchedule::stageAt(uint64_t iteration) const {
+  return last() == 0 ? 0 : static_cast<size_t>(std::min<uint64_t>(iteration / steps_, last()));
+}
+
+uint64_t DensitySchedule::stepsLeft(uint64_t iteration) const {
+  const uint64_t steps = last() * steps_;
+  return steps - std::min(iteration, steps);
+}
+
+double DensitySchedule::largestDensity() const {
+  return std::ranges::max_element(stages_, {}, &Stage::density)->density;
+}
+
+Status DensitySchedule::planStages(const Selection& selection) {
+  for (const Stage& stage : stages_) {
+    SC_TRY(DensityPlan plan, selection.planDensity(stage.density, stage.k));
+    plans_.push_back(std::move(plan));
   }
-  SC_TRY(DensityPlan last, selection.planDensity(densityAfterwards, kAfterwards));
-  schedule.plans_.push_back(std::move(last));
-  schedule.current_ = densities.size();
-  return schedule;
+  return {};
 }
 
 void DensitySchedule::follow(Selection& selection) {
-  if (plans_.empty()) return;
-  const uint64_t wanted = std::min<uint64_t>(selection.iteration() / steps_, plans_.size() - 1);
-  if (wanted == current_) return;
-  current_ = wanted;
-  selection.adopt(plans_[current_]);
-}
-
-uint64_t DensitySchedule::stepsLeft(const Selection& selection) const {
-  if (plans_.empty()) return 0;
-  const uint64_t steps = (plans_.size() - 1) * steps_;
-  return steps - std::min(selection.iteration(), steps);
+  const size_t wanted = stageAt(selection.iteration());
+  if (!isPlanned() || wanted == current_) return;
+  selection.adopt(plans_[wanted]);
+  entered(wanted);
 }
 
 }  // namespace sparsecoll

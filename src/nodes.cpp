@@ -169,6 +169,10 @@ Status NodeLevel::sumParts(Operation& operation, const DenseArgs& dense, bool wi
 
 Range NodeLevel::shard(size_t place) const { return shardOf(n_, shards_, place); }
 
+bool NodeLevel::allOwn(int ranks) const {
+  return shards_ * nodes_ == static_cast<size_t>(ranks) && shard(shards_ - 1).length() != 0;
+}
+
 Result<Scale> NodeLevel::clip(Operation& operation, Scale scale, Stream stream) {
   if (!norms_) return scale;
   const std::span<double> squares(squares_.as<double>(), static_cast<size_t>(owners_->ranks()));

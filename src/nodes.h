@@ -50,6 +50,7 @@ class NodeLevel {
   const Range& shard() const { return shard_; }
   Range shard(size_t place) const;  // of the rank at this place of a node
   bool owns() const { return shard_.length() != 0; }
+  bool allOwn(int ranks) const;  // all these ranks of the communicator
   int nodes() const { return static_cast<int>(nodes_); }
   size_t node() const { return node_; }  // this rank's
   size_t place() const { return place_; }

@@ -13,7 +13,7 @@ namespace sparsecoll {
 
 Result<StreamUse> Reducer::streamOf(sparsecollStream_t stream) {
   if (comm_->onHost()) SC_TRY(checkStream(stream));
-  return StreamUse(comm_->kernels(), {stream, workspace_.get()});
+  return StreamUse(comm_->kernels(), {stream, method_.workspace.get()});
 }
 
 Status Reducer::run(const void* gradient, void* out, Stream stream) {
@@ -22,6 +22,7 @@ Status Reducer::run(const void* gradient, void* out, Stream stream) {
 }
 
 Status Reducer::runChecked(const void* gradient, void* out, Stream stream) {
+  SC_TRY(followSchedule(stream));
   if (selects()) {
     void* const sum = level_ != nullptr ? level_->partOf(out) : out;
     SC_TRY(preservedOut_.prepare(sum, residual_.captured(), stream));
@@ -46,9 +47,10 @@ void Reducer::takeResidual(Reducer& other) {
 }
 
 void Reducer::startAnew(uint64_t iteration) {
-  if (selection_ != nullptr) {
-    selection_->reset(iteration);
-    schedule_.follow(*selection_);
+  if (method_.selection != nullptr) {
+    method_.selection->reset(iteration);
+    schedule_.follow(*method_.selection);
+    if (!scheduleEnded()) nextDensity_.reset();
   }
   preservedOut_.forget();
 }
@@ -61,6 +63,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
   SC_TRY(checkPointer("gradient", gradient, elementBytes(spec_.type)));
   SC_TRY(residual_.checkApart("the gradient", gradient, spec_.n * elementBytes(spec_.type)));
   SC_TRY(checkSparseOut(gradient, out));
+  SC_TRY(followSchedule(stream));
   if (out.capacity < sparseNeed()) {
     if (comm_->onHost()) *out.count = sparseNeed();
     return fail(sparsecollCapacity, "out has {} slots, the sum may need {}", out.capacity, sparseNeed());
@@ -72,7 +75,7 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 
 uint64_t Reducer::stepPlan() const {
   if (level_ != nullptr) return agreedOfStep(plan_, askedDensity_, scales_.now());
-  return agreedOfStep(plan_, selection_.get(), scales_.now());
+  return agreedOfStep(plan_, method_.selection.get(), scales_.now());
 }
 
 OperationLabel Reducer::labelOf(const char* call) const {
@@ -81,7 +84,7 @@ OperationLabel Reducer::labelOf(const char* call) const {
   label.collective = spec_.overNodes ? collectiveName(sparsecollCollHierarchical) : spec_.collective->name;
   label.tag = spec_.params.tag;
   label.n = length();
-  label.k = selection_ != nullptr && !spec_.dense() ? spec_.requested(selection_->k()) : label.n;
+  label.k = method_.selection != nullptr && !spec_.dense() ? spec_.requested(method_.selection->k()) : label.n;
   return label;
 }
 
@@ -92,10 +95,7 @@ Status Reducer::step(StepBody body, StepArgs args) {
   // A step overwrites what the one before left behind, which survivors may have to go back to: not before all ranks
   // have committed that one.
   if (spec_.transactional && comm_->onHost()) SC_TRY(agree(*comm_, "commit", {}).takeStatusOrOk());
-  if (selects()) {
-    selection_->use(stream);
-    if (!captured) schedule_.follow(*selection_);
-  }
+  if (selects()) method_.selection->use(stream);
   const OperationLabel label = labelOf(args.finish == &Reducer::finishSparse ? "ReducerRunSparse" : call_);
   Operation operation;
   operation.label = &label;
@@ -105,11 +105,11 @@ Status Reducer::step(StepBody body, StepArgs args) {
   Status status = comm_->operate(operation, [&](Operation& op) { return (this->*body)(op, args); });
   if (spec_.dense()) tellDense();
   if (!selects()) stats_->step().opsNonFinite = args.nonFinite ? 1 : 0;
-  stats_->finish(operation, status, selects() ? selection_.get() : nullptr);
+  stats_->finish(operation, status, selects() ? method_.selection.get() : nullptr);
   if (!selects()) return status;
-  residual_.endStep(status.ok() && operation.sequenceAt != nullptr, selection_->control(), stream);
+  residual_.endStep(status.ok() && operation.sequenceAt != nullptr, method_.selection->control(), stream);
   // Not every rank got equally far, unless all of them met NaN or Inf at the end.
-  if (!status.ok() && !captured && status.result() != sparsecollNonFinite) selection_->startAgreedAnew();
+  if (!status.ok() && !captured && status.result() != sparsecollNonFinite) method_.selection->startAgreedAnew();
   return status;
 }
 
@@ -121,8 +121,8 @@ Status Reducer::sparseStep(Operation& operation, StepArgs& args) {
   input.gradientType = spec_.type;
   input.scale = scales_.in(captured);
   SC_TRY(const Delivered delivered, exchange(operation, input, args.finish, args.out, args.stream));
-  selection_->advance(args.stream);
-  Status committed = residual_.commit(operation, delivered, selection_->control(), args.stream);
+  method_.selection->advance(args.stream);
+  Status committed = residual_.commit(operation, delivered, method_.selection->control(), args.stream);
   stats_->end(Phase::kScatter, args.stream);
   return committed;
 }
@@ -131,19 +131,20 @@ Result<Delivered> Reducer::exchange(Operation& operation, SelectionInput& input,
                                     Stream stream) {
   const bool captured = operation.sequenceAt != nullptr;
   SC_TRY(residual_.prepare(input, operation, stream));
-  selection_->pass(input, stream);
-  CollectiveStep collective{&operation, input.out, selection_->control(), &selection_->tables(), {}, stream};
-  if (survey_) {
-    SC_TRY(survey_->run(collective));
-    selection_->afterSurvey(stream);
+  method_.selection->pass(input, stream);
+  CollectiveStep collective{&operation, input.out, method_.selection->control(), &method_.selection->tables(),
+                            {},         stream};
+  if (method_.survey) {
+    SC_TRY(method_.survey->run(collective));
+    method_.selection->afterSurvey(stream);
   }
-  if (!collective_->selects()) SC_TRY(selection_->cut(collective_->target(operation), stream));
+  if (!method_.collective->selects()) SC_TRY(method_.selection->cut(method_.collective->target(operation), stream));
   stats_->end(Phase::kSelect, stream);
 
-  collective.cut = selection_->candidates();
-  SC_TRY(Delivered delivered, collective_->run(collective));
-  if (collective_->selects()) selection_->afterCut(stream);
-  SC_TRY(selection_->observe(delivered.lists, stream));
+  collective.cut = method_.selection->candidates();
+  SC_TRY(Delivered delivered, method_.collective->run(collective));
+  if (method_.collective->selects()) method_.selection->afterCut(stream);
+  SC_TRY(method_.selection->observe(delivered.lists, stream));
   SC_TRY(delivered.lists, denseTensors_.sum(operation, delivered.lists, stream));
   stats_->end(Phase::kExchange, stream);
 
@@ -164,7 +165,7 @@ Status Reducer::finishDense(const Delivered& delivered, const Finish& finish, vo
   args.overContributors = spec_.countsContributors();
   args.accumulate = spec_.has(SPARSECOLL_ACCUMULATE);
   args.touchedLines = preservedOut_.touchedLines();
-  args.control = selection_->control();
+  args.control = method_.selection->control();
   return comm_->kernels().combine(args, stream);
 }
 
@@ -182,7 +183,8 @@ Status Reducer::finishSparse(const Delivered& delivered, const Finish& finish, v
   args.outType = spec_.type;
   args.outCount = vector.count;
   args.outCapacity = vector.capacity;
-  args.control = sparseNeed() != 0 ? selection_->control() : nullptr;  // a sum without entries shows no NaN either
+  args.control =
+      sparseNeed() != 0 ? method_.selection->control() : nullptr;  // a sum without entries shows no NaN either
   SC_TRY(comm_->kernels().merge(args, stream));
   if (comm_->onHost()) stats_->step().lastUnion = *vector.count;
   return {};
@@ -239,31 +241,9 @@ void Reducer::shapeDense(DenseArgs& args, Stream stream) {
   input.gradientType = args.type;
   input.scale = args.inputScale;
   void* const x = args.accumulate ? denseInput_.as<>() : args.out;
-  residual_.shapeDense(input, *selection_, x, args.type, stream);
+  residual_.shapeDense(input, *method_.selection, x, args.type, stream);
   args.in = x;
   args.inputScale = 1;
-}
-
-Status Reducer::setDensity(double density) {
-  if (spec_.dense()) return unsupported("the dense collective has no density");
-  if (!(density >= 0 && density <= 1)) return invalid("density is {}", density);
-  if (density == 0 && !spec_.has(SPARSECOLL_SELECT_NOTHING))
-    return invalid("density is 0 (SPARSECOLL_SELECT_NOTHING allows it)");
-  const double most = std::max(spec_.maxDensity, spec_.params.density);
-  if (level_ != nullptr) {  // what ranks without a shard find, too
-    if (spec_.params.k != 0 || !spec_.densitySchedule.empty())
-      return unsupported("SetDensity over nodes of a reducer with a schedule, or made for k");
-    if (density > most) return invalid("density is {}, the reducer was made for {}", density, most);
-  }
-  if (const uint64_t steps = selection_ != nullptr ? schedule_.stepsLeft(*selection_) : 0; steps != 0)
-    return fail(sparsecollInvalidUsage, "the schedule sets the density of {} more steps", steps);
-  SC_TRY(notCaptured(stats_->lastStream()));
-  if (selection_ != nullptr) {
-    schedule_.follow(*selection_);  // else the next step would still take what comes after the schedule
-    SC_TRY(selection_->setDensity(density));
-  }
-  askedDensity_ = density;
-  return {};
 }
 
 Status Reducer::setScales(ScalePair scales) {
@@ -287,7 +267,7 @@ Status Reducer::giveBack(const void* out, double factor, Stream stream) {
   const double owners = exchanging().ranks();  // among whom the sum is shared out again
   const double share = spec_.params.op == sparsecollAvg ? comm_->ranks() / owners : 1.0 / owners;
   residual_.giveBack(out, spec_.type, share / factor, scales_.lastOut(residual_.captured()),
-                     spec_.dense() ? nullptr : selection_->control(), stream);
+                     spec_.dense() ? nullptr : method_.selection->control(), stream);
   owesResidual_ = true;
   return {};
 }
@@ -295,10 +275,11 @@ Status Reducer::giveBack(const void* out, double factor, Stream stream) {
 Status Reducer::reset(Stream stream) {
   SC_TRY(notCaptured(stream));
   SC_TRY(keepsSchedule());
-  if (selection_ != nullptr) {
-    selection_->use(stream);
-    selection_->reset();
-    schedule_.follow(*selection_);
+  if (method_.selection != nullptr) {
+    method_.selection->use(stream);
+    method_.selection->reset();
+    schedule_.follow(*method_.selection);
+    nextDensity_.reset();
   }
   residual_.reset(stream);
   if (!residual_.captured()) preservedOut_.forget();
@@ -335,7 +316,7 @@ Status Reducer::checkSparseOut(const void* gradient, const sparsecollVector_t& o
 
 // The most entries a sum can have: every rank's selection, and every rank's named non-finite entries.
 uint64_t Reducer::sparseNeed() const {
-  const uint64_t own = selection_->capacity() + spec_.sentDense;
+  const uint64_t own = method_.selection->capacity() + spec_.sentDense;
   if (own == 0) return 0;
   return std::min(spec_.n, (own + kMaxNonFiniteIndices) * static_cast<uint64_t>(exchanging().ranks()));
 }
@@ -345,15 +326,9 @@ Status Reducer::checkCapture(bool captured) const {
   if (!captured || spec_.dense()) return {};
   if (level_ != nullptr && !spec_.densitySchedule.empty())  // a rank without a shard does not follow it
     return unsupported("capture of a step over nodes with a density schedule");
-  if (!schedule_.ended())
+  if (!scheduleEnded() || schedule_.current() != schedule_.last())
     return unsupported("capture before a step was run with the density that the schedule ends with");
   return {};
-}
-
-// What replays do is not followed by a schedule on the host.
-Status Reducer::keepsSchedule() const {
-  if (!residual_.captured() || spec_.densitySchedule.empty()) return {};
-  return fail(sparsecollInvalidUsage, "steps were captured, so the density schedule cannot begin anew");
 }
 
 Status Reducer::notCaptured(Stream stream) const {

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "collectives/collective.h"
 #include "collectives/survey.h"
@@ -63,7 +65,8 @@ class Reducer final : public AnyReducer {
 
   sparsecollReducerInfo_t info() const override;
   sparsecollStats_t stats() const override {
-    return stats_->now(spec_.dense() ? nullptr : selection_.get(), sumCheck_.get());
+    const std::lock_guard lock(methodMutex_);
+    return stats_->now(spec_.dense() ? nullptr : method_.selection.get(), sumCheck_.get());
   }
   std::vector<sparsecollChoice_t> choices() const override { return {{0, info().selector, info().collective}}; }
 
@@ -81,11 +84,11 @@ class Reducer final : public AnyReducer {
   // The same on all ranks of a communicator that they move to: a step that failed may have been the first behind the
   // schedule on some of them only.
   Result<bool> scheduleEndedOnAll(Communicator& comm, bool own) const;
-  bool scheduleEnded() {
-    schedule_.follow(*selection_);
-    return schedule_.ended();
-  }
-  uint64_t entries() const { return selection_->k(); }
+  bool scheduleEnded() const { return !selects() || schedule_.stepsLeft(method_.selection->iteration()) == 0; }
+  // Before anything of a step: the selection gets the density of the step's stage. Where that makes room anew, it is
+  // collective, and the stream gets another workspace. Errors: those of an agreement.
+  Status followSchedule(Stream& stream);
+  uint64_t entries() const { return method_.selection->k(); }
   ScalePair scales() const { return scales_.now(); }
   // Of the C ABI, that its steps belong to.
   void callSteps(const char* call) { call_ = call; }
@@ -103,6 +106,18 @@ class Reducer final : public AnyReducer {
   };
   // What a step does between the ranks.
   using StepBody = Status (Reducer::*)(Operation& operation, StepArgs& args);
+  // The most entries of a stage: that a step asks for, and that a rank may select.
+  struct StageRoom {
+    uint64_t entries = 0, capacity = 0;
+  };
+  // What is made for them.
+  struct Method {
+    std::unique_ptr<Workspace> workspace;
+    std::unique_ptr<Selection> selection;  // nullptr for the dense collective, as what follows; but with momentum or
+                                           // clipping this selects nothing there. Also where no shard is this rank's
+    std::optional<Survey> survey;
+    std::unique_ptr<Collective> collective;
+  };
 
   Reducer(std::shared_ptr<Communicator> comm, ReducerSpec spec);
   Status allocate();
@@ -110,7 +125,13 @@ class Reducer final : public AnyReducer {
   Status allocateDense();
   Status allocateDenseShape();
   Status allocateSumCheck();
-  SelectionRequest selectionRequest() const;
+  bool sizesStages() const;
+  SelectionRequest selectionRequest(size_t stage) const;
+  Status makeMethod();
+  Result<Method> methodFor(size_t stage) const;
+  Status enterStage(size_t stage, Stream& stream);
+  DensitySchedule::Stage askedIn(size_t stage) const;
+  uint64_t capacity() const;
 
   Status step(StepBody body, StepArgs args);
   Status sparseStep(Operation& operation, StepArgs& args);
@@ -160,13 +181,11 @@ class Reducer final : public AnyReducer {
   uint64_t committed_ = 0;              // over nodes: the latest operation that a rank without a shard has ended
   std::unique_ptr<StepStats> stats_;
   Scales scales_;
-  std::unique_ptr<Workspace> workspace_;
-  std::unique_ptr<Selection> selection_;  // nullptr for the dense collective, as what follows up to residual_; but with
-                                          // momentum or clipping this selects nothing there. Also where no shard is
-                                          // this rank's
-  std::optional<Survey> survey_;
   DensitySchedule schedule_;
-  std::unique_ptr<Collective> collective_;
+  std::vector<StageRoom> stages_;      // of the schedule, where room is made for each
+  std::optional<double> nextDensity_;  // SetDensity's, for a last stage that the next step enters
+  Method method_;
+  mutable std::mutex methodMutex_;  // held by whoever changes method_, and by stats
   DenseTensors denseTensors_;
   Residual residual_;
   PreservedOut preservedOut_;

@@ -78,16 +78,16 @@ Result<std::shared_ptr<Reducer>> Reducer::make(const std::shared_ptr<Communicato
   return reducer;
 }
 
-SelectionRequest Reducer::selectionRequest() const {
+SelectionRequest Reducer::selectionRequest(size_t stage) const {
   SelectionRequest request;
   request.n = spec_.n;
   request.accumulateType = spec_.accumulateType;
   request.rank = exchanging().rank();
   request.ranks = exchanging().ranks();
-  request.density = spec_.params.density;
-  request.k = spec_.params.k;
-  request.maxDensity = std::max(spec_.maxDensity, spec_.params.density);
-  request.selectNothing = spec_.has(SPARSECOLL_SELECT_NOTHING);
+  request.density = schedule_.at(stage).density;
+  request.k = schedule_.at(stage).k;
+  request.maxDensity = std::max(spec_.maxDensity, sizesStages() ? request.density : schedule_.largestDensity());
+  request.selectNothing = request.density == 0 && request.k == 0;
   request.params = spec_.params;
   if (spec_.collective->state != nullptr)
     request.collective = spec_.collective->state(spec_.n, static_cast<uint32_t>(request.ranks),
@@ -104,11 +104,11 @@ SelectionRequest Reducer::selectionRequest() const {
 // The pass that forms acc also forms a dense step. It has no windows to select from, and there is no residual in acc.
 Status Reducer::allocateDenseShape() {
   Kernels& kernels = comm_->kernels();
-  SC_TRY(selection_, makeForming(spec_, *comm_, exchanging(), budget_));
+  SC_TRY(method_.selection, makeForming(spec_, *comm_, exchanging(), budget_));
   WorkspaceNeed need;
   need.n = spec_.n;
-  need.windows = selection_->windows();
-  SC_TRY(workspace_, kernels.makeWorkspace(need, budget_));
+  need.windows = method_.selection->windows();
+  SC_TRY(method_.workspace, kernels.makeWorkspace(need, budget_));
   if (spec_.makesResidual) {
     SC_TRY(residual_, Residual::make(spec_, *comm_, exchanging().ranks(), denseTensors_, budget_));
   }
@@ -124,7 +124,7 @@ Status Reducer::allocateDense() {
   } else if (level_ != nullptr && level_->clips()) {
     WorkspaceNeed need;
     need.n = spec_.n;
-    SC_TRY(workspace_, comm_->kernels().makeWorkspace(need, budget_));
+    SC_TRY(method_.workspace, comm_->kernels().makeWorkspace(need, budget_));
   }
   return allocateSumCheck();
 }
@@ -147,35 +147,7 @@ Status Reducer::allocate() {
   if (level_ != nullptr) stats_->countShard(level_->n(), level_->nodes());
   if (!owns()) return allocateSumCheck();
   if (spec_.dense()) return allocateDense();
-  SC_TRY(selection_, Selection::make(spec_.selector->plan, selectionRequest(), kernels, budget_));
-  SC_TRY(schedule_, DensitySchedule::make(spec_.densitySchedule, spec_.scheduleSteps, *selection_, spec_.params.density,
-                                          spec_.params.k));
-  schedule_.follow(*selection_);
-  const auto ranks = static_cast<uint64_t>(exchanging().ranks());
-  WorkspaceNeed need;
-  need.n = spec_.n;
-  need.windows = selection_->windows();
-  need.lists = 2 * ranks + 1;  // a ring joins two lists of a rank at most; and the tensors sent dense
-  need.entries = ranks * std::max(selection_->capacity(), selection_->mostEntries()) + spec_.sentDense;
-  SC_TRY(workspace_, kernels.makeWorkspace(need, budget_));
-  CollectiveSetup setup;
-  setup.n = spec_.n;
-  setup.accumulateType = spec_.accumulateType;
-  setup.capacity = selection_->capacity();
-  setup.mostEntries = selection_->mostEntries();
-  const std::vector<uint64_t> rooms = selection_->unitRooms();
-  setup.unitRooms = rooms;
-  setup.teams = spec_.params.teams;
-  setup.teamGather = static_cast<sparsecollTeamGather_t>(spec_.params.teamGather);
-  setup.chunks = selection_->chunks();
-  setup.faithful = spec_.params.faithful != 0;
-  setup.kernels = &kernels;
-  setup.transport = &exchanging();
-  setup.budget = budget_;
-  SC_TRY(collective_, spec_.collective->make(setup));
-  if (selection_->surveyLength() != 0) {
-    SC_TRY(survey_, Survey::make(setup, selection_->surveyLength(), selection_->surveyRows()));
-  }
+  SC_TRY(makeMethod());
   SC_TRY(denseTensors_, DenseTensors::make(spec_, *comm_, exchanging(), budget_));
   if (spec_.makesResidual) {
     SC_TRY(residual_, Residual::make(spec_, *comm_, exchanging().ranks(), denseTensors_, budget_));
@@ -185,6 +157,57 @@ Status Reducer::allocate() {
   }
   // What was zeroed and copied here must be there before a step on any stream.
   return kernels.findings(kernels.stream(), Deadline::in(comm_->config().opTimeoutMs));
+}
+
+Status Reducer::makeMethod() {
+  schedule_ = DensitySchedule(spec_.densitySchedule, spec_.scheduleSteps, {spec_.params.density, spec_.params.k});
+  const size_t stage = sizesStages() ? 0 : schedule_.last();
+  SC_TRY(method_, methodFor(stage));
+  schedule_.entered(stage);
+  if (schedule_.last() == 0) return {};
+  if (sizesStages()) {
+    for (size_t each = 0; each <= schedule_.last(); ++each) {
+      SC_TRY(const SelectionPlan plan, spec_.selector->plan(selectionRequest(each)));
+      stages_.push_back({plan.mostEntries, plan.capacity});
+    }
+    return {};
+  }
+  SC_TRY(schedule_.planStages(*method_.selection));
+  schedule_.follow(*method_.selection);
+  return {};
+}
+
+Result<Reducer::Method> Reducer::methodFor(size_t stage) const {
+  Kernels& kernels = comm_->kernels();
+  Method method;
+  SC_TRY(method.selection, Selection::make(spec_.selector->plan, selectionRequest(stage), kernels, budget_));
+  const Selection& selection = *method.selection;
+  const auto ranks = static_cast<uint64_t>(exchanging().ranks());
+  WorkspaceNeed need;
+  need.n = spec_.n;
+  need.windows = selection.windows();
+  need.lists = 2 * ranks + 1;  // a ring joins two lists of a rank at most; and the tensors sent dense
+  need.entries = ranks * std::max(selection.capacity(), selection.mostEntries()) + spec_.sentDense;
+  SC_TRY(method.workspace, kernels.makeWorkspace(need, budget_));
+  CollectiveSetup setup;
+  setup.n = spec_.n;
+  setup.accumulateType = spec_.accumulateType;
+  setup.capacity = selection.capacity();
+  setup.mostEntries = selection.mostEntries();
+  const std::vector<uint64_t> rooms = selection.unitRooms();
+  setup.unitRooms = rooms;
+  setup.teams = spec_.params.teams;
+  setup.teamGather = static_cast<sparsecollTeamGather_t>(spec_.params.teamGather);
+  setup.chunks = selection.chunks();
+  setup.faithful = spec_.params.faithful != 0;
+  setup.kernels = &kernels;
+  setup.transport = &exchanging();
+  setup.budget = budget_;
+  SC_TRY(method.collective, spec_.collective->make(setup));
+  if (selection.surveyLength() != 0) {
+    SC_TRY(method.survey, Survey::make(setup, selection.surveyLength(), selection.surveyRows()));
+  }
+  return method;
 }
 
 // From here on what is selected, kept and exchanged is a shard.
@@ -211,8 +234,8 @@ sparsecollReducerInfo_t Reducer::info() const {
     info.nodes = level_->nodes();
     info.shardBegin = level_->shard().begin;
   }
-  info.k = selects() ? spec_.requested(selection_->k()) : spec_.n;
-  info.capacity = selects() ? selection_->capacity() + spec_.sentDense : spec_.n;
+  info.k = selects() ? spec_.requested(method_.selection->k()) : spec_.n;
+  info.capacity = selects() ? capacity() + spec_.sentDense : spec_.n;
   info.workspaceBytes = budget_->inUse();
   info.teams = spec_.params.teams;
   info.densityIsGlobal = spec_.selector->densityIsGlobal && !spec_.dense() ? 1 : 0;
@@ -228,11 +251,16 @@ sparsecollReducerInfo_t Reducer::info() const {
         denseInput_.bytes() + kFixedBytes + ranks * kFixedBytesPerRank;
   if (spec_.dense()) return info;
   const MemoryBound bound = spec_.params.faithful != 0 ? spec_.selector->faithfulBound : spec_.selector->bound;
-  const uint64_t most = selection_->mostEntries();
+  StageRoom most{method_.selection->mostEntries(), method_.selection->capacity()};
+  for (const StageRoom& stage : stages_)
+    most = {std::max(most.entries, stage.entries), std::max(most.capacity, stage.capacity)};
   const uint64_t elsewhere = spec_.makesResidual ? 0 : spec_.n;
-  const uint64_t elements = bound.perLength * spec_.n - elsewhere + residual_.furtherElements() + denseTensors_.held() +
-                            bound.perEntry * std::max<uint64_t>(most, 1) * ranks +
-                            spec_.collective->perSlot * selection_->capacity() * ranks + spec_.n / 256;
+  const uint64_t kept = spec_.n - elsewhere + residual_.furtherElements() + denseTensors_.held();
+  const uint64_t method = (bound.perLength - 1) * spec_.n +
+                          bound.perEntry * std::max<uint64_t>(most.entries, 1) * ranks +
+                          spec_.collective->perSlot * most.capacity * ranks + spec_.n / 256;
+  const uint64_t methods = sizesStages() ? 2 : 1;  // one stage's and the next one's
+  const uint64_t elements = kept + methods * method;
   info.memoryBoundBytes += elements * elementBytes(spec_.accumulateType) + residual_.deferredZerosBytes() +
                            kFixedBytes + ranks * kFixedBytesPerRank + spec_.segments.size() * 2 * kFixedBytesPerRank;
   return info;

@@ -23,7 +23,7 @@ struct Leaving {
 Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& comm) {
   if (!comm->descendsFrom(*comm_)) return invalid("the communicator is not made of the reducer's");
   if (level_ != nullptr) return moveOverNodes(comm);
-  SC_TRY(const bool ended, scheduleEndedOnAll(*comm, schedule_.ended()));
+  SC_TRY(const bool ended, scheduleEndedOnAll(*comm, scheduleEnded()));
   SC_TRY(const std::shared_ptr<Reducer> made, makeMoved(comm, ended));
   Moved result;
   result.reducer = made;
@@ -33,12 +33,6 @@ Result<AnyReducer::Moved> Reducer::moveTo(const std::shared_ptr<Communicator>& c
   result.steppedBack = residual_.isAhead(comm->parentCompleted());
   residual_.copyTo(made->residual_, result.steppedBack, comm->kernels());
   return result;
-}
-
-Result<bool> Reducer::scheduleEndedOnAll(Communicator& comm, bool own) const {
-  if (spec_.densitySchedule.empty()) return own;
-  SC_TRY(const Agreement told, agree(comm, "ReducerMove", {}, own ? 1 : 0));
-  return std::ranges::find(told.numbers, 0U) == told.numbers.end();
 }
 
 // The ranks may have met by now.
@@ -72,18 +66,18 @@ ReducerSpec Reducer::movedSpec(bool scheduleEnded) const {
 Result<AnyReducer::Moved> Reducer::moveOverNodes(const std::shared_ptr<Communicator>& comm) {
   std::vector<Range> held;  // by the ranks of comm
   held.reserve(static_cast<size_t>(comm->ranks()));
-  bool scheduleEnded = true;
+  bool ended = true;
   bool anyFollows = false;  // a schedule; a rank without a shard does not
-  SC_TRY(const Agreement left, agree(*comm, "ReducerMove", {}, Leaving{level_->place(), schedule_.ended()}.number()));
+  SC_TRY(const Agreement left, agree(*comm, "ReducerMove", {}, Leaving{level_->place(), scheduleEnded()}.number()));
   for (const uint64_t number : left.numbers) {
     const Leaving one = Leaving::of(number);
     held.push_back(level_->shard(one.place));
     if (held.back().length() == 0) continue;
     anyFollows = true;
-    scheduleEnded = scheduleEnded && one.scheduleEnded;
+    ended = ended && one.scheduleEnded;
   }
-  scheduleEnded = scheduleEnded && anyFollows;
-  SC_TRY(const std::shared_ptr<Reducer> made, makeMoved(comm, scheduleEnded));
+  ended = ended && anyFollows;
+  SC_TRY(const std::shared_ptr<Reducer> made, makeMoved(comm, ended));
   Moved result;
   result.reducer = made;
   result.steppedBack =

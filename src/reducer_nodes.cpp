@@ -28,7 +28,7 @@ Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
   if (selects() && comm_->onHost()) stats_->end(Phase::kExchange, stream);
   level_->beginBetween(operation);
   if (selects()) {
-    control = selection_->control();
+    control = method_.selection->control();
     SelectionInput input;
     input.gradient = level_->sum();
     input.gradientType = level_->sumType();
@@ -46,7 +46,7 @@ Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
   // What one shard's owners meet decides for all of them: they commit only after they have heard of each other.
   SC_TRY(level_->gather(operation, args.out, control, args.nonFinite, stream));
   if (selects()) {
-    selection_->advance(stream);
+    method_.selection->advance(stream);
     Status committed = residual_.commit(operation, delivered, control, stream);
     stats_->end(Phase::kScatter, stream);
     return committed;

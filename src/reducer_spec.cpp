@@ -70,7 +70,6 @@ Status readSchedule(const sparsecollReducerConfig_t& config, ReducerSpec& spec) 
   const double most = *std::max_element(spec.densitySchedule.begin(), spec.densitySchedule.end());
   if (spec.maxDensity != 0 && spec.maxDensity < most)
     return invalid("config.maxDensity {} is below the schedule's {}", spec.maxDensity, most);
-  if (spec.maxDensity == 0) spec.maxDensity = most;
   return {};
 }
 

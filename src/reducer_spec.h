@@ -21,7 +21,7 @@ struct ReducerSpec {
   std::vector<sparsecollSegment_t> segments;
   bool anyDensity = false;  // a tensor has a density of its own, maybe one of another shard
   uint64_t sentDense = 0;   // elements of tensors that are sent dense beside a selection
-  double maxDensity = 0;
+  double maxDensity = 0;  // 0: room is made for what a step asks for, and again where the schedule changes that
   std::vector<double> densitySchedule;
   uint64_t scheduleSteps = 0;
   bool transactional = false;

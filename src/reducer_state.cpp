@@ -99,9 +99,9 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) 
   SC_TRY(notCaptured(stream));
   Writer writer;
   writeHead(writer, headOf(spec_, exchanging(), level_.get()));
-  if (selection_ != nullptr) {
-    selection_->use(stream);
-    selection_->save(writer);
+  if (method_.selection != nullptr) {
+    method_.selection->use(stream);
+    method_.selection->save(writer);
   }
   uint64_t need = writer.bytes().size() + kBlobSumBytes;
   for (const void* const vector : residual_.vectors()) need += vector != nullptr ? residual_.bytes() : 0;
@@ -154,13 +154,14 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   SC_TRY(const auto selectionPart, reader.take(selectionBytes));
   SC_TRY(auto vectorPart, reader.take(vectorBytes));
   SC_TRY(checkFinite(vectorPart, spec_.accumulateType));
-  if (selection_ == nullptr && selectionBytes != 0)
+  if (method_.selection == nullptr && selectionBytes != 0)
     return fail(sparsecollCorrupted, "the state is {} bytes too long", selectionBytes);
-  if (selection_ != nullptr) {
+  if (method_.selection != nullptr) {
     Reader selectionReader(selectionPart);
-    selection_->use(stream);
-    SC_TRY(selection_->load(selectionReader, anyRank));
-    schedule_.follow(*selection_);
+    method_.selection->use(stream);
+    SC_TRY(method_.selection->load(selectionReader, anyRank));
+    schedule_.follow(*method_.selection);
+    if (!scheduleEnded()) nextDensity_.reset();
   }
   for (void* const vector : vectors) {
     if (vector == nullptr) continue;

@@ -63,15 +63,7 @@ bool exchangeHasMomentum(const Settings& settings, const std::string& preset) {
   return settings.exchange.recipe ? settings.optimizer.name == "sgd" : params.momentum != 0;
 }
 
-// NCCL moves frames of the size that the largest density needs, in all steps.
-bool sendsWholeFrames(sparsecollComm_t comm) {
-  auto details = SPARSECOLL_INIT(sparsecollCommDetails_t);
-  check(sparsecollCommGetDetails(comm, &details), "sparsecollCommGetDetails");
-  return details.transport == sparsecollTransportNccl;
-}
-
-sparsecoll::torch::Options exchangeOptions(const Settings& settings, const std::string& preset, size_t stepsPerEpoch,
-                                           sparsecollComm_t comm) {
+sparsecoll::torch::Options exchangeOptions(const Settings& settings, const std::string& preset, size_t stepsPerEpoch) {
   const auto& exchange = settings.exchange;
   sparsecoll::torch::Options options;
   options.preset = preset;
@@ -83,7 +75,6 @@ sparsecoll::torch::Options exchangeOptions(const Settings& settings, const std::
   options.vectorDensity = exchange.vectorDensity;
   const double momentum = exchangeHasMomentum(settings, preset) ? settings.optimizer.momentum : 0;
   if (exchange.recipe) options.useRecipe(Schedule(settings, stepsPerEpoch).steps(), momentum);
-  if (sendsWholeFrames(comm)) options.densitySchedule.clear();
   options.momentum = momentum;
   options.nesterov = settings.optimizer.nesterov;
   if (!exchange.densitySchedule.empty()) {
@@ -193,7 +184,7 @@ Learner::Learner(const Program& program, const Settings& settings, const Replica
   task.useNoise(at::globalContext().defaultGenerator(device).clone());
   state_->optimizer = task.makeOptimizer(optimizerSettings(settings, preset));
   state_->sync = std::make_unique<sparsecoll::torch::GradientSync>(
-      state_->parameters, comm, exchangeOptions(settings, preset, task.stepsPerEpoch(), comm));
+      state_->parameters, comm, exchangeOptions(settings, preset, task.stepsPerEpoch()));
 }
 
 Learner::~Learner() = default;

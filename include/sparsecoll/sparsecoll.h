@@ -552,7 +552,8 @@ typedef struct {
   const sparsecollSegment_t* segments; /* tensors in order, lengths add up to n; NULL: one segment. If any has a density,
                                           every segment is selected from on its own, unless it is sent dense */
   uint64_t segmentCount;
-  double maxDensity;      /* capacity to plan for (SetDensity); default: the largest of the method's and the schedule's */
+  double maxDensity;      /* memory and messages are planned for this density, so that SetDensity may ask for it and no step
+                             of a schedule allocates; default: for the density of the step, see densitySchedule */
   void* buffer;           /* residual in the caller's memory: n elements of accumulateType (2n when transactional), read at
                              create, so zero it first; survives Destroy. Default: library-owned, zeroed */
   int32_t accumulateType; /* sparsecollDataType_t; default: Float64 for Float64 gradients, else Float32; another type is
@@ -560,7 +561,10 @@ typedef struct {
   int32_t transactional;  /* 1: two residual buffers; a failed or non-finite step leaves the residual exactly as it was */
   const double* densitySchedule; /* warm-up: densities in (0, 1] of the first steps after create and Reset, scheduleSteps
                                     steps each; then the method's. The same on all ranks. NULL: none (Lin et al. 2018:
-                                    0.25, 0.0625, 0.015625, 0.004, an epoch each, before 0.001) */
+                                    0.25, 0.0625, 0.015625, 0.004, an epoch each, before 0.001). Without maxDensity the first
+                                    step of each density plans memory and messages anew. It waits for the other ranks and
+                                    for its stream. If a rank has no memory for both plans, all keep a larger one. Over
+                                    nodes of different sizes they are planned once, for the largest density */
   uint64_t densityScheduleCount; /* densities */
   uint64_t scheduleSteps;        /* > 0 with a schedule; counted are steps that got as far as their exchange */
   uint64_t denseNs;              /* the preset auto: nanoseconds that a dense all-reduce of the gradient takes by the caller's
@@ -617,7 +621,7 @@ typedef struct {
   int32_t selector, collective; /* after Auto was resolved */
   uint64_t n, k;                /* k: entries requested, see densityIsGlobal, and all of what is sent dense; with a
                                    schedule those of the latest step */
-  uint64_t capacity;            /* most entries this rank sends in a step */
+  uint64_t capacity;            /* most entries this rank sends in a step; with a schedule in the next one, too */
   uint64_t workspaceBytes;      /* all memory the reducer holds, with residual and velocity unless caller-owned */
   uint64_t memoryBoundBytes;    /* the method's declared bound, see docs/algorithms */
   int32_t densityIsGlobal;      /* 1: k counts the union over ranks (exclusive partitions); 0: entries per rank */
@@ -928,7 +932,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetPlan(sparsecollReducer_t r
    On devices the stream may be captured in a CUDA graph, on all ranks for the same step (else Mismatch); replays then go
    on from step to step like runs, until the reducer is destroyed. docs/guide/cuda-graphs.md has the conditions.
    Errors: InvalidArgument, InvalidUsage, Mismatch, NonFinite, Timeout, PeerFailed, Aborted, Corrupted; Unsupported (what
-   cannot be captured). */
+   cannot be captured); OutOfMemory (the schedule asks for more than before, after Reset for example; the other ranks get
+   Mismatch, and the step can be run again). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void* gradient, void* out,
                                                        sparsecollStream_t stream);
 
@@ -938,7 +943,7 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
                                                              sparsecollVector_t* out, sparsecollStream_t stream);
 
 /* Changes the density for the next steps, on every rank before the same step (a step with different densities is a
-   Mismatch). At most the reducer's maxDensity. Errors: InvalidArgument, InvalidUsage (the schedule has not ended; the
+   Mismatch). At most the reducer's maxDensity, without it the method's density. Errors: InvalidArgument, InvalidUsage (the schedule has not ended; the
    stream of the latest step is being captured), Unsupported (the dense collective). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 

@@ -113,7 +113,8 @@ class Reducer(Handle):
     momentum, nesterov: SGD's, in front of the exchange. clip_norm: L2 norm of all ranks' gradients together, 0 for
     none. residual_decay: in (0, 1]. None for one of these: the preset's own (dgc has momentum). error_feedback=False:
     what is not sent is lost. max_density: the most that set_density will ask for. density_schedule, schedule_steps:
-    densities of the first steps, so many steps each. transactional: a step that fails leaves the residual as it was.
+    densities of the first steps, so many steps each; without max_density memory is planned anew for each of them.
+    transactional: a step that fails leaves the residual as it was.
     residual: an array or tensor of n (transactional: 2 n) elements of float32, or float64 for float64 gradients; the
     reducer starts with it and keeps its residual there, up to date after every step. velocity: likewise of momentum;
     every rank's own, of what it put in. dense_ns: nanoseconds that a dense all-reduce of the gradient takes by other

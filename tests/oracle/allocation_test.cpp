@@ -56,7 +56,7 @@ constexpr Row kRows[] = {
     {"topka momentum clipped", "topka", false, 0, false, 3, sparsecollFloat32, 0.01, 0.9, 1},
     {"micro nesterov transactional", "micro", false, SPARSECOLL_NESTEROV, true, 2, sparsecollFloat64, 0.01, 0.9},
     {"dgc scheduled", "dgc", false, 0, false, 2, sparsecollFloat32, 0.001, 0, 0, true},
-    {"topka scheduled", "topka", false, 0, false, 2, sparsecollFloat64, 0.01, 0, 0, true},
+    {"topka scheduled, room for all of it", "topka", false, 0, false, 2, sparsecollFloat64, 0.01, 0, 0, true},
     {"deft", "deft", false, 0, false, 4, sparsecollFloat32, 0.01},
     {"deft faithful", "deft", true, 0, true, 3, sparsecollFloat64, 0.01},
     {"exdyna", "exdyna", false, 0, false, 4, sparsecollFloat32, 0.01},
@@ -115,6 +115,7 @@ sparsecollReducerConfig_t configOf(const Row& row, uint64_t n = kLength) {
   config.densitySchedule = kSchedule;
   config.densityScheduleCount = 4;
   config.scheduleSteps = 1;
+  config.maxDensity = kSchedule[0];  // no step makes room
   return config;
 }
 
@@ -267,6 +268,36 @@ void checkMemory(const Row& row, const sparsecollReducerConfig_t& config) {
 TEST_CASE("a reducer holds what workspaceBytes says, within its method's bound") {
   if (skipped()) return;
   for (const Row& row : kRows) checkMemory(row, configOf(row));
+}
+
+TEST_CASE("a warm-up stays within the bound that was told at create, and begins anew within it") {
+  if (skipped()) return;
+  constexpr double kDensities[] = {0.25, 0.05};
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.densitySchedule = kDensities;
+  config.densityScheduleCount = 2;
+  config.scheduleSteps = 1;
+  for (const char* const name : {"topka", "micro", "spardl", "gtopk", "oktopk", "sidco-e", "rtopk", "chunk-topk"}) {
+    CAPTURE(name);
+    const uint64_t before = memory::liveBytes();
+    memory::resetPeak();
+    Group group(3, kLength, sparsecollFloat32, preset(name, 0.01), &config);
+    const uint64_t bound = group.info().memoryBoundBytes;
+    const uint64_t others = memory::liveBytes() - before - 3 * group.info().workspaceBytes;  // vectors among them
+    for (int round = 0; round < 2; ++round) {
+      for (uint64_t step = 0; step < 4; ++step) {
+        group.fillRandom(step);
+        REQUIRE(group.step() == all(3, sparsecollSuccess));
+        CHECK(group.info().memoryBoundBytes == bound);
+      }
+      REQUIRE(group.each([](int, sparsecollReducer_t reducer) { return sparsecollReducerReset(reducer, nullptr); }) ==
+              all(3, sparsecollSuccess));
+    }
+    CAPTURE(others, bound, group.stats(0).workspacePeakBytes);
+    CHECK(group.stats(0).workspacePeakBytes <= bound);
+    CHECK(memory::peakBytes() - before <= 3 * bound + others);
+    CHECK(bound <= 32 * group.stats(0).workspacePeakBytes);
+  }
 }
 
 TEST_CASE("destroying gives everything back") {

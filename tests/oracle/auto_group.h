@@ -9,6 +9,7 @@
 
 #include "src/plan.h"
 #include "tests/support/catch.h"
+#include "tests/support/conserving_step.h"
 #include "tests/support/group.h"
 
 namespace sparsecoll::test {
@@ -101,25 +102,5 @@ class AutoGroup : public Group {
  private:
   uint64_t seed_ = 1;
 };
-
-// A step of small integers, exact in every type: what was there is there, entry by entry.
-inline void conservingStep(Group& group, uint64_t seed) {
-  group.fillIntegers(seed, 3);
-  std::vector<double> before(kLength);
-  const auto add = [&](std::vector<double>& to, int rank) {
-    const Elements residual = group.residual(rank);
-    for (uint64_t i = 0; i < kLength; ++i) to[i] += residual[i];
-  };
-  for (int rank = 0; rank < kRanks; ++rank) {
-    add(before, rank);
-    for (uint64_t i = 0; i < kLength; ++i) before[i] += group.gradients[static_cast<size_t>(rank)][i];
-  }
-  REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
-  REQUIRE(group.outsEqual());
-  std::vector<double> after(kLength);
-  for (int rank = 0; rank < kRanks; ++rank) add(after, rank);
-  for (uint64_t i = 0; i < kLength; ++i) after[i] += group.outs[0][i];
-  REQUIRE(before == after);
-}
 
 }  // namespace sparsecoll::test

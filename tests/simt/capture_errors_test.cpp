@@ -51,10 +51,18 @@ TEST_CASE("what replays could not do right is not captured") {
     CHECK(twins.capture(graphs, 0, 1) == all(2, sparsecollUnsupported));
   }
   twins.checkStep(0);
+  const auto reset = [](int, sparsecollReducer_t reducer) { return sparsecollReducerReset(reducer, nullptr); };
+  REQUIRE(twins.host.each(reset) == twins.good());
+  REQUIRE(twins.device.each([&](int rank, sparsecollReducer_t reducer) {
+    return sparsecollReducerReset(reducer, twins.streams[rank]);
+  }) == twins.good());
+  for (int warmSteps = 0; warmSteps < 3; ++warmSteps) {
+    CHECK(twins.capture(graphs, 0, 1) == all(2, sparsecollUnsupported));
+    twins.checkStep(0);
+  }
   CHECK(twins.capture(graphs, 0, 1) == twins.good());
   twins.checkReplay(graphs, 0, 1);
-  CHECK(twins.device.each([](int, sparsecollReducer_t reducer) { return sparsecollReducerReset(reducer, nullptr); }) ==
-        all(2, sparsecollInvalidUsage));
+  CHECK(twins.device.each(reset) == all(2, sparsecollInvalidUsage));
   twins.checkReplay(graphs, 0, 1);
   // Calls that look at the device, or change it from outside, on a stream that is captured.
   CHECK(onEach(twins.device.ranks(), [&](int rank, sparsecollComm_t comm) {
