@@ -176,10 +176,12 @@ class Convergence(unittest.TestCase):
         self.assertEqual([" --recipe" in call for call in calls[:1 + methods]], [False] + methods * [True])
         # Rows that are compared once have the first seed: of another density, of 8 ranks, and those without the recipe.
         again = [call for call in calls if "--seed 2 " in call]
-        self.assertEqual(len(again), 1 + methods)
+        as_many = len(self.module.GLOBAL_DENSITY)
+        self.assertEqual(len(again), 1 + methods + as_many)
         self.assertTrue(all("--ranks 4 " in call and "--density 0.001 " not in call for call in again))
         self.assertEqual(len([call for call in calls if "--density 0.001 --recipe" in call]), methods)
         self.assertEqual(len([call for call in calls if "--density 0.0025 --recipe" in call]), 2)  # deft, micro
+        self.assertEqual(len([call for call in calls if "--density 0.025 --recipe" in call]), 4)  # likewise, two seeds
         self.assertEqual(len([call for call in calls if "--ranks 8 " in call]), 1 + methods)
         text = self.module.DOCUMENT.read_text()
         self.assertIn("| gap, 4 ranks | gap, density 0.001 | gap, 8 ranks |\n", text)
@@ -187,7 +189,7 @@ class Convergence(unittest.TestCase):
         # A seed of 51 against dense's 51.5 of both, and with 8 ranks against its own 51, in the spread of 4 ranks.
         self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0* | +0.0* | +0.0* |\n", text)
         self.assertIn("| topka | 0.0500 | 51.0 | +0.0* |  |  |\n", text)
-        self.assertIn("| deft, recipe, as many bytes |  |  |  | +0.0* |  |\n", text)
+        self.assertIn("| deft, recipe, as many bytes | 0.0800 | 51.5 ±1.4 | +0.0* | +0.0* |  |\n", text)
         self.assertNotIn("ResNet-20 on CIFAR-10, to the end", self.short_page())
         self.assertIn("Seeds: 1 to 2 with 4 ranks, 1 with density 0.001, 1 with 8 ranks.", text.replace("\n", " "))
         self.run_script("--tables")
