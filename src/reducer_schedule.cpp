@@ -2,7 +2,6 @@
 // because over NCCL frames travel whole, and a warm-up's are 25 times as large as what follows. With maxDensity there
 // is room for all stages from the start, and no step takes memory.
 #include <algorithm>
-#include <cmath>
 
 #include "src/agreement.h"
 #include "src/reducer.h"

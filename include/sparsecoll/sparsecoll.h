@@ -943,8 +943,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
                                                              sparsecollVector_t* out, sparsecollStream_t stream);
 
 /* Changes the density for the next steps, on every rank before the same step (a step with different densities is a
-   Mismatch). At most the reducer's maxDensity, without it the method's density. Errors: InvalidArgument, InvalidUsage (the schedule has not ended; the
-   stream of the latest step is being captured), Unsupported (the dense collective). */
+   Mismatch). At most the reducer's maxDensity, without it the method's density. Errors: InvalidArgument, InvalidUsage
+   (the schedule has not ended; the stream of the latest step is being captured), Unsupported (the dense collective). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
 /* Sets params.inputScale and params.outputScale for the next steps, replays of captured ones included; on every rank

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iostream>
 
 #include "tests/support/group.h"
 #include "tests/support/malloc_hooks.h"
@@ -16,11 +15,6 @@ using namespace sparsecoll::test;
 namespace {
 
 constexpr uint64_t kLength = 300;
-
-bool canRefuse() {
-  if (!memory::hooked()) std::cout << "skipped: the sanitizer has an allocator of its own\n";
-  return memory::hooked();
-}
 
 // Made before memory runs out.
 const sparsecollParams_t kTopK = preset("topka", 0.1);
@@ -154,7 +148,7 @@ Outcome attempt(const Call& call, uint64_t skip) {
 }  // namespace
 
 TEST_CASE("memory that runs out while a reducer is destroyed does not end the process") {
-  if (!canRefuse()) return;
+  if (!memory::canRefuse()) return;
   for (uint64_t skip = 0;; ++skip) {
     const Ranks ranks(1);
     sparsecollReducer_t reducer = nullptr;
@@ -171,7 +165,7 @@ TEST_CASE("memory that runs out while a reducer is destroyed does not end the pr
 namespace {
 
 void check(std::initializer_list<const char*> names) {
-  if (!canRefuse()) return;
+  if (!memory::canRefuse()) return;
   for (const Call& call : kCalls) {
     if (std::find(names.begin(), names.end(), std::string(call.name)) == names.end()) continue;
     uint64_t skip = 0;
@@ -206,7 +200,7 @@ namespace {
 
 // Long frames, which travel apart from their envelopes. Over messages a sum has many of them under way.
 void checkSteps(const NodeShape& shape, const char* name, const sparsecollParams_t& params) {
-  if (!canRefuse()) return;
+  if (!memory::canRefuse()) return;
   constexpr uint64_t kLong = 40000;
   const Results good = all(shape.ranks, sparsecollSuccess);
   const sparsecollConfig_t config = nodesOf(shape.perNode);
@@ -258,7 +252,7 @@ TEST_CASE("memory runs out in a local call") {
 
 #ifdef SPARSECOLL_TEST_PAIRS
 TEST_CASE("CommInitEngine without memory gives the engine back, and the other rank is not left waiting") {
-  if (!canRefuse()) return;
+  if (!memory::canRefuse()) return;
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.initTimeoutMs = config.opTimeoutMs = 60000;
   { const Ranks first(2); }
@@ -291,7 +285,7 @@ TEST_CASE("CommInitEngine without memory gives the engine back, and the other ra
 }
 #else
 TEST_CASE("CommInitAll without memory leaves the handles alone") {
-  if (!canRefuse()) return;
+  if (!memory::canRefuse()) return;
   // What is made once a process is there: the C library survives without memory for its note of what to destroy.
   { const Ranks first(1); }
   for (uint64_t skip = 0;; ++skip) {
@@ -337,7 +331,7 @@ using Regroup = std::function<sparsecollResult_t(int, sparsecollComm_t, bool pat
 
 // The new communicators' reducers sum what the old ones' did.
 void checkRegroup(const char* name, const Regroup& regroup) {
-  if (!canRefuse()) return;
+  if (!memory::canRefuse()) return;
   sparsecollConfig_t config = SPARSECOLL_INIT(sparsecollConfig_t);
   config.opTimeoutMs = 60000;
   for (uint64_t skip = 0;; ++skip) {
@@ -443,7 +437,7 @@ MoveOutcome moveWith(const MoveCase& one, uint64_t skip) {
 }  // namespace
 
 TEST_CASE("a ReducerMove without memory moves all ranks when it is called again") {
-  if (!canRefuse()) return;
+  if (!memory::canRefuse()) return;
   for (const MoveCase& one : kMoves) {
     CAPTURE(one.name);
     const Results good = all(one.shape.ranks, sparsecollSuccess);
@@ -464,7 +458,7 @@ TEST_CASE("a ReducerMove without memory moves all ranks when it is called again"
 #endif
 
 TEST_CASE("the text of the last error belongs to the last error") {
-  if (!canRefuse()) return;
+  if (!memory::canRefuse()) return;
   sparsecollReducer_t reducer = nullptr;
   uint64_t stale = 0;
   uint64_t other = 0;

@@ -1,7 +1,5 @@
 // Memory runs out on one rank while a stage of a warm-up begins, at its i-th allocation, for every i until none is
 // refused any more (T46).
-#include <iostream>
-
 #include "tests/support/catch.h"
 #include "tests/support/group.h"
 #include "tests/support/malloc_hooks.h"
@@ -13,11 +11,6 @@ namespace {
 
 constexpr uint64_t kLength = 3000;
 const double kFirst = 0.2;  // for one step
-
-bool canRefuse() {
-  if (!memory::hooked()) std::cout << "skipped: the sanitizer has an allocator of its own\n";
-  return memory::hooked();
-}
 
 struct Outcome {
   Results first, last;
@@ -63,7 +56,7 @@ Outcome stageWith(const char* name, bool backToFirst, uint64_t skip) {
 // each: looks at what became of a step in which memory was refused.
 template <class Each>
 void refuseEverywhere(bool backToFirst, Each each) {
-  if (!canRefuse()) return;
+  if (!memory::canRefuse()) return;
   for (const char* const name : {"topka", "micro", "spardl"}) {
     CAPTURE(name);
     const Outcome expected = stageWith(name, backToFirst, UINT64_MAX);

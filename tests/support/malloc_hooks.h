@@ -3,11 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <iostream>
 
 namespace sparsecoll::test::memory {
 
 // False under sanitizers, which bring an allocator of their own.
 bool hooked();
+
+// The same, for tests that refuse memory: tells why they are skipped.
+inline bool canRefuse() {
+  if (!hooked()) std::cout << "skipped: the sanitizer has an allocator of its own\n";
+  return hooked();
+}
 
 // Allocations of this thread since it started.
 uint64_t allocationsHere();
