@@ -151,8 +151,8 @@ struct PassArgs {
   const void* in = nullptr;  // accumulate type; nullptr: zeros
   // Not nullptr: those of in (see Kernels::defersZeros), read and cleared. Only without momentum.
   uint64_t* deferredZeros = nullptr;
-  void* out = nullptr;       // accumulate type; may equal in or the gradient; nullptr: acc is not kept (then gradient
-                             // must be the accumulate type and scale 1; no norms)
+  void* out = nullptr;  // accumulate type; may equal in or the gradient; nullptr: acc is not kept (then gradient
+                        // must be the accumulate type and scale 1; no norms)
   Scale scale;
   uint64_t n = 0;
   Control* control = nullptr;
@@ -200,7 +200,7 @@ struct OpenArgs {
   bool withPayload = false;
   bool relayed = false;
   bool sameAnnounced = false;  // relayed: all tell the same, or it is another step that they mean
-  int peer = -1;          // who sent the one frame that there is; -1: frames stand by rank
+  int peer = -1;               // who sent the one frame that there is; -1: frames stand by rank
 };
 
 enum class Combine {
@@ -326,8 +326,8 @@ struct TrialArgs {
   sparsecollDataType_t accumulateType = sparsecollFloat32;
   const void* candidateValues = nullptr;
   const uint64_t* trials = nullptr;  // kTrials keys, rising
-  // How many candidates of the first window reach each of kTrials keys, and behind that 0. If its list was too short they
-  // are all 0, and behind them is 1: on a device it is chance which candidates such a list has.
+  // How many candidates of the first window reach each of kTrials keys, and behind that 0. If its list was too short
+  // they are all 0, and behind them is 1: on a device it is chance which candidates such a list has.
   double* counts = nullptr;
 };
 
@@ -371,8 +371,8 @@ class Kernels {
   virtual void await(const Marker& marker, Stream stream) = 0;
   // Whether what is enqueued on the stream is captured in a graph instead of being run. Does not disturb the capture.
   virtual bool captures(Stream) const { return false; }
-  // Whether streams of so many ranks on this one's device may wait for each other; 0: of those it was made together with.
-  // Errors: Unsupported.
+  // Whether streams of so many ranks on this one's device may wait for each other; 0: of those it was made together
+  // with. Errors: Unsupported.
   virtual Status fitsWaits(int) const { return {}; }
   // nullptr where streams cannot wait for words in memory.
   virtual Result<std::unique_ptr<Flags>> makeFlags(uint64_t) { return std::unique_ptr<Flags>(); }
@@ -454,7 +454,7 @@ class Kernels {
   // acc[i] = 0 where it is NaN or Inf, if the control block says that some rank met one, or something was found wrong
   virtual void clearNonFinite(void* acc, sparsecollDataType_t type, uint64_t n, const Control* control,
                               Stream stream) = 0;
-  // acc += factor / divisor * finite entries of x. decision: as in SettleArgs
+  // acc += factor / divisor * x, where that is finite. decision: as in SettleArgs
   virtual void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecollDataType_t type, uint64_t n,
                          double factor, Scale divisor, const Control* decision, Stream stream) = 0;
   // x += acc, acc = what rounding left over

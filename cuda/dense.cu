@@ -96,7 +96,8 @@ __global__ void __launch_bounds__(kThreads)
     Four<A> to = loadFour(acc, i, n, aligned);
     for (uint32_t q = 0; q < kLanesWide; ++q) {
       const A wide = static_cast<A>(Element<T>::load(from.at[q]));
-      if (isFinite(wide)) to.at[q] = canonical(fusedMultiplyAdd(factor, wide, to.at[q]));
+      const A sum = canonical(fusedMultiplyAdd(factor, wide, to.at[q]));
+      if (isFinite(sum)) to.at[q] = sum;
     }
     storeFour(acc, i, n, aligned, to);
   });

@@ -98,8 +98,10 @@ void addFinite(void* acc, sparsecollDataType_t accType, const void* x, sparsecol
         const uint64_t length = std::min(kChunk, n - at);
         loadElements(static_cast<const T*>(x) + at, wide, length, isa);
         A* const to = static_cast<A*>(acc) + at;
-        for (uint64_t i = 0; i < length; ++i)
-          if (isFinite(wide[i])) to[i] = canonical(fusedMultiplyAdd(factor, wide[i], to[i]));
+        for (uint64_t i = 0; i < length; ++i) {
+          const A sum = canonical(fusedMultiplyAdd(factor, wide[i], to[i]));
+          if (isFinite(sum)) to[i] = sum;
+        }
       }
     });
   });

@@ -156,7 +156,10 @@ Status Selection::load(Reader& from, bool otherRanks) {
     if (part.saved == Saved::kNo) return {};
     const Numbers numbers = parts[next++];
     const bool taken = part.saved == Saved::kYes || (part.saved == Saved::kOfAllRanks ? alike : !otherRanks);
-    if (taken) kernels_.transfer(partAt(state, part), numbers.data(), numbers.size(), stream_);
+    if (taken)
+      kernels_.transfer(partAt(state, part), numbers.data(), numbers.size(), stream_);
+    else if (part.saved == Saved::kOfAllRanks)
+      kernels_.fillZero(partAt(state, part), part.bytes(), stream_);
     return {};
   }));
   if (otherRanks) startAgreedAnew();

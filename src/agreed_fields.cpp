@@ -73,8 +73,9 @@ AgreedFields agreedOfReducer(const ReducerSpec& spec) {
 }
 
 // Two densities may give one k in all and yet another one in a tensor.
-uint64_t agreedOfStep(uint64_t plan, const Selection* selection, const ScalePair& scales) {
+uint64_t agreedOfStep(uint64_t plan, const Selection* selection, uint64_t iteration, const ScalePair& scales) {
   const AgreedField parts[] = {{"plan", plan},
+                               {"iteration", iteration},
                                {"k", selection != nullptr ? selection->k() : 0},
                                real("density", selection != nullptr ? selection->density() : 1),
                                real("inputScale", scales.in),

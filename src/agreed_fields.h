@@ -43,7 +43,8 @@ AgreedFields agreedOfCommunicator(const CommunicatorConfig& config, bool onDevic
 // A reducer, or the step of one that AllReduce makes. Auto is resolved, and teams are chosen.
 AgreedFields agreedOfReducer(const ReducerSpec& spec);
 // A step, by what can change between steps. plan: of its reducer. selection: nullptr for the dense collective.
-uint64_t agreedOfStep(uint64_t plan, const Selection* selection, const ScalePair& scales);
+// iteration: of the selection, if the ranks' ones have to be the same.
+uint64_t agreedOfStep(uint64_t plan, const Selection* selection, uint64_t iteration, const ScalePair& scales);
 // The same over nodes, whose shards have a k each. density: as it was asked for.
 uint64_t agreedOfStep(uint64_t plan, double density, const ScalePair& scales);
 // AllReduce of no elements.

@@ -173,12 +173,12 @@ Status AutoReducer::takeTuner() {
 
 Status AutoReducer::run(const void* gradient, void* out, Stream stream) {
   SC_TRY(now().checkRun(gradient, out));  // before anything that all ranks take part in
+  now().beginStep();
   if (Status followed = candidates_[0]->followSchedule(stream); !followed.ok()) {
     if (!isFatal(followed.result())) differ();  // all ranks have met it
     return followed;
   }
   if (candidates_[0]->scheduleEnded() && plan_.k() != candidates_[0]->entries()) startTrials();
-  now().beginStep();
   SC_TRY(meet());
   turnTo(plan_.next());
   if (std::exchange(told_, plan_.decisions()) != plan_.decisions() && comm_->rank() == 0)
@@ -300,7 +300,7 @@ Status AutoReducer::restore(std::span<const std::byte> blob, bool otherRanks, bo
   if (version != kVersion) return unsupported("state of version {}, this library reads {}", version, kVersion);
   Plan plan = plan_;
   SC_TRY(const size_t saved, plan.load(reader));
-  if (otherRanks) plan.forgetCosts();
+  if (otherRanks || candidates_[0]->warmsUpAt(plan.steps())) plan.forgetCosts();
 
   // Where it fails, for want of memory too, the candidates' thresholds are as they were: only the residual has changed
   // hands, and comes back.

@@ -99,7 +99,7 @@ Result<std::unique_ptr<NodeLevel>> NodeLevel::make(Communicator& comm, std::span
   level->onHost_ = comm.onHost();
   level->n_ = spec.n;
   level->type_ = spec.type;
-  level->sumType_ = spec.dense() ? spec.type : spec.accumulateType;
+  level->sumType_ = spec.accumulateType;
   level->nodes_ = map.nodes.size();
   level->node_ = map.node;
   level->place_ = map.place;
@@ -143,10 +143,10 @@ Status NodeLevel::allocateClipping(Communicator& comm, double clipNorm, const st
   return {};
 }
 
-Status NodeLevel::scatter(Operation& operation, const void* gradient, Scale scale, Stream stream) {
+Status NodeLevel::scatter(Operation& operation, const void* gradient, Stream stream) {
   sentBetween_ = receivedBetween_ = 0;
   roundsInside_ = roundsBetween_ = 0;
-  const DenseArgs dense{gradient, sum_.as<>(), n_, type_, scale, {}, false, nullptr, nullptr};
+  const DenseArgs dense{gradient, sum_.as<>(), n_, type_, 1, {}, false, nullptr, nullptr};
   SC_TRY(sumParts(operation, dense, sumType_ != type_, stream));
   roundsInside_ = operation.round;
   return {};

@@ -62,7 +62,7 @@ class NodeLevel {
   Transport& between() const { return *between_; }
 
   // The node's sum of the shard, of scaled gradients, in sumType().
-  Status scatter(Operation& operation, const void* gradient, Scale scale, Stream stream);
+  Status scatter(Operation& operation, const void* gradient, Stream stream);
   // The same of vectors of another type, into part.
   Status scatterHeld(Operation& operation, const void* vector, sparsecollDataType_t type, void* part, Stream stream);
   const void* sum() const { return sum_.as<>(); }

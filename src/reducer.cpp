@@ -75,7 +75,12 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 
 uint64_t Reducer::stepPlan() const {
   if (level_ != nullptr) return agreedOfStep(plan_, askedDensity_, scales_.now());
-  return agreedOfStep(plan_, method_.selection.get(), scales_.now());
+  // Of states that ranks have imported: methods whose ranks take turns would select some parts twice and others not at
+  // all. Candidates of auto have no such turns, and after a step in another order not all ranks count alike. Nor do
+  // they after steps on devices that one rank alone could not enqueue.
+  const bool counts = selects() && comm_->onHost() && !spec_.takesTurns;
+  const uint64_t iteration = counts ? method_.selection->iteration() : 0;
+  return agreedOfStep(plan_, method_.selection.get(), iteration, scales_.now());
 }
 
 OperationLabel Reducer::labelOf(const char* call) const {
@@ -204,7 +209,7 @@ Status Reducer::denseStep(Operation& operation, StepArgs& args) {
   DenseArgs dense{
       args.gradient,  args.out, spec_.n, spec_.type, in, finishOf(operation), spec_.has(SPARSECOLL_ACCUMULATE),
       &args.nonFinite};
-  if (forms) shapeDense(dense, args.stream);
+  if (forms) shapeDense(dense, spec_.type, args.stream);
   if (sumCheck_) dense.nonFiniteAt = sumCheck_->begin(args.stream);
   const Status summed = comm_->transport().allReduce(operation, dense, args.stream);
   stats_->end(Phase::kExchange, args.stream);
@@ -212,7 +217,7 @@ Status Reducer::denseStep(Operation& operation, StepArgs& args) {
   if (sumCheck_) return sumCheck_->tell(operation, args.stream);
   SC_TRY(denseEnd(args.nonFinite));
   if (keeps) {
-    if (forms) residual_.leaveDense(spec_.type, args.stream);
+    if (forms) residual_.leaveDense(spec_.type, denseScale(scales_.now().out), args.stream);
     owesResidual_ = false;
     residual_.noteDense();
     scales_.noteStep(false, args.stream);
@@ -233,22 +238,28 @@ void Reducer::tellDense() {
   step.lastImbalance = 1;
 }
 
+// Where a dense sum's input is rounded to fewer digits it travels multiplied by outputScale, as gradients come:
+// unscaled, small ones would be 0 in Float16.
+Scale Reducer::denseScale(Scale out) const { return spec_.type == spec_.accumulateType ? Scale(1) : out; }
+
 // The sum is formed in place where it can be: engines may hold on to what they are given for longer than a reducer
 // lives.
-void Reducer::shapeDense(DenseArgs& args, Stream stream) {
+void Reducer::shapeDense(DenseArgs& args, sparsecollDataType_t inType, Stream stream) {
   SelectionInput input;
   input.gradient = args.in;
-  input.gradientType = args.type;
+  input.gradientType = inType;
   input.scale = args.inputScale;
   void* const x = args.accumulate ? denseInput_.as<>() : args.out;
-  residual_.shapeDense(input, *method_.selection, x, args.type, stream);
+  const Scale scale = denseScale(args.finish.scale);
+  residual_.shapeDense(input, *method_.selection, x, args.type, scale, stream);
   args.in = x;
   args.inputScale = 1;
+  if (spec_.type != spec_.accumulateType) args.finish.scale = 1;
 }
 
 Status Reducer::setScales(ScalePair scales) {
-  for (const auto& [name, scale] : {std::pair{"inputScale", scales.in}, std::pair{"outputScale", scales.out}})
-    if (!std::isfinite(scale) || scale == 0) return invalid("{} is {}", name, scale);
+  SC_TRY(checkFactor("inputScale", scales.in, spec_.accumulateType));
+  SC_TRY(checkFactor("outputScale", scales.out, spec_.accumulateType));
   SC_TRY(notCaptured(stats_->lastStream()));
   scales_.set(scales, stats_->lastStream());
   return {};
@@ -256,7 +267,8 @@ Status Reducer::setScales(ScalePair scales) {
 
 Status Reducer::giveBack(const void* out, double factor, Stream stream) {
   if (out == nullptr) return invalid("out is NULL");
-  if (!std::isfinite(factor) || factor == 0) return invalid("factor is {}", factor);
+  SC_TRY(checkFactor("factor", factor, spec_.accumulateType));
+  if (spec_.has(SPARSECOLL_ACCUMULATE)) return unsupported("giving back what was added to out");
   if (!spec_.keepsResidual()) return unsupported("this method keeps no residual to give back to");
   if (spec_.countsContributors()) return unsupported("giving back what was averaged over contributors");
   SC_TRY(checkPointer("out", out, elementBytes(spec_.type)));
@@ -266,6 +278,9 @@ Status Reducer::giveBack(const void* out, double factor, Stream stream) {
   if (level_ != nullptr) out = level_->partOf(out);
   const double owners = exchanging().ranks();  // among whom the sum is shared out again
   const double share = spec_.params.op == sparsecollAvg ? comm_->ranks() / owners : 1.0 / owners;
+  if (!residual_.captured())
+    SC_TRY(checkFactor("what out is multiplied by, without factor and outputScale,",
+                       share / factor / scales_.lastOut(false).now(), spec_.accumulateType));
   residual_.giveBack(out, spec_.type, share / factor, scales_.lastOut(residual_.captured()),
                      spec_.dense() ? nullptr : method_.selection->control(), stream);
   owesResidual_ = true;

@@ -84,7 +84,8 @@ class Reducer final : public AnyReducer {
   // The same on all ranks of a communicator that they move to: a step that failed may have been the first behind the
   // schedule on some of them only.
   Result<bool> scheduleEndedOnAll(Communicator& comm, bool own) const;
-  bool scheduleEnded() const { return !selects() || schedule_.stepsLeft(method_.selection->iteration()) == 0; }
+  bool scheduleEnded() const { return !selects() || !warmsUpAt(method_.selection->iteration()); }
+  bool warmsUpAt(uint64_t iteration) const { return schedule_.stepsLeft(iteration) != 0; }
   // Before anything of a step: the selection gets the density of the step's stage. Where that makes room anew, it is
   // collective, and the stream gets another workspace. Errors: those of an agreement.
   Status followSchedule(Stream& stream);
@@ -144,7 +145,8 @@ class Reducer final : public AnyReducer {
   Status finishSparse(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   // The ranks of a dense step have met NaN or Inf, or not.
   Status denseEnd(bool nonFinite) const;
-  void shapeDense(DenseArgs& args, Stream stream);
+  void shapeDense(DenseArgs& args, sparsecollDataType_t inType, Stream stream);
+  Scale denseScale(Scale out) const;
   void tellDense();
   Finish finishOf(const Operation& operation) const;
   // The ranks that reduce with each other what is selected: all, or over nodes the owners of one shard.
@@ -166,7 +168,7 @@ class Reducer final : public AnyReducer {
   Status takeShardsOf(Reducer& from, bool stepBack);
   uint64_t lostOf(std::span<const Range> held, const Range& range) const;
   Status restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge, Stream stream);
-  Status takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge, Stream stream);
+  void addSaved(void* vector, std::span<const std::byte> saved, const Buffer& piece, Stream stream);
 
   const std::shared_ptr<Communicator> comm_;
   ReducerSpec spec_;

@@ -17,10 +17,8 @@ Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
   const bool captured = operation.sequenceAt != nullptr;
   SC_TRY(checkCapture(captured));
   uint32_t* const nonFiniteAt = sumCheck_ ? sumCheck_->begin(stream) : nullptr;
-  // Without a wider type to hold them, node sums are of what the caller has scaled to be representable.
-  const Scale before = spec_.dense() ? scales_.in(captured) : Scale(1);
-  SC_TRY(level_->scatter(operation, args.gradient, before, stream));
-  SC_TRY(const Scale scale, level_->clip(operation, spec_.dense() ? Scale(1) : scales_.in(captured), stream));
+  SC_TRY(level_->scatter(operation, args.gradient, stream));
+  SC_TRY(const Scale scale, level_->clip(operation, scales_.in(captured), stream));
   void* const part = level_->partOf(args.out);
   Delivered delivered;
   Control* control = sumCheck_ && !spec_.dense() ? sumCheck_->control() : nullptr;
@@ -35,10 +33,14 @@ Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
     input.scale = scale;
     SC_TRY(delivered, exchange(operation, input, args.finish, part, stream));
   } else if (owns()) {
-    level_->rescale(scale, stream);  // engines have one scale for the vectors of all ranks
-    DenseArgs dense{level_->sum(),       part,  spec_.n,         spec_.type, 1,
+    DenseArgs dense{level_->sum(),       part,  spec_.n,         spec_.type, scale,
                     finishOf(operation), false, &args.nonFinite, nonFiniteAt};
-    if (spec_.shapesDense()) shapeDense(dense, stream);
+    if (spec_.shapesDense()) {
+      shapeDense(dense, level_->sumType(), stream);
+    } else if (level_->clips()) {  // engines have one scale for the vectors of all ranks
+      level_->rescale(scale, stream);
+      dense.inputScale = 1;
+    }
     SC_TRY(level_->between().allReduce(operation, dense, stream));
     stats_->end(Phase::kExchange, stream);
   }

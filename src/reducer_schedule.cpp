@@ -33,7 +33,10 @@ Status Reducer::followSchedule(Stream& stream) {
     return {};
   }
   const size_t stage = schedule_.stageAt(method_.selection->iteration());
-  return stage == schedule_.current() ? Status() : enterStage(stage, stream);
+  if (stage == schedule_.current()) return {};
+  Status entered = enterStage(stage, stream);
+  if (!entered.ok()) residual_.forgetStep();  // the step has failed, and out is not the one before's any more
+  return entered;
 }
 
 // Most entries that are selected now, and by the next step, which may begin a stage.

@@ -7,6 +7,7 @@
 #include "src/params.h"
 #include "src/pointer_checks.h"
 #include "src/reducer_spec.h"
+#include "src/scales.h"
 #include "src/structs.h"
 
 namespace sparsecoll {
@@ -167,6 +168,8 @@ Result<ReducerSpec> readReducerSpec(uint64_t n, int32_t type, const sparsecollPa
 
   if (config.accumulateType != 0 && !isElementType(config.accumulateType))
     return invalid("config.accumulateType is {}", config.accumulateType);
+  SC_TRY(checkFactor("params.inputScale", spec.params.inputScale, spec.accumulateType));
+  SC_TRY(checkFactor("params.outputScale", spec.params.outputScale, spec.accumulateType));
   if (config.accumulateType != 0 && config.accumulateType != spec.accumulateType)
     return unsupported("accumulate type {} for gradients of type {}", dataTypeName(config.accumulateType),
                        dataTypeName(type));

@@ -21,7 +21,7 @@ struct ReducerSpec {
   std::vector<sparsecollSegment_t> segments;
   bool anyDensity = false;  // a tensor has a density of its own, maybe one of another shard
   uint64_t sentDense = 0;   // elements of tensors that are sent dense beside a selection
-  double maxDensity = 0;  // 0: room is made for what a step asks for, and again where the schedule changes that
+  double maxDensity = 0;    // 0: room is made for what a step asks for, and again where the schedule changes that
   std::vector<double> densitySchedule;
   uint64_t scheduleSteps = 0;
   bool transactional = false;
@@ -42,8 +42,11 @@ struct ReducerSpec {
   bool keepsResidual() const { return (!dense() || takesTurns) && !has(SPARSECOLL_NO_RESIDUAL); }
   // Entries a step is asked for, whose selection is asked for k.
   uint64_t requested(uint64_t k) const { return std::min(n, k + sentDense); }
-  // A dense step may have to form its input, as it does in every step where the parameters shape that.
-  bool shapesDense() const { return dense() && (takesTurns || shapesInput(params)); }
+  // A dense step may have to form its input, as it does in every step where the parameters shape that, or where the
+  // node's sum has more digits than what travels.
+  bool shapesDense() const {
+    return dense() && (takesTurns || shapesInput(params) || (overNodes && type != accumulateType));
+  }
 };
 
 // Errors: InvalidArgument, Unsupported.

@@ -11,9 +11,10 @@ namespace sparsecoll {
 
 namespace {
 
-constexpr uint32_t kMagic = 0x31425053;  // "SPB1"
-constexpr uint32_t kVersion = 4;         // of a whole vector's state
-constexpr uint32_t kShardVersion = 5;    // of a shard's, which has two fields more
+constexpr uint32_t kMagic = 0x31425053;       // "SPB1"
+constexpr uint32_t kVersion = 4;              // of a whole vector's state
+constexpr uint32_t kShardVersion = 5;         // of a shard's, which has two fields more
+constexpr uint64_t kMergedPiece = 32 * 1024;  // bytes of a saved vector that are added at once
 
 struct BlobHead {
   uint32_t selector, collective, faithful, accumulateType;
@@ -154,6 +155,10 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   SC_TRY(const auto selectionPart, reader.take(selectionBytes));
   SC_TRY(auto vectorPart, reader.take(vectorBytes));
   SC_TRY(checkFinite(vectorPart, spec_.accumulateType));
+  Buffer piece;  // now, because what fails has changed nothing
+  if (sumMerge) {
+    SC_TRY(piece, comm_->kernels().allocate(kMergedPiece, nullptr));
+  }
   if (method_.selection == nullptr && selectionBytes != 0)
     return fail(sparsecollCorrupted, "the state is {} bytes too long", selectionBytes);
   if (method_.selection != nullptr) {
@@ -165,7 +170,11 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   }
   for (void* const vector : vectors) {
     if (vector == nullptr) continue;
-    SC_TRY(takeOver(vector, vectorPart.first(residual_.bytes()), sumMerge, stream));
+    const std::span<const std::byte> saved = vectorPart.first(residual_.bytes());
+    if (sumMerge)
+      addSaved(vector, saved, piece, stream);
+    else
+      comm_->kernels().transfer(vector, saved.data(), saved.size(), stream);
     vectorPart = vectorPart.subspan(residual_.bytes());
   }
   residual_.forgetStep();
@@ -173,23 +182,16 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   return {};
 }
 
-Status Reducer::takeOver(void* vector, std::span<const std::byte> saved, bool sumMerge, Stream stream) {
+// What was saved may lie at any address, and not in the kernels' memory.
+void Reducer::addSaved(void* vector, std::span<const std::byte> saved, const Buffer& piece, Stream stream) {
   Kernels& kernels = comm_->kernels();
-  if (!sumMerge) {
-    kernels.transfer(vector, saved.data(), saved.size(), stream);
-    return {};
-  }
-  // What was saved may lie at any address, and not in the kernels' memory.
-  constexpr uint64_t kPiece = 32 * 1024;
-  SC_TRY(const Buffer piece, kernels.allocate(kPiece, nullptr));
   const uint64_t element = elementBytes(spec_.accumulateType);
-  for (uint64_t at = 0; at < saved.size(); at += kPiece) {
-    const uint64_t length = std::min(kPiece, saved.size() - at);
+  for (uint64_t at = 0; at < saved.size(); at += kMergedPiece) {
+    const uint64_t length = std::min(kMergedPiece, saved.size() - at);
     kernels.transfer(piece.as<>(), saved.data() + at, length, stream);
     kernels.addFinite(static_cast<std::byte*>(vector) + at, spec_.accumulateType, piece.as<>(), spec_.accumulateType,
                       length / element, 1, 1, nullptr, stream);
   }
-  return {};
 }
 
 }  // namespace sparsecoll

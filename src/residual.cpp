@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/pointer_checks.h"
+#include "transports/common.h"
 
 namespace sparsecoll {
 
@@ -61,7 +62,7 @@ Status Residual::checkApart(const char* name, const void* vector, uint64_t vecto
   return checkDisjoint(name, vector, vectorBytes, "the velocity", shape_.velocity(0), held);
 }
 
-void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type,
+void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type, Scale scale,
                           Stream stream) {
   input.out = kept_ ? data() : buffer(current_);
   if (kept_) {
@@ -73,17 +74,22 @@ void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, 
   shape_.prepare(input, current_, current_, stream);
   selection.pass(input, stream);
   if (kept_) {
-    roundInto(x, type, stream);
+    roundInto(x, type, scale, stream);
     clearOwnNonFinite(selection.control(), stream);
     return;
   }
   clearOwnNonFinite(selection.control(), stream);
+  multiply(input.out, n_, scale, stream);
   if (type == type_) {
     kernels_->copy(x, input.out, bytes(), stream);
     return;
   }
   kernels_->fillZero(x, n_ * elementBytes(type), stream);
   kernels_->flush(input.out, type_, x, type, n_, stream);
+}
+
+void Residual::multiply(void* x, uint64_t count, Scale scale, Stream stream) {
+  if (!scale.isOne()) reshape(*kernels_, {x, x, type_, count, scale}, stream);
 }
 
 // each(at, acc, count, copy, rounded): of a piece, with room for as many elements of either type.
@@ -99,26 +105,30 @@ void Residual::eachPiece(sparsecollDataType_t type, Stream stream, Each each) {
 }
 
 // A copy is rounded, because acc has to be whole again if the sum comes to nothing.
-void Residual::roundInto(void* x, sparsecollDataType_t type, Stream stream) {
+void Residual::roundInto(void* x, sparsecollDataType_t type, Scale scale, Stream stream) {
   if (type == type_) {
     kernels_->copy(x, buffer(current_), bytes(), stream);
+    multiply(x, n_, scale, stream);
     return;
   }
   eachPiece(type, stream, [&](uint64_t at, const void* acc, uint64_t count, void* copy, void* rounded) {
     kernels_->copy(copy, acc, count * elementBytes(type_), stream);
+    multiply(copy, count, scale, stream);
     kernels_->flush(copy, type_, rounded, type, count, stream);
     kernels_->copy(static_cast<std::byte*>(x) + at * elementBytes(type), rounded, count * elementBytes(type), stream);
   });
 }
 
-void Residual::leaveDense(sparsecollDataType_t type, Stream stream) {
+void Residual::leaveDense(sparsecollDataType_t type, Scale scale, Stream stream) {
   if (!kept_) return;
   if (type == type_) {
     kernels_->fillZero(buffer(current_), bytes(), stream);
     return;
   }
   eachPiece(type, stream, [&](uint64_t, void* acc, uint64_t count, void*, void* rounded) {
+    multiply(acc, count, scale, stream);
     kernels_->flush(acc, type_, rounded, type, count, stream);
+    multiply(acc, count, 1 / scale.now(), stream);
   });
 }
 

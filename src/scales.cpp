@@ -1,6 +1,20 @@
 #include "src/scales.h"
 
+#include <cmath>
+
+#include "core/numeric.h"
+#include "src/names.h"
+
 namespace sparsecoll {
+
+Status checkFactor(const char* name, double factor, sparsecollDataType_t type) {
+  if (!std::isfinite(factor) || factor == 0) return invalid("{} is {}", name, factor);
+  return withAccumulate(type, [&]<class A>(A) -> Status {
+    const A rounded = static_cast<A>(factor);
+    if (isFinite(rounded) && rounded != 0) return {};
+    return invalid("{} is {}, and {} as {}", name, factor, rounded, dataTypeName(type));
+  });
+}
 
 Result<Scales> Scales::make(ScalePair scales, Communicator& comm, const std::shared_ptr<MemoryBudget>& budget) {
   Scales made;

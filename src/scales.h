@@ -12,6 +12,9 @@ struct ScalePair {
   double out = 1;
 };
 
+// Vectors of that type are multiplied by it. Errors: InvalidArgument (it is not finite there, or 0).
+Status checkFactor(const char* name, double factor, sparsecollDataType_t type);
+
 class Scales {
  public:
   static Result<Scales> make(ScalePair scales, Communicator& comm, const std::shared_ptr<MemoryBudget>& budget);

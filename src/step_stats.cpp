@@ -51,6 +51,8 @@ void StepStats::finish(const Operation& operation, const Status& status, const S
   const Control* const seen = selection != nullptr ? comm_.kernels().look(selection->control()) : nullptr;
   // Only of a step that got as far as its selection.
   if (seen != nullptr && step_.lastSelectNs != 0) tellControl(*seen, *selection, step_);
+  // Of a step that got no further they are the one before's.
+  if (!status.ok() && status.result() != sparsecollNonFinite) step_.opsNonFinite = step_.entriesLost = 0;
   step_.workspaceBytes = budget_->inUse();
   step_.workspacePeakBytes = budget_->peak();
   const std::lock_guard lock(mutex_);

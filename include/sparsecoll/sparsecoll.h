@@ -948,7 +948,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
 /* Sets params.inputScale and params.outputScale for the next steps, replays of captured ones included; on every rank
-   before the same step (a step with different scales is a Mismatch; replays do not look). Both are finite and not 0.
+   before the same step (a step with different scales is a Mismatch; replays do not look). Both are finite and not 0, in
+   the accumulate type too.
    A trainer that scales its loss by S passes 1 / S and S: gradients come in multiplied by S, residual and velocity stay
    in unscaled units, whatever S is later, and out is the sum multiplied by S, which the loss scaler divides in place.
    On devices the change is made on the stream of the latest step, and every method takes it. Export and Reset leave the
@@ -962,8 +963,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerSetScales(sparsecollReducer_t
    entries are left out; velocity is left alone. Nothing to do after a step that failed or was rolled back, nor a second
    time (once steps were captured in a CUDA graph every call gives back; a call that is captured keeps its factor). Call
    it on every rank. Errors: InvalidArgument (factor is 0, NaN or Inf; out is NULL or not aligned), InvalidUsage (in a
-   capture, before the first captured step of a transactional reducer), Unsupported (no residual, or out was averaged over
-   contributors). */
+   capture, before the first captured step of a transactional reducer), Unsupported (no residual, SPARSECOLL_ACCUMULATE, or
+   out was averaged over contributors). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, double factor,
                                                             sparsecollStream_t stream);
 
@@ -1000,7 +1001,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t re
                                                           sparsecollStream_t stream);
 
 /* After a change of the number of ranks: takes over a blob of any rank, adding its residual and velocity to this reducer's
-   (sumMerge = 1) or replacing them (0). Thresholds and iteration are the blob's. Errors: as Import; OutOfMemory. */
+   (sumMerge = 1) or replacing them (0). Thresholds and iteration are the blob's; in host memory a step of ranks whose
+   iterations differ is a Mismatch. Errors: as Import; OutOfMemory. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int sumMerge, sparsecollStream_t stream);
 

@@ -235,6 +235,10 @@ const Bad kValues[] = {
         sparsecollScatterAdd(w.in.view(), w.out(), kLength - 1, 1, w.comm(), kNoStream)),
     BAD("ScatterAdd: scale nan",
         sparsecollScatterAdd(w.in.view(), w.out(), kLength, std::nan(""), w.comm(), kNoStream)),
+    BAD("ReducerSetScales: 0 as Float32", sparsecollReducerSetScales(w.reducer(), 1e-50, 1)),
+    BAD("ReducerSetScales: Inf as Float32", sparsecollReducerSetScales(w.reducer(), 1, -1e50)),
+    BAD("ReducerGiveBack: factor that is 0 as Float32",
+        sparsecollReducerGiveBack(w.reducer(), w.out(), 1e-50, kNoStream)),
     BAD("ReducerImportFrom: sumMerge 2", sparsecollReducerImportFrom(w.reducer(), w.blob, w.bytes, 2, kNoStream)),
     BAD("ReducerImportFrom: sumMerge -1", sparsecollReducerImportFrom(w.reducer(), w.blob, w.bytes, -1, kNoStream)),
 };

@@ -15,8 +15,9 @@ const double kFirst = 0.2;  // for one step
 struct Outcome {
   Results first, last;
   bool refused = false;
-  std::vector<Elements> outs;  // of the stage's first step
-  uint64_t capacity = 0;       // behind it
+  std::vector<Elements> outs;       // of the stage's first step
+  uint64_t capacity = 0;            // behind it
+  std::vector<int> gaveBack{0, 0};  // whether a rank gave something back behind a step that failed
 };
 
 // A second step begins the last stage, and where that is not the one in question a Reset and a third the first one.
@@ -45,7 +46,12 @@ Outcome stageWith(const char* name, bool backToFirst, uint64_t skip) {
     outcome.last[r] = outcome.first[r] = run();
     if (rank == 1) outcome.refused = memory::refused();
     if (rank == 1) memory::refuseNone();
-    if (outcome.first[r] == (rank == 1 ? sparsecollOutOfMemory : sparsecollMismatch)) outcome.last[r] = run();
+    if (outcome.first[r] == (rank == 1 ? sparsecollOutOfMemory : sparsecollMismatch)) {
+      const Elements kept = group.residual(rank);
+      const sparsecollResult_t gaveBack = sparsecollReducerGiveBack(reducer, group.outs[r].data(), 1, nullptr);
+      outcome.gaveBack[r] = gaveBack != sparsecollSuccess || !(group.residual(rank) == kept) ? 1 : 0;
+      outcome.last[r] = run();
+    }
     return sparsecollSuccess;
   });
   outcome.outs = group.outs;
@@ -67,6 +73,7 @@ void refuseEverywhere(bool backToFirst, Each each) {
       CAPTURE(skip, outcome.first, outcome.last);
       REQUIRE(outcome.last == all(2, sparsecollSuccess));
       CHECK(outcome.outs == expected.outs);
+      CHECK(outcome.gaveBack == std::vector{0, 0});
       if (!outcome.refused) break;
       each(outcome, expected);
       REQUIRE(skip < 1000);

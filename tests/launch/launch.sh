@@ -93,6 +93,42 @@ rm "$folder/helpers"
 clean
 echo "helpers that outlive their ranks hold up nothing"
 
+# A parent may have signals ignored: SIGCHLD as daemons do, SIGHUP as nohup does.
+cat > "$tools/ignoring" << 'EOF'
+#!/usr/bin/env python3
+import os, signal, sys
+signal.signal(signal.Signals[sys.argv[1]], signal.SIG_IGN)
+os.execvp(sys.argv[2], sys.argv[2:])
+EOF
+chmod +x "$tools/ignoring"
+expect 9 "$tools/ignoring" SIGCHLD "$run" -n 2 --grace 20 bash -c '[ "$SPARSECOLL_RANK" = 1 ] && exit 9; sleep 0.2'
+expect 0 "$tools/ignoring" SIGHUP "$run" -n 2 python3 -c 'import os, signal, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+os.kill(os.getppid(), signal.SIGHUP)
+time.sleep(0.3)'
+echo "signals that the parent has ignored change nothing"
+
+# Who reads the output slowly gets all of it. Who does not read it at all does not keep sparsecoll-run from ending.
+"$run" -n 2 --prefix bash -c 'seq 5000' | (sleep 3; cat) > "$tools/read"
+[ "$(grep -c '^\[[01]\] [0-9]*$' "$tools/read")" = 10000 ] || fail "a slow reader has lost output"
+mkfifo "$tools/full"
+exec 9<> "$tools/full"
+"$run" -n 2 --prefix bash -c 'seq 100000; sleep 300' > "$tools/full" 2> "$folder/out" &
+launcher=$!
+sleep 1
+kill "$launcher"
+for _ in $(seq 100); do
+  kill -0 "$launcher" 2> /dev/null || break
+  sleep 0.1
+done
+! kill -0 "$launcher" 2> /dev/null || fail "sparsecoll-run does not end while nobody reads its output"
+status=0
+wait "$launcher" || status=$?
+[ "$status" = 143 ] || fail "ended with $status instead of the status of ranks that SIGTERM has ended"
+exec 9>&-
+clean
+echo "output waits for its reader, and sparsecoll-run does not wait for it"
+
 # What other launchers say.
 play() {
   local rank pids=()

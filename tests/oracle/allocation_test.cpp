@@ -146,7 +146,7 @@ TEST_CASE("steps allocate nothing on any rank") {
     REQUIRE(group.created() == all(row.ranks, sparsecollSuccess));
     group.fillRandom(1);
     const bool sparse = std::string(row.preset) != "dense";
-    const bool residual = sparse && (row.flags & SPARSECOLL_NO_RESIDUAL) == 0;
+    const bool givesBack = sparse && (row.flags & (SPARSECOLL_NO_RESIDUAL | SPARSECOLL_ACCUMULATE)) == 0;
     std::vector<uint64_t> counted(static_cast<size_t>(row.ranks));
     const Results results = group.each([&](int rank, sparsecollReducer_t reducer) {
       const auto r = static_cast<size_t>(rank);
@@ -158,7 +158,7 @@ TEST_CASE("steps allocate nothing on any rank") {
         if (step == 2) first = memory::allocationsHere();  // two steps warm up
         if (step == 8) group.gradients[r].set(r, std::nan(""));
         result = sparsecollReducerRun(reducer, group.gradients[r].data(), group.outs[r].data(), nullptr);
-        if (step == 5 && residual) result = sparsecollReducerGiveBack(reducer, group.outs[r].data(), 1, nullptr);
+        if (step == 5 && givesBack) result = sparsecollReducerGiveBack(reducer, group.outs[r].data(), 1, nullptr);
         if (step == 6) result = sparsecollReducerFlush(reducer, group.outs[r].data(), nullptr);
         if (step == 7) result = sparsecollReducerReset(reducer, nullptr);
         if (step % 2 == 1 && sparse && row.perNode == 0 && (row.flags & SPARSECOLL_ACCUMULATE) == 0)

@@ -1,6 +1,7 @@
 // What an auto reducer has decided can be run again and saved, and its trials outlive what goes wrong in them.
 #include "tests/oracle/auto_group.h"
 #include "tests/support/catch.h"
+#include "tests/support/node_groups.h"
 
 using namespace sparsecoll::test;
 
@@ -235,4 +236,24 @@ TEST_CASE("another number of ranks takes residuals over and begins trials anew")
   CHECK(choicesOf(two.reducer(0)).size() > choices + 6);
   CHECK(shown(choicesOf(two.reducer(1))) == shown(choicesOf(two.reducer(0))));
   CHECK(infoOf(two.reducer(0)).collective == sparsecollCollSplitGather);
+}
+
+TEST_CASE("what was decided waits for the end of a warm-up that is longer than the one it was decided after") {
+  const CostsInPlace costs(kSplitWins);
+  AutoGroup first(0.01);
+  first.run(26);
+  const double dense = 0.2;
+  const sparsecollReducerConfig_t config = scheduled(dense, 40);
+  AutoGroup second(0.01, sparsecollFloat32, &config);
+  REQUIRE(second.each([&](int rank, sparsecollReducer_t reducer) {
+    return importInto(reducer, exported(first.reducer(rank)));
+  }) == all(kRanks, sparsecollSuccess));
+  second.run(14);
+  CHECK(second.stats(0).lastRequested == 600);
+  second.run(1);
+  CHECK(second.stats(0).lastRequested == 30);
+  second.run(40);
+  CHECK(second.collective() == first.collective());
+  CHECK(second.each([](int, sparsecollReducer_t reducer) { return sparsecollReducerSetDensity(reducer, 0.005); }) ==
+        all(kRanks, sparsecollSuccess));
 }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tests/oracle/auto_group.h"
+#include "tests/oracle/optimiser.h"
 #include "tests/support/catch.h"
 
 using namespace sparsecoll::test;
@@ -392,4 +393,29 @@ TEST_CASE("a state that another candidate left finds no old sum in an out that i
   for (uint64_t i = 0; i < kLength; ++i) sent += group.outs[0][i] != 0 ? 1 : 0;
   CHECK(sent <= 9);  // three entries a rank
   CHECK(group.collective() == "allgather");
+}
+
+// 2^-26 is no number of Float16, and 65536 times as much is one.
+TEST_CASE("a scaled loss keeps small gradients of half precision in dense steps, too") {
+  constexpr double kLossScale = 65536, kEach = 0x1p-26;
+  const CostsInPlace costs(kDenseWins);
+  AutoGroup group(0.01, sparsecollFloat16);
+  REQUIRE(group.each([](int, sparsecollReducer_t reducer) {
+    return sparsecollReducerSetScales(reducer, 1 / kLossScale, kLossScale);
+  }) == all(kRanks, sparsecollSuccess));
+  std::vector<double> delivered(kLength);
+  constexpr int kSteps = 40;
+  for (int step = 0; step < kSteps; ++step) {
+    for (Elements& gradient : group.gradients)
+      for (size_t i = 0; i < kLength; ++i) gradient.set(i, kEach * kLossScale);
+    REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
+    for (size_t i = 0; i < kLength; ++i) delivered[i] += group.outs[0][i] / kLossScale;
+  }
+  REQUIRE(group.collective() == "dense");
+  CHECK(worst(group.outs[0], std::vector<double>(kLength, kRanks * kEach * kLossScale)) == 0);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Elements residual = group.residual(rank);
+    for (size_t i = 0; i < kLength; ++i) delivered[i] += residual[i];
+  }
+  CHECK(delivered == std::vector<double>(kLength, kSteps * kRanks * kEach));
 }

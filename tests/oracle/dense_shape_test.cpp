@@ -6,6 +6,7 @@
 
 #include "tests/oracle/optimiser.h"
 #include "tests/support/group.h"
+#include "tests/support/node_groups.h"
 
 using namespace sparsecoll::test;
 
@@ -136,4 +137,39 @@ TEST_CASE("Auto may mean dense with momentum, unless a step has to be undone") {
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
   config.transactional = 1;
   CHECK(Group(1, kLength, sparsecollFloat32, params, &config).info().collective == sparsecollCollAllGather);
+}
+
+// 2^-26 is no number of Float16, and 65536 times as much is one: that is what a loss is scaled for.
+TEST_CASE("small gradients of half precision outlast what is done to them between their scaling and their sum") {
+  constexpr double kLossScale = 65536;
+  constexpr int kRanks = 4;
+  struct Shaped {
+    const char* by;
+    double momentum, clipNorm;
+    int perNode;
+  };
+  for (const auto& [by, momentum, clipNorm, perNode] :
+       {Shaped{"momentum", 0.5, 0, 0}, Shaped{"clipping", 0, 1e6, 0}, Shaped{"nodes", 0, 0, 2},
+        Shaped{"nodes that clip", 0, 1e6, 2}, Shaped{"nodes with momentum", 0.5, 0, 2}})
+    for (const sparsecollRedOp_t op : {sparsecollSum, sparsecollAvg}) {
+      CAPTURE(by, op);
+      sparsecollParams_t params = dense(momentum);
+      params.op = op;
+      params.clipNorm = clipNorm;
+      params.inputScale = 1 / kLossScale;
+      params.outputScale = kLossScale;
+      const sparsecollConfig_t nodes = nodesOf(2);
+      Group group(kRanks, kLength, sparsecollFloat16, perNode == 0 ? params : overNodes(params), nullptr,
+                  perNode == 0 ? nullptr : &nodes);
+      REQUIRE(group.created() == all(kRanks, sparsecollSuccess));
+      for (Elements& gradient : group.gradients)
+        for (size_t i = 0; i < kLength; ++i) gradient.set(i, 0x1p-26 * kLossScale);
+      double expected = 0;
+      for (int step = 0; step < 3; ++step) {
+        expected = momentum * expected + 0x1p-26 * kLossScale * (op == sparsecollSum ? kRanks : 1);
+        REQUIRE(group.step() == all(kRanks, sparsecollSuccess));
+        CHECK(worst(group.outs[0], std::vector<double>(kLength, expected)) == 0);
+        CHECK(group.outsEqual());
+      }
+    }
 }

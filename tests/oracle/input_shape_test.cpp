@@ -332,3 +332,11 @@ TEST_CASE("an average over contributors cannot be given back") {
   CHECK(united.outs[0][0] == 2);
   CHECK(sparsecollReducerGiveBack(united.reducer(0), united.outs[0].data(), 1, nullptr) == sparsecollSuccess);
 }
+
+TEST_CASE("what was added to out cannot be given back") {
+  sparsecollParams_t params = preset("topka", 0.5);
+  params.flags = SPARSECOLL_ACCUMULATE;
+  Group group(1, 4, sparsecollFloat32, params);
+  REQUIRE(group.step() == all(1, sparsecollSuccess));
+  CHECK(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), 1, nullptr) == sparsecollUnsupported);
+}

@@ -180,3 +180,17 @@ TEST_CASE("no NaN stays wherever in the vector it stood") {
     CHECK(left == 0);
   }
 }
+
+TEST_CASE("a step that failed counts neither what the one before has lost nor NaN that nobody had") {
+  sparsecollParams_t params = preset("gtopk", 0.05);
+  params.faithful = 1;
+  Group group(4, 1000, sparsecollFloat32, params);
+  group.fillRandom(1);
+  REQUIRE(group.step() == all(4, sparsecollSuccess));
+  const uint64_t lost = group.stats(0).entriesLost;
+  REQUIRE(lost > 0);
+  REQUIRE(sparsecollReducerSetScales(group.reducer(0), 2, 1) == sparsecollSuccess);
+  for (int step = 0; step < 2; ++step) CHECK(group.step() == all(4, sparsecollMismatch));
+  CHECK(group.stats(0).entriesLost == lost);
+  CHECK(group.stats(0).opsNonFinite == 0);
+}

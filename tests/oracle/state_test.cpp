@@ -1,6 +1,8 @@
 // Checkpoints, flush, reset, and residuals in the caller's memory.
 #include "tests/support/catch.h"
 
+#include <cmath>
+
 #include "tests/support/group.h"
 
 using namespace sparsecoll::test;
@@ -431,4 +433,66 @@ TEST_CASE("presets of one method take each other's state, others do not") {
           CHECK(target->outsEqual());
         }
     }
+}
+
+TEST_CASE("ranks that went back to different steps have Mismatch, until all are in the same one") {
+  for (uint32_t p = 0; sparsecollPresetName(p) != nullptr; ++p) {
+    const std::string name = sparsecollPresetName(p);
+    if (name == "dense" || name == "auto") continue;  // auto: another kind of state
+    CAPTURE(name);
+    Group group(2, 700, sparsecollFloat32, preset(name.c_str(), 0.05));
+    runSteps(group, 1, 2);
+    const std::vector<Blob> before = exportAll(group);
+    runSteps(group, 3, 1);
+    REQUIRE(importInto(group.reducer(1), before[1]) == sparsecollSuccess);
+    CHECK(group.step() == all(2, sparsecollMismatch));
+    REQUIRE(importInto(group.reducer(0), before[0]) == sparsecollSuccess);
+    CHECK(group.step() == all(2, sparsecollSuccess));
+    CHECK(group.outsEqual());
+  }
+}
+
+TEST_CASE("what depends on the number of ranks starts anew where a state comes from others") {
+  Group pair(2, 700, sparsecollFloat32, preset("oktopk", 0.05));
+  runSteps(pair, 1, 3);
+  const std::vector<Blob> blobs = exportAll(pair);
+  Group fresh(3, 700, sparsecollFloat32, preset("oktopk", 0.05));
+  Group used(3, 700, sparsecollFloat32, preset("oktopk", 0.05));
+  runSteps(used, 20, 5);
+  for (Group* const group : {&fresh, &used})
+    for (int rank = 0; rank < 3; ++rank)
+      REQUIRE(sparsecollReducerImportFrom(group->reducer(rank), blobs[0].data(), blobs[0].size(), 0, nullptr) ==
+              sparsecollSuccess);
+  CHECK(exportAll(fresh) == exportAll(used));
+}
+
+TEST_CASE("a residual stays finite where what is added to it would make it infinite") {
+  constexpr float kLarge = 3e38F;
+  sparsecollParams_t params = preset("topka", 0);
+  params.k = 1;
+  Group group(1, 700, sparsecollFloat32, params);
+  group.gradients[0].set(3, kLarge);
+  group.gradients[0].set(5, 1);
+  REQUIRE(group.step() == all(1, sparsecollSuccess));
+  REQUIRE(group.outs[0][3] == kLarge);
+  const Blob large = [] {
+    sparsecollParams_t nothing = preset("topka", 0);
+    nothing.k = 1;
+    Group other(1, 700, sparsecollFloat32, nothing);
+    other.gradients[0].set(3, kLarge);
+    other.gradients[0].set(4, kLarge);
+    REQUIRE(other.step() == all(1, sparsecollSuccess));
+    return exported(other.reducer(0));
+  }();
+  for (int times = 0; times < 2; ++times)
+    REQUIRE(sparsecollReducerImportFrom(group.reducer(0), large.data(), large.size(), 1, nullptr) == sparsecollSuccess);
+  CHECK(group.residual(0)[4] == kLarge);
+  CHECK(group.residual(0)[5] == 1);
+  CHECK(importInto(group.reducer(0), exported(group.reducer(0))) == sparsecollSuccess);
+  group.gradients[0].set(3, 0);
+  REQUIRE(group.step() == all(1, sparsecollSuccess));
+  CHECK(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), 0x1p-140, nullptr) ==
+        sparsecollInvalidArgument);
+  REQUIRE(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), 0x1p-100, nullptr) == sparsecollSuccess);
+  for (size_t i = 0; i < 700; ++i) REQUIRE(std::isfinite(group.residual(0)[i]));
 }

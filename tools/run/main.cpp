@@ -44,12 +44,20 @@ class PrivateFolder {
   bool made_ = false;
 };
 
+// What this program was started to ignore, as nohup starts it, is for its ranks to ignore, too.
+bool ignored(int signal) {
+  struct sigaction how {};
+  return sigaction(signal, nullptr, &how) == 0 && how.sa_handler == SIG_IGN;
+}
+
 // Signals come through a descriptor, so that nothing happens between looking and sleeping.
 int openSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGCHLD);
-  for (const int signal : kForwarded) sigaddset(&signals, signal);
+  std::signal(SIGCHLD, SIG_DFL);  // a parent may have had it ignored, and then nobody learns how a rank has ended
+  for (const int signal : kForwarded)
+    if (!ignored(signal)) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // a rank may end while it is told something
   return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -73,7 +81,7 @@ int run(const Options& options) {
     signalfd_siginfo came{};
     while (read(signals, &came, sizeof came) == static_cast<ssize_t>(sizeof came))
       if (came.ssi_signo != SIGCHLD) ranks.forward(static_cast<int>(came.ssi_signo));
-    ranks.readOutput();
+    ranks.passOutputOn();
     ranks.attend();
   }
   ranks.reportOthers();

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +23,8 @@ constexpr auto kAfterTerm = std::chrono::seconds(2);
 constexpr auto kAfterLast = std::chrono::seconds(2);      // for what is still to be read once all ranks have ended
 constexpr auto kSettle = std::chrono::milliseconds(100);  // between the first failure that is seen and its report
 constexpr auto kEndTakes = std::chrono::seconds(2);       // at most, from a closed pipe to the end of the process
+constexpr size_t kPiece = 4096;                           // of a rank's output
+constexpr size_t kLongestLine = 64 * 1024;                // longer ones are cut
 
 // A rank whose peer is gone may end itself by SIGABRT or SIGPIPE. The other signals have a reason of their own.
 bool killed(int how) { return WIFSIGNALED(how) && WTERMSIG(how) != SIGABRT && WTERMSIG(how) != SIGPIPE; }
@@ -72,24 +76,26 @@ bool RankProcesses::startRank(int number) {
   int input[2] = {-1, -1};
   if (command.remote && pipe2(input, O_CLOEXEC) != 0) return cannot("pipe to a rank");
   rank.input = input[1];
-  int lifeline[2];
-  if (pipe2(lifeline, O_CLOEXEC) != 0) return cannot("pipe to a rank");
-  rank.lifeline = lifeline[0];
-  epoll_event closed{};
-  closed.events = EPOLLHUP | EPOLLET;
-  closed.data.u32 = static_cast<uint32_t>(number);
-  if (epoll_ctl(endings_, EPOLL_CTL_ADD, rank.lifeline, &closed) != 0) return cannot("epoll_ctl");
+  int lifeline[2] = {-1, -1};
+  if (!command.remote) {
+    if (pipe2(lifeline, O_CLOEXEC) != 0) return cannot("pipe to a rank");
+    rank.lifeline = lifeline[0];
+    epoll_event closed{};
+    closed.events = EPOLLHUP | EPOLLET;
+    closed.data.u32 = static_cast<uint32_t>(number);
+    if (epoll_ctl(endings_, EPOLL_CTL_ADD, rank.lifeline, &closed) != 0) return cannot("epoll_ctl");
+  }
   const pid_t parent = getpid();
   rank.process = fork();
   if (rank.process == 0) {
     // Ranks must not outlive their launcher, however it ends.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(kNotFound);
-    if (!command.remote) fcntl(lifeline[1], F_SETFD, 0);  // stays open in the program
+    if (lifeline[1] >= 0) fcntl(lifeline[1], F_SETFD, 0);  // stays open in the program
     become(command, input[0], pipes);
   }
   if (input[0] >= 0) close(input[0]);
-  close(lifeline[1]);
+  if (lifeline[1] >= 0) close(lifeline[1]);
   for (size_t stream = 0; options_.prefix && stream < 2; ++stream) close(pipes[stream][1]);
   return rank.process > 0 || cannot("fork");
 }
@@ -117,8 +123,12 @@ void RankProcesses::become(const Command& command, int input, const int (&pipes)
 }
 
 bool RankProcesses::running() const {
+  return !allEnded() || readsOutput() || !unwritten_[0].empty() || !unwritten_[1].empty();
+}
+
+bool RankProcesses::readsOutput() const {
   return std::any_of(ranks_.begin(), ranks_.end(),
-                     [](const Rank& rank) { return !rank.ended || rank.output[0] >= 0 || rank.output[1] >= 0; });
+                     [](const Rank& rank) { return rank.output[0] >= 0 || rank.output[1] >= 0; });
 }
 
 bool RankProcesses::allEnded() const {
@@ -128,7 +138,7 @@ bool RankProcesses::allEnded() const {
 // On another host the rank is told by its name; here only what connects to it could be reached.
 void RankProcesses::signal(const Rank& rank, int number) const {
   const std::string name = rank.input >= 0 && number != SIGKILL ? std::string(sigabbrev_np(number)) + "\n" : "";
-  if (!name.empty() && write(rank.input, name.data(), name.size()) == static_cast<ssize_t>(name.size())) return;
+  if (!name.empty() && ::write(rank.input, name.data(), name.size()) == static_cast<ssize_t>(name.size())) return;
   if (kill(-rank.process, number) != 0) kill(rank.process, number);
 }
 
@@ -138,7 +148,8 @@ void RankProcesses::signalAll(int signal) {
 }
 
 void RankProcesses::forward(int signal) {
-  signalled_ = signalled_ || signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+  told_ = told_ || signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+  signalled_ = signalled_ || told_;
   signalAll(signal);
 }
 
@@ -217,7 +228,10 @@ void RankProcesses::attend() {
   if (allEnded()) {
     // A process that a rank has started may outlive it, with its output in hand.
     if (outputUntil_ == Clock::time_point::max()) outputUntil_ = Clock::now() + kAfterLast;
-    if (Clock::now() >= outputUntil_) closeOutputs();
+    if (Clock::now() < outputUntil_) return;
+    closeOutputs();
+    if (told_)  // and nobody takes it
+      for (std::string& lines : unwritten_) lines.clear();
     return;
   }
   if (first_ == nullptr || stage_ == 2 || Clock::now() < next_) return;
@@ -229,6 +243,7 @@ void RankProcesses::attend() {
 
 int RankProcesses::msToNextStep() const {
   const bool last = outputUntil_ != Clock::time_point::max();
+  if (last && !readsOutput() && !told_) return -1;
   if (!last && failed_ && first_ == nullptr) return 20;
   if (!last && (!failed_ || stage_ == 2)) return -1;
   const auto next = last ? outputUntil_ : next_;
@@ -236,54 +251,85 @@ int RankProcesses::msToNextStep() const {
   return static_cast<int>(std::clamp<long>(left + 1, 0, 60000));
 }
 
+// Nothing more is read of a stream whose lines nobody takes: then the ranks wait, and not this program, which signals
+// have to reach.
 void RankProcesses::watch(std::vector<pollfd>& into) const {
-  for (const Rank& rank : ranks_)
-    for (const int fd : rank.output)
-      if (fd >= 0) into.push_back({fd, POLLIN, 0});
+  for (size_t stream = 0; stream < 2; ++stream) {
+    if (!unwritten_[stream].empty()) {
+      into.push_back({stream == 0 ? STDOUT_FILENO : STDERR_FILENO, POLLOUT, 0});
+      continue;
+    }
+    for (const Rank& rank : ranks_)
+      if (rank.output[stream] >= 0) into.push_back({rank.output[stream], POLLIN, 0});
+  }
 }
 
-void RankProcesses::readOutput() {
-  for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    for (size_t stream = 0; stream < 2; ++stream) readFrom(rank, stream);
+void RankProcesses::passOutputOn() {
+  for (size_t stream = 0; stream < 2; ++stream)
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      write(stream);
+      if (unwritten_[stream].empty()) readFrom(rank, stream, kPiece);
+      write(stream);
+    }
+}
+
+// A pipe that poll calls writable takes PIPE_BUF bytes at once.
+void RankProcesses::write(size_t stream) {
+  std::string& lines = unwritten_[stream];
+  size_t written = 0;
+  while (written < lines.size()) {
+    pollfd ready = {stream == 0 ? STDOUT_FILENO : STDERR_FILENO, POLLOUT, 0};
+    if (poll(&ready, 1, 0) != 1) break;
+    const ssize_t took = ::write(ready.fd, lines.data() + written, std::min<size_t>(PIPE_BUF, lines.size() - written));
+    if (took < 0 && (errno == EINTR || errno == EAGAIN)) break;
+    written = took < 0 ? lines.size() : written + static_cast<size_t>(took);  // nobody can read it any more
+  }
+  lines.erase(0, written);
 }
 
 // Whole lines only, so that ranks do not write into each other's.
-void RankProcesses::readFrom(size_t number, size_t stream) {
+void RankProcesses::readFrom(size_t number, size_t stream, size_t most) {
   Rank& rank = ranks_[number];
-  int& fd = rank.output[stream];
-  pollfd ready = {fd, POLLIN, 0};
-  if (fd < 0 || poll(&ready, 1, 0) != 1) return;
-  char piece[4096];
-  const ssize_t got = read(fd, piece, sizeof piece);
+  pollfd ready = {rank.output[stream], POLLIN, 0};
+  if (ready.fd < 0 || poll(&ready, 1, 0) != 1) return;
+  char piece[kPiece];
+  const ssize_t got = read(ready.fd, piece, std::min(most, sizeof piece));
+  if (got == 0) endOutput(number, stream);
   std::string& line = rank.line[stream];
-  if (got > 0) line.append(piece, static_cast<size_t>(got));
-  if (got == 0) {
-    close(fd);
-    fd = -1;
-    if (!line.empty()) line += '\n';
+  for (const char* at = piece; at < piece + got; ++at) {
+    line += *at;
+    if (*at != '\n' && line.size() < kLongestLine) continue;
+    if (*at != '\n') line += '\n';
+    print(number, stream);
   }
-  print(number, stream);
 }
 
-void RankProcesses::closeOutputs() {
-  for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    for (size_t stream = 0; stream < 2; ++stream) {
-      int& fd = ranks_[rank].output[stream];
-      if (fd < 0) continue;
-      close(fd);
-      fd = -1;
-      std::string& line = ranks_[rank].line[stream];
-      if (!line.empty()) line += '\n';
-      print(rank, stream);
-    }
+void RankProcesses::endOutput(size_t number, size_t stream) {
+  Rank& rank = ranks_[number];
+  close(rank.output[stream]);
+  rank.output[stream] = -1;
+  std::string& line = rank.line[stream];
+  if (line.empty()) return;
+  line += '\n';
+  print(number, stream);
 }
 
 void RankProcesses::print(size_t number, size_t stream) {
   std::string& line = ranks_[number].line[stream];
-  FILE* const to = stream == 0 ? stdout : stderr;
-  for (size_t end = line.find('\n'); end != std::string::npos; end = line.find('\n')) {
-    std::fprintf(to, "[%zu] %.*s\n", number, static_cast<int>(end), line.c_str());
-    line.erase(0, end + 1);
-  }
-  std::fflush(to);
+  unwritten_[stream].append("[").append(std::to_string(number)).append("] ").append(line);
+  line.clear();
+}
+
+// With what is in the pipes by now: who holds them may write for ever.
+void RankProcesses::closeOutputs() {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    for (size_t stream = 0; stream < 2; ++stream) {
+      const int fd = ranks_[rank].output[stream];
+      if (fd < 0) continue;
+      int left = 0;
+      if (ioctl(fd, FIONREAD, &left) != 0) left = 0;
+      for (; left > 0 && ranks_[rank].output[stream] >= 0; left -= static_cast<int>(kPiece))
+        readFrom(rank, stream, static_cast<size_t>(left));
+      if (ranks_[rank].output[stream] >= 0) endOutput(rank, stream);
+    }
 }

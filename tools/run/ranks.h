@@ -25,7 +25,7 @@ class RankProcesses {
   // Collects processes that have ended, and sees to the others once one has failed.
   void attend();
   void watch(std::vector<pollfd>& into) const;
-  void readOutput();
+  void passOutputOn();
   int msToNextStep() const;  // -1: nothing is due
   int status() const { return status_; }
 
@@ -36,8 +36,8 @@ class RankProcesses {
     bool ended = false;
     int how = 0;             // as waitpid says it
     bool afterOurs = false;  // it ended after this launcher had sent it a signal
-    // A pipe that the rank holds open. The kernel closes it when the rank begins to end, before it closes what the rank
-    // opened later, its connections: no other rank learns of the end earlier.
+    // A pipe that a rank of this host holds open. The kernel closes it when the rank begins to end, before it closes
+    // what the rank opened later, its connections: no other rank learns of the end earlier.
     int lifeline = -1;
     bool ending = false;  // the pipe is closed
     int order = 0;        // among the ranks that began to end
@@ -54,19 +54,24 @@ class RankProcesses {
   void ended(Rank& rank, int how);
   void decide();
   bool mayHaveBeenFirst(const Rank& rank) const;
-  void readFrom(size_t rank, size_t stream);
+  void readFrom(size_t rank, size_t stream, size_t most);
+  void endOutput(size_t rank, size_t stream);
   void print(size_t rank, size_t stream);
+  void write(size_t stream);
   void closeOutputs();
   bool allEnded() const;
+  bool readsOutput() const;  // some process holds a pipe of it
   void signalAll(int signal);
 
   const Options& options_;
   const Commands commands_;
   std::vector<Rank> ranks_;
-  int endings_ = -1;  // epoll over the pipes, which tells in which order they were closed
-  int begun_ = 0;     // ranks that began to end
+  std::string unwritten_[2];  // lines for this program's own output and error
+  int endings_ = -1;          // epoll over the pipes, which tells in which order they were closed
+  int begun_ = 0;             // ranks that began to end
   int status_ = 0;
   bool failed_ = false;
+  bool told_ = false;            // to end, by a signal
   bool signalled_ = false;       // this launcher has sent signals
   const Rank* first_ = nullptr;  // the failure that is reported
   Clock::time_point failedAt_;

@@ -14,6 +14,7 @@
 
 #include "core/environment.h"
 #include "core/poll.h"
+#include "core/signals.h"
 #include "core/wait.h"
 #include "transports/engine/tag.h"
 #include "transports/ucx.h"
@@ -328,7 +329,11 @@ Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost, const Dea
   SC_TRY(const Library* const ucx, library());
   const auto opening = std::make_shared<Opening>();
   opening->made = std::make_unique<UcxMessenger>(*ucx);
-  std::thread opener([opening, oneHost] { opening->run(oneHost); });
+  std::thread opener;
+  {
+    const WithoutSignals blocked;
+    opener = std::thread([opening, oneHost] { opening->run(oneHost); });
+  }
   std::unique_lock lock(opening->mutex);
   const bool inTime = opening->changed.wait(lock, deadline, [&] { return opening->done; });
   lock.unlock();
