@@ -59,8 +59,8 @@ std::shared_ptr<Task> makeOneAtATime(const Program& program, const Settings& set
 // the optimiser. Adam's is not the exchange's.
 bool exchangeHasMomentum(const Settings& settings, const std::string& preset) {
   const auto params = presetParams(preset);
-  if (isDense(params) || !settings.exchange.errorFeedback) return false;
-  return settings.exchange.recipe ? settings.optimizer.name == "sgd" : params.momentum != 0;
+  if (isDense(params) || !settings.exchange.errorFeedback || settings.optimizer.name != "sgd") return false;
+  return settings.exchange.recipe || params.momentum != 0;
 }
 
 sparsecoll::torch::Options exchangeOptions(const Settings& settings, const std::string& preset, size_t stepsPerEpoch) {
@@ -95,7 +95,7 @@ OptimizerSettings optimizerSettings(const Settings& settings, const std::string&
   auto optimizer = settings.optimizer;
   if (!exchangeHasMomentum(settings, preset)) return optimizer;
   // Weights hardly move while momentum lasts, so what it would add to their decay is this factor.
-  if (settings.exchange.recipe) optimizer.weightDecay /= 1 - optimizer.momentum;
+  optimizer.weightDecay /= 1 - optimizer.momentum;
   optimizer.momentum = 0;
   return optimizer;
 }

@@ -116,13 +116,22 @@ class GradientSync {
   /// Collective. Replaces every gradient by the ranks' average (or sum) of what was sent. A parameter without a
   /// gradient counts as zero. Afterwards gradients are views of the buckets. On CUDA it only enqueues; wait tells
   /// errors. After an error some buckets may hold averages already and others not: the same gradients cannot be sent
-  /// again. Clear them and go on with the next backward.
+  /// again. Clear them and go on with the next backward. What this rank has sent in buckets before goes back into its
+  /// residual, and is part of later steps.
   void step() {
     const Restart restartInAnyCase{*this};
-    while (next_ < buckets_.size()) launch();
-    if (!worker_) return;
-    worker_->wait();
-    side_->join();
+    try {
+      while (next_ < buckets_.size()) launch();
+      if (!worker_) return;
+      worker_->wait();
+      side_->join();
+    } catch (...) {
+      for (const auto& bucket : buckets_) {
+        [[maybe_unused]] const auto tookBack = takeBack(*bucket, 1);  // the step's error is the one to tell
+        bucket->forgetSum();
+      }
+      throw;
+    }
   }
 
   /// While false, backward only adds to the gradients: for several backward passes a step. Matters with overlap.
@@ -141,21 +150,18 @@ class GradientSync {
         check(sparsecollReducerSetDensity(bucket->reducer(), density), "sparsecollReducerSetDensity");
   }
 
-  /// From the next step on gradients are multiplied by inputScale, and sums by outputScale: 1 / S and S where the loss is
-  /// multiplied by S. On every rank, before the same step.
+  /// From the next step on gradients are multiplied by inputScale, and sums by outputScale: 1 / S and S where the loss
+  /// is multiplied by S. On every rank, before the same step.
   void setScales(double inputScale, double outputScale) {
     for (const auto& bucket : buckets_)
       check(sparsecollReducerSetScales(bucket->reducer(), inputScale, outputScale), "sparsecollReducerSetScales");
   }
 
   /// Collective. The optimiser will not apply the last step: the ranks take back what they sent. factor: what gradients
-  /// were multiplied by since then, 1 / S where a loss scaler has divided them by S.
+  /// were multiplied by since then, 1 / S where a loss scaler has divided them by S. Behind a step that threw there is
+  /// nothing left to take back.
   void giveBack(double factor = 1) {
-    for (const auto& bucket : buckets_) {
-      if (bucket->isDense() || !options_.errorFeedback) continue;
-      check(sparsecollReducerGiveBack(bucket->reducer(), bucket->flat().data_ptr(), factor, stream(*bucket)),
-            "sparsecollReducerGiveBack");
-    }
+    for (const auto& bucket : buckets_) check(takeBack(*bucket, factor), "sparsecollReducerGiveBack");
   }
 
   /// Forgets residuals, thresholds and iteration. On every rank.
@@ -232,6 +238,11 @@ class GradientSync {
     return detail::currentStream(bucket.flat().device());
   }
 
+  sparsecollResult_t takeBack(const detail::Bucket& bucket, double factor) const {
+    if (!bucket.hasSum() || bucket.isDense() || !options_.errorFeedback) return sparsecollSuccess;
+    return sparsecollReducerGiveBack(bucket.reducer(), bucket.flat().data_ptr(), factor, stream(bucket));
+  }
+
   double ownDensity(std::size_t i, const at::Tensor& parameter) const {
     if (options_.densityOf) return options_.densityOf(i, parameter);
     return parameter.dim() <= 1 ? options_.vectorDensity : 0;
@@ -292,6 +303,8 @@ class GradientSync {
   }
 
   void launch() {
+    if (next_ == 0)
+      for (const auto& each : buckets_) each->forgetSum();
     detail::Bucket& bucket = *buckets_[next_++];
     bucket.gatherRest();
     if (!worker_) return bucket.run();

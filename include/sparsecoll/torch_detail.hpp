@@ -159,6 +159,9 @@ class Bucket {
   bool isFull() const { return missing_ == 0; }
   bool isDense() const { return dense_; }
   bool followsDensity() const { return !dense_ && !ownDensity_; }
+  /// flat is the sum of the latest step, and not gradients of one that did not get as far.
+  bool hasSum() const { return hasSum_; }
+  void forgetSum() { hasSum_ = false; }
 
   /// Makes the parameter's gradient a view of the flat vector, with the values it had; none is zero.
   void gather(std::size_t i) {
@@ -197,6 +200,7 @@ class Bucket {
   void run() {
     void* data = flat_.data_ptr();
     check(sparsecollReducerRun(reducer_, data, data, currentStream(flat_.device())), "sparsecollReducerRun");
+    hasSum_ = true;
   }
 
  private:
@@ -225,8 +229,9 @@ class Bucket {
 
   void create(std::size_t number, double own, const Options& options, sparsecollComm_t comm) {
     auto params = SPARSECOLL_INIT(sparsecollParams_t);
-    const char* preset = own >= 1 ? "dense" : options.preset.c_str();
-    check(sparsecollPreset(preset, &params), "sparsecollPreset");
+    check(sparsecollPreset(options.preset.c_str(), &params), "sparsecollPreset");
+    const double momentum = options.momentum ? *options.momentum : options.errorFeedback ? params.momentum : 0;
+    if (own >= 1) check(sparsecollPreset("dense", &params), "sparsecollPreset");
     dense_ = params.collective == sparsecollCollDense;
     params.op = options.average ? sparsecollAvg : sparsecollSum;
     params.seed = options.seed;
@@ -234,9 +239,9 @@ class Bucket {
     if (!dense_) {
       params.density = own > 0 ? own : options.density;
       params.k = 0;
-      if (!options.errorFeedback) params.flags |= SPARSECOLL_NO_RESIDUAL, params.momentum = 0;
+      if (!options.errorFeedback) params.flags |= SPARSECOLL_NO_RESIDUAL;
     }
-    if (options.momentum) params.momentum = *options.momentum;
+    params.momentum = momentum;
     if (options.nesterov && params.momentum != 0) params.flags |= SPARSECOLL_NESTEROV;
     if (options.adjust) options.adjust(params);
 
@@ -267,6 +272,7 @@ class Bucket {
   sparsecollReducer_t reducer_ = nullptr;
   bool ownDensity_;
   bool dense_ = false;
+  bool hasSum_ = false;
 };
 
 /// One thread that does jobs in the order they came. After one has thrown, the others are dropped, until wait rethrows.

@@ -240,7 +240,8 @@ class Reducer(Handle):
     def give_back(self, out: Any, factor: float = 1.0, stream: Optional[int] = None) -> None:
         """The trainer does not apply the last step: its share of `out`, what run wrote, goes back into the residual.
         factor: what `out` was multiplied by since then. On every rank. Errors: InvalidArgument, Unsupported."""
-        self._check(lib.sparsecollReducerGiveBack(self.handle, self._own(out, False).address, factor, stream))
+        source = self._own(out, False)  # held until the call is over
+        self._check(lib.sparsecollReducerGiveBack(self.handle, source.address, factor, stream))
 
     def set_scales(self, input_scale: float, output_scale: float) -> None:
         """From the next step on gradients are multiplied by input_scale and sums by output_scale: 1 / S and S where the
@@ -258,7 +259,8 @@ class Reducer(Handle):
 
     def flush(self, dense: Any, stream: Optional[int] = None) -> Any:
         """Moves the residual into `dense`, n elements of the reducer's type, which is returned: dense += residual."""
-        self._check(lib.sparsecollReducerFlush(self.handle, self._own(dense, True).address, stream))
+        target = self._own(dense, True)
+        self._check(lib.sparsecollReducerFlush(self.handle, target.address, stream))
         return dense
 
     def export_state(self, stream: Optional[int] = None) -> bytes:

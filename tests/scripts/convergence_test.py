@@ -106,6 +106,8 @@ class Convergence(unittest.TestCase):
         self.assertEqual(verdict((0.51, 0.52), (0.52, 0.53)), "yes")  # a point away, deviations of 0.7 points
         self.assertEqual(verdict((0.51, 0.52), (0.49, 0.50)), "no")
         self.assertEqual(verdict((0.51, 0.52), (0.53, 0.54)), "no")
+        self.assertEqual(verdict((0.51, 0.53, 0.52), (0.53,)), "yes")  # two points from its own seed's, a deviation of one
+        self.assertEqual(verdict((0.51, 0.53, 0.52), (0.54,)), "no")  # two points from all of dense's
         self.assertEqual(verdict((0.51,), (0.51,)), "-")
         self.assertEqual(verdict((0.51, 0.52), (0.51, None)), "-")
 
@@ -132,12 +134,12 @@ class Convergence(unittest.TestCase):
         # 0.51 and 0.52: a mean of 51.5 and two deviations of 1.41 points.
         self.assertIn("| method | sent / dense | HR@10, % | gap, 4 ranks | gap, 8 ranks |\n", text)
         self.assertIn("| dense | 1.0000 | 51.5 ±1.4 | - | - |\n", text)
-        self.assertIn("| topka | 0.0500 | 51.5 ±1.4 | +0.0* | +0.0* |\n", text)
+        self.assertIn("| topka | 0.0500 | 51.5 ±1.4 | +0.0 ±0.0* | +0.0 ±0.0* |\n", text)
         self.assertIn("| micro | 0.0500 | diverged | - | - |\n", text)
-        self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0* |  |\n", text)
-        self.assertIn("| deft, recipe, as many bytes | 0.0800 | 51.5 ±1.4 | +0.0* |  |\n", text)
-        self.assertIn("| topka, no error feedback | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
-        self.assertIn("| topka, contiguous shards | 0.0500 | 51.5 ±1.4 | +0.0* |  |\n", text)
+        self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0 ±0.0* |  |\n", text)
+        self.assertIn("| deft, recipe, density x 2.5 | 0.0800 | 51.5 ±1.4 | +0.0 ±0.0* |  |\n", text)
+        self.assertIn("| topka, no error feedback | 0.0500 | 51.5 ±1.4 | +0.0 ±0.0* |  |\n", text)
+        self.assertIn("| topka, contiguous shards | 0.0500 | 51.5 ±1.4 | +0.0 ±0.0* |  |\n", text)
         self.assertNotIn("dense, contiguous shards", text)
         self.assertIn("Seeds: 2 with 4 ranks, 2 with 8 ranks.", text.replace("\n", " "))
 
@@ -147,9 +149,9 @@ class Convergence(unittest.TestCase):
         tables = self.output.getvalue()
         self.assertRegex(tables, r"Run on \d{4}-\d\d-\d\d at abc1234\.\n")
         self.assertIn("| dense | 51.5 % ± 1.4 | - | - | 1 kB | 1.0000 | 20.0 | - | 1 | 2 |", tables)
-        self.assertIn("| topka | 51.5 % ± 1.4 | +0.0 points | yes | 50 B | 0.0500 | 1.0 | - | 0.1 | 2 |", tables)
+        self.assertIn("| topka | 51.5 % ± 1.4 | +0.0 ± 0.0 points | yes | 50 B | 0.0500 | 1.0 | - | 0.1 | 2 |", tables)
         # 30 bytes more in each of 20 steps; a dense step has 1000.
-        self.assertIn("| topka, recipe | 51.5 % ± 1.4 | +0.0 points | yes | 80 B | 0.0800 | 1.6 | +0.6 | 0.1 | 2 |", tables)
+        self.assertIn("| topka, recipe | 51.5 % ± 1.4 | +0.0 ± 0.0 points | yes | 80 B | 0.0800 | 1.6 | +0.6 | 0.1 | 2 |", tables)
         # There is none of that density without the recipe to compare with.
         self.assertIn("| 80 B | 0.0800 | 1.6 | - | 0.25 | 2 |", tables)
         self.assertIn("| dense, contiguous shards | 51.5 % ± 1.4 |", tables)
@@ -186,10 +188,10 @@ class Convergence(unittest.TestCase):
         text = self.module.DOCUMENT.read_text()
         self.assertIn("| gap, 4 ranks | gap, density 0.001 | gap, 8 ranks |\n", text)
         self.assertIn("| dense | 1.0000 | 51.5 ±1.4 | - |  | - |\n", text)
-        # A seed of 51 against dense's 51.5 of both, and with 8 ranks against its own 51, in the spread of 4 ranks.
-        self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0* | +0.0* | +0.0* |\n", text)
+        # One seed has no spread of its own: with 8 ranks that of 4 ranks' dense seeds counts.
+        self.assertIn("| topka, recipe | 0.0800 | 51.5 ±1.4 | +0.0 ±0.0* | +0.0* | +0.0* |\n", text)
         self.assertIn("| topka | 0.0500 | 51.0 | +0.0* |  |  |\n", text)
-        self.assertIn("| deft, recipe, as many bytes | 0.0800 | 51.5 ±1.4 | +0.0* | +0.0* |  |\n", text)
+        self.assertIn("| deft, recipe, density x 2.5 | 0.0800 | 51.5 ±1.4 | +0.0 ±0.0* | +0.0* |  |\n", text)
         self.assertNotIn("ResNet-20 on CIFAR-10, to the end", self.short_page())
         self.assertIn("Seeds: 1 to 2 with 4 ranks, 1 with density 0.001, 1 with 8 ranks.", text.replace("\n", " "))
         self.run_script("--tables")
@@ -233,7 +235,7 @@ class Convergence(unittest.TestCase):
         self.assertTrue(all("--ranks 4 " in call and "--seed 1 " in call for call in longer))
         text = self.short_page()
         self.assertIn("| gap, 4 ranks | gap, 8 ranks | gap, 4 times the epochs |\n", text)
-        self.assertIn("| topka | 0.0500 | 0.5 ±0.0 | +0.0* | +0.0* | +0.0 |\n", text)
+        self.assertIn("| topka | 0.0500 | 0.5 ±0.0 | +0.0 ±0.0* | +0.0 ±0.0* | +0.0 |\n", text)
         self.assertEqual(self.run_script("--tables"), 0)
         part = self.output.getvalue().split("WikiText-2, 4 ranks, 4 times the epochs\n")[1].split("\n\n")[0]
         self.assertIn("| topka | 0.5 | +0.0 | - | 50 B | 0.0500 | 1.0 | - | 0.01 | 1 |", part)

@@ -187,3 +187,68 @@ TEST_CASE("torch: a transactional step that fails leaves the residual as it was"
         &config));
   }
 }
+
+// Density 1, so that a bucket sends all it has.
+TEST_CASE("torch: what buckets had sent before another one failed is part of the next step") {
+  auto config = SPARSECOLL_INIT(sparsecollConfig_t);
+  config.nonFinite = sparsecollNonFiniteError;
+  const auto spoilt = static_cast<size_t>(makeNet()->parameters()[0].numel());  // in the bucket that leaves last
+  for (const bool overlap : {false, true})
+    for (const bool asked : {false, true}) {
+      INFO((overlap ? "overlap, " : "") << (asked ? "giveBack" : ""));
+      auto options = sparse("topka", 1);
+      options.bucketBytes = 2000;
+      options.overlap = overlap;
+      std::vector<std::vector<float>> own(2), averages(2);
+      requireNone(onRanks(
+          2,
+          [&](int rank, sparsecollComm_t comm) {
+            auto net = makeNet(), alone = makeNet();
+            GradientSync sync(net->parameters(), comm, options);
+            lossOf(net, 7, rank).backward();
+            sync.step();  // this one is applied, and must not come back
+            sync.zeroGrad();
+            auto loss = lossOf(net, 0, rank);
+            if (rank == 1) loss = loss + (net->parameters()[0] * std::numeric_limits<float>::quiet_NaN()).sum();
+            loss.backward();
+            try {
+              sync.step();
+              throw std::runtime_error("no error");
+            } catch (const Error& error) {
+              if (error.code() != sparsecollNonFinite) throw;
+            }
+            if (asked) sync.giveBack();
+            sync.zeroGrad();
+            lossOf(net, 1, rank).backward();
+            sync.step();
+            averages[static_cast<size_t>(rank)] = flatGradients(net);
+            lossOf(alone, 0, rank).backward();
+            lossOf(alone, 1, rank).backward();
+            own[static_cast<size_t>(rank)] = flatGradients(alone);
+          },
+          &config));
+      CHECK(equalBits(averages[0], averages[1]));
+      for (size_t i = spoilt; i < own[0].size(); ++i)
+        REQUIRE(std::abs(averages[0][i] - (own[0][i] + own[1][i]) / 2) < 1e-6f);
+    }
+}
+
+TEST_CASE("torch: tensors that are sent dense have the momentum of the preset, too") {
+  std::vector<std::vector<float>> named(2), given(2);
+  for (const bool gives : {false, true}) {
+    auto options = sparse("dgc", 0.05);
+    options.vectorDensity = 1;
+    if (gives) options.momentum = 0.9;
+    requireNone(onRanks(2, [&](int rank, sparsecollComm_t comm) {
+      auto net = makeNet();
+      GradientSync sync(net->parameters(), comm, options);
+      for (int step = 0; step < 2; ++step) {
+        sync.zeroGrad();
+        lossOf(net, step, rank).backward();
+        sync.step();
+      }
+      (gives ? given : named)[static_cast<size_t>(rank)] = flatGradients(net);
+    }));
+  }
+  CHECK(equalBits(named[0], given[0]));
+}
