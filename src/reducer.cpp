@@ -217,7 +217,7 @@ Status Reducer::denseStep(Operation& operation, StepArgs& args) {
   if (sumCheck_) return sumCheck_->tell(operation, args.stream);
   SC_TRY(denseEnd(args.nonFinite));
   if (keeps) {
-    if (forms) residual_.leaveDense(spec_.type, denseScale(scales_.now().out), args.stream);
+    if (forms) residual_.leaveDense(spec_.type, finishBefore(finishOf(operation)), args.stream);
     owesResidual_ = false;
     residual_.noteDense();
     scales_.noteStep(false, args.stream);
@@ -238,9 +238,11 @@ void Reducer::tellDense() {
   step.lastImbalance = 1;
 }
 
-// Where a dense sum's input is rounded to fewer digits it travels multiplied by outputScale, as gradients come:
-// unscaled, small ones would be 0 in Float16.
-Scale Reducer::denseScale(Scale out) const { return spec_.type == spec_.accumulateType ? Scale(1) : out; }
+// What is done to a dense sum's input before it is rounded to fewer digits, and then not to the sum. Without
+// outputScale small gradients would be 0 in Float16, and without the division of an average large ones Inf.
+Finish Reducer::finishBefore(const Finish& finish) const {
+  return spec_.type == spec_.accumulateType ? Finish() : finish;
+}
 
 // The sum is formed in place where it can be: engines may hold on to what they are given for longer than a reducer
 // lives.
@@ -250,11 +252,10 @@ void Reducer::shapeDense(DenseArgs& args, sparsecollDataType_t inType, Stream st
   input.gradientType = inType;
   input.scale = args.inputScale;
   void* const x = args.accumulate ? denseInput_.as<>() : args.out;
-  const Scale scale = denseScale(args.finish.scale);
-  residual_.shapeDense(input, *method_.selection, x, args.type, scale, stream);
+  residual_.shapeDense(input, *method_.selection, x, args.type, finishBefore(args.finish), stream);
   args.in = x;
   args.inputScale = 1;
-  if (spec_.type != spec_.accumulateType) args.finish.scale = 1;
+  if (spec_.type != spec_.accumulateType) args.finish = Finish();
 }
 
 Status Reducer::setScales(ScalePair scales) {

@@ -146,7 +146,7 @@ class Reducer final : public AnyReducer {
   // The ranks of a dense step have met NaN or Inf, or not.
   Status denseEnd(bool nonFinite) const;
   void shapeDense(DenseArgs& args, sparsecollDataType_t inType, Stream stream);
-  Scale denseScale(Scale out) const;
+  Finish finishBefore(const Finish& finish) const;
   void tellDense();
   Finish finishOf(const Operation& operation) const;
   // The ranks that reduce with each other what is selected: all, or over nodes the owners of one shard.

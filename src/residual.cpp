@@ -62,8 +62,8 @@ Status Residual::checkApart(const char* name, const void* vector, uint64_t vecto
   return checkDisjoint(name, vector, vectorBytes, "the velocity", shape_.velocity(0), held);
 }
 
-void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type, Scale scale,
-                          Stream stream) {
+void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type,
+                          const Finish& finish, Stream stream) {
   input.out = kept_ ? data() : buffer(current_);
   if (kept_) {
     input.in = input.out;
@@ -74,12 +74,12 @@ void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, 
   shape_.prepare(input, current_, current_, stream);
   selection.pass(input, stream);
   if (kept_) {
-    roundInto(x, type, scale, stream);
+    roundInto(x, type, finish, stream);
     clearOwnNonFinite(selection.control(), stream);
     return;
   }
   clearOwnNonFinite(selection.control(), stream);
-  multiply(input.out, n_, scale, stream);
+  apply(finish, input.out, n_, stream);
   if (type == type_) {
     kernels_->copy(x, input.out, bytes(), stream);
     return;
@@ -88,8 +88,8 @@ void Residual::shapeDense(SelectionInput& input, Selection& selection, void* x, 
   kernels_->flush(input.out, type_, x, type, n_, stream);
 }
 
-void Residual::multiply(void* x, uint64_t count, Scale scale, Stream stream) {
-  if (!scale.isOne()) reshape(*kernels_, {x, x, type_, count, scale}, stream);
+void Residual::apply(const Finish& finish, void* x, uint64_t count, Stream stream) {
+  if (finish.divisor != 1 || !finish.scale.isOne()) reshape(*kernels_, {x, x, type_, count, 1, finish}, stream);
 }
 
 // each(at, acc, count, copy, rounded): of a piece, with room for as many elements of either type.
@@ -105,30 +105,30 @@ void Residual::eachPiece(sparsecollDataType_t type, Stream stream, Each each) {
 }
 
 // A copy is rounded, because acc has to be whole again if the sum comes to nothing.
-void Residual::roundInto(void* x, sparsecollDataType_t type, Scale scale, Stream stream) {
+void Residual::roundInto(void* x, sparsecollDataType_t type, const Finish& finish, Stream stream) {
   if (type == type_) {
     kernels_->copy(x, buffer(current_), bytes(), stream);
-    multiply(x, n_, scale, stream);
+    apply(finish, x, n_, stream);
     return;
   }
   eachPiece(type, stream, [&](uint64_t at, const void* acc, uint64_t count, void* copy, void* rounded) {
     kernels_->copy(copy, acc, count * elementBytes(type_), stream);
-    multiply(copy, count, scale, stream);
+    apply(finish, copy, count, stream);
     kernels_->flush(copy, type_, rounded, type, count, stream);
     kernels_->copy(static_cast<std::byte*>(x) + at * elementBytes(type), rounded, count * elementBytes(type), stream);
   });
 }
 
-void Residual::leaveDense(sparsecollDataType_t type, Scale scale, Stream stream) {
+void Residual::leaveDense(sparsecollDataType_t type, const Finish& finish, Stream stream) {
   if (!kept_) return;
   if (type == type_) {
     kernels_->fillZero(buffer(current_), bytes(), stream);
     return;
   }
   eachPiece(type, stream, [&](uint64_t, void* acc, uint64_t count, void*, void* rounded) {
-    multiply(acc, count, scale, stream);
+    apply(finish, acc, count, stream);
     kernels_->flush(acc, type_, rounded, type, count, stream);
-    multiply(acc, count, 1 / scale.now(), stream);
+    apply({1, finish.divisor / finish.scale.now()}, acc, count, stream);
   });
 }
 

@@ -45,13 +45,13 @@ class Residual {
   // It goes on with another method, whose tensors sent dense are these.
   void pointAt(DenseTensors& denseTensors) { denseTensors_ = &denseTensors; }
 
-  // The dense collective's step: x = what the input comes to with clipping and momentum, times scale, rounded to the
-  // type. A residual that is kept is part of it, and holds acc until leaveDense.
-  void shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type, Scale scale,
+  // The dense collective's step: x = finish(what the input comes to with clipping and momentum), rounded to the type. A
+  // residual that is kept is part of it, and holds acc until leaveDense.
+  void shapeDense(SelectionInput& input, Selection& selection, void* x, sparsecollDataType_t type, const Finish& finish,
                   Stream stream);
 
-  // The dense sum was delivered: what rounding left of acc is all that stays. type, scale: as in shapeDense.
-  void leaveDense(sparsecollDataType_t type, Scale scale, Stream stream);
+  // The dense sum was delivered: what rounding left of acc is all that stays. type, finish: as in shapeDense.
+  void leaveDense(sparsecollDataType_t type, const Finish& finish, Stream stream);
   // A dense sum that may be given back.
   void noteDense() { outLeft_ = true; }
 
@@ -87,10 +87,10 @@ class Residual {
   void* buffer(int which) const;
   int other() const { return 1 - current_; }
   void snapshot(int to, int from, Stream stream);
-  void roundInto(void* x, sparsecollDataType_t type, Scale scale, Stream stream);
+  void roundInto(void* x, sparsecollDataType_t type, const Finish& finish, Stream stream);
   template <class Each>
   void eachPiece(sparsecollDataType_t type, Stream stream, Each each);
-  void multiply(void* x, uint64_t count, Scale scale, Stream stream);
+  void apply(const Finish& finish, void* x, uint64_t count, Stream stream);
   void clearOwnNonFinite(Control* control, Stream stream);
   void clearNonFinite(const Control* control, Stream stream);
   void leave(const Delivered& delivered, const Control* decision, uint64_t* lost, Stream stream);

@@ -116,8 +116,8 @@ class GradientSync {
   /// Collective. Replaces every gradient by the ranks' average (or sum) of what was sent. A parameter without a
   /// gradient counts as zero. Afterwards gradients are views of the buckets. On CUDA it only enqueues; wait tells
   /// errors. After an error some buckets may hold averages already and others not: the same gradients cannot be sent
-  /// again. Clear them and go on with the next backward. What this rank has sent in buckets before goes back into its
-  /// residual, and is part of later steps.
+  /// again. Clear them and go on with the next backward. Of sparse buckets that were summed before it this rank takes
+  /// its share back, as giveBack does; those sent dense lose their step.
   void step() {
     const Restart restartInAnyCase{*this};
     try {
@@ -126,6 +126,7 @@ class GradientSync {
       worker_->wait();
       side_->join();
     } catch (...) {
+      settle();
       for (const auto& bucket : buckets_) {
         [[maybe_unused]] const auto tookBack = takeBack(*bucket, 1);  // the step's error is the one to tell
         bucket->forgetSum();
@@ -236,6 +237,16 @@ class GradientSync {
   c10::Device device() const { return buckets_.front()->flat().device(); }
   static sparsecollStream_t stream(const detail::Bucket& bucket) {
     return detail::currentStream(bucket.flat().device());
+  }
+
+  // Whatever of the step is under way is over, or on the current stream's past.
+  void settle() {
+    if (!worker_) return;
+    try {
+      worker_->wait();
+    } catch (...) {
+    }
+    side_->join();
   }
 
   sparsecollResult_t takeBack(const detail::Bucket& bucket, double factor) const {

@@ -198,8 +198,12 @@ void RankProcesses::decide() {
   for (const Rank& rank : ranks_)
     if (rank.ended && rank.how != 0 && (first_ == nullptr || standing(rank) < standing(*first_))) first_ = &rank;
   status_ = codeOf(first_->how);
-  std::fprintf(stderr, "sparsecoll-run: rank %d %s\n", static_cast<int>(first_ - ranks_.data()),
-               endOf(first_->how).c_str());
+  const std::string said =
+      "sparsecoll-run: rank " + std::to_string(first_ - ranks_.data()) + " " + endOf(first_->how) + "\n";
+  if (options_.prefix)
+    unwritten_[1].append(said);  // behind the ranks' lines, and without waiting for who reads them
+  else
+    std::fputs(said.c_str(), stderr);
 }
 
 void RankProcesses::reportOthers() const {
@@ -230,8 +234,10 @@ void RankProcesses::attend() {
     if (outputUntil_ == Clock::time_point::max()) outputUntil_ = Clock::now() + kAfterLast;
     if (Clock::now() < outputUntil_) return;
     closeOutputs();
-    if (told_)  // and nobody takes it
-      for (std::string& lines : unwritten_) lines.clear();
+    for (size_t stream = 0; stream < 2; ++stream) {
+      write(stream);
+      if (told_) unwritten_[stream].clear();  // nobody takes it
+    }
     return;
   }
   if (first_ == nullptr || stage_ == 2 || Clock::now() < next_) return;
