@@ -61,7 +61,7 @@ class NodeLevel {
   // The owners of this rank's shard in all nodes; of a rank that owns nothing it alone.
   Transport& between() const { return *between_; }
 
-  // The node's sum of the shard, of scaled gradients, in sumType().
+  // The node's sum of the shard, in sumType().
   Status scatter(Operation& operation, const void* gradient, Stream stream);
   // The same of vectors of another type, into part.
   Status scatterHeld(Operation& operation, const void* vector, sparsecollDataType_t type, void* part, Stream stream);

@@ -280,8 +280,8 @@ Status Reducer::giveBack(const void* out, double factor, Stream stream) {
   const double owners = exchanging().ranks();  // among whom the sum is shared out again
   const double share = spec_.params.op == sparsecollAvg ? comm_->ranks() / owners : 1.0 / owners;
   if (!residual_.captured())
-    SC_TRY(checkFactor("what out is multiplied by, without factor and outputScale,",
-                       share / factor / scales_.lastOut(false).now(), spec_.accumulateType));
+    SC_TRY(checkFactor("a rank's share over factor and outputScale", share / factor / scales_.lastOut(false).now(),
+                       spec_.accumulateType));
   residual_.giveBack(out, spec_.type, share / factor, scales_.lastOut(residual_.captured()),
                      spec_.dense() ? nullptr : method_.selection->control(), stream);
   owesResidual_ = true;

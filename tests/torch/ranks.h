@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -66,6 +67,20 @@ inline torch::Tensor pattern(at::IntArrayRef sizes, int64_t salt) {
 inline torch::Tensor lossOf(nn::Sequential& net, int64_t step, int64_t rank, int64_t rows = 8) {
   const auto x = pattern({rows, 12}, 31 * step + rank), y = pattern({rows, 5}, 17 * step + rank + 100);
   return torch::mse_loss(net->forward(x), y);
+}
+
+// On rank 1 a parameter's gradient is NaN, and the step ends with NonFinite on all ranks.
+inline void failStep(GradientSync& sync, nn::Sequential& net, int64_t step, int rank, size_t spoilt) {
+  auto loss = lossOf(net, step, rank);
+  if (rank == 1) loss = loss + (net->parameters()[spoilt] * std::numeric_limits<float>::quiet_NaN()).sum();
+  loss.backward();
+  try {
+    sync.step();
+  } catch (const Error& error) {
+    if (error.code() == sparsecollNonFinite) return;
+    throw;
+  }
+  throw std::runtime_error("no error");
 }
 
 inline std::vector<float> flat(const nn::Sequential& net, bool gradients = false) {
