@@ -122,18 +122,25 @@ Result<Meeting> meetByFile(const CommunicatorConfig& config, const sparsecollLau
   std::array<uint8_t, SPARSECOLL_UNIQUE_ID_BYTES> id{};
   const bootstrap::Wiping wiped(id);
   bootstrap::IdFile file(std::string(launch.path) + "-" + std::to_string(number));
+  const auto meetBy = [&]() -> Result<Meeting> {
+    SC_TRY(const bootstrap::Invitation invitation, bootstrap::readInvitation(id));
+    SC_TRY(auto exchange,
+           meet(invitation, launch.rank, launch.size, deadline, [&] { return launch.rank != 0 && file.replaced(id); }));
+    const bootstrap::MeshSecret secret{invitation.key, invitation.job};
+    return Meeting{std::move(exchange), [secret] { return Result<bootstrap::MeshSecret>(secret); }, deadline};
+  };
   if (launch.rank == 0) {
     std::string interfaceName = interfaceOf(config);
     if (interfaceName.empty() && launch.size > 1 && launch.oneHost == 0) interfaceName = "auto";
     SC_TRY(bootstrap::invite(config.transport, interfaceName.c_str(), deadline, id));
     if (launch.size > 1) SC_TRY(file.write(id));
-  } else {
-    SC_TRY(file.read(id, deadline));
+    return meetBy();
   }
-  SC_TRY(const bootstrap::Invitation invitation, bootstrap::readInvitation(id));
-  SC_TRY(auto exchange, meet(invitation, launch.rank, launch.size, deadline));
-  const bootstrap::MeshSecret secret{invitation.key, invitation.job};
-  return Meeting{std::move(exchange), [secret] { return Result<bootstrap::MeshSecret>(secret); }, deadline};
+  for (;;) {  // the first id may be of a rank 0 that was killed, and has left it
+    SC_TRY(file.read(id, deadline));
+    Result<Meeting> met = meetBy();
+    if (met.ok() || deadline.expired() || !file.replaced(id)) return met;
+  }
 }
 
 }  // namespace

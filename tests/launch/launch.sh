@@ -254,6 +254,21 @@ alone() {
   grep -qE "^rank $1: .*$2" "$folder/out" || fail "rank $1 alone does not say '$2'"
 }
 id=$folder/sparsecoll-$(id -u)-alone-0
+
+# A rank that has read what a killed rank 0 left behind follows the next rank 0.
+again=(env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=alone SPARSECOLL_LAUNCH_DIR="$folder")
+"${again[@]}" OMPI_COMM_WORLD_RANK=0 "$program" hasty 60000 > /dev/null 2>&1 &
+first=$!
+until [ -e "$id" ]; do sleep 0.05; done
+kill -9 $first
+wait $first || true
+"${again[@]}" OMPI_COMM_WORLD_RANK=1 "$program" hasty 60000 > /dev/null 2>&1 &
+other=$!
+sleep 1  # for the other rank to read it
+[ -e "$id" ] || fail "somebody has removed the id of the killed rank"
+expect 0 timeout 30 "${again[@]}" OMPI_COMM_WORLD_RANK=0 "$program"
+wait $other || fail "a rank believes the id of a killed rank 0"
+clean
 alone 0 'timeout: .*1 did not come|timeout: .*missing.*1|timeout: .*rank.* 1'
 alone 1 "timeout: .*rank 0 has left no id to meet by: $id: No such file"
 where=$folder/nowhere alone 0 "system error: .*the file by which ranks meet cannot be made: $folder/nowhere/.*No such file"

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -75,6 +77,12 @@ Status IdFile::read(IdBytes id, const Deadline& deadline) const {
     if (deadline.expired()) return missing;
     (void)awaitAny({}, Deadline::earlier(deadline, Deadline::in(kLookMs)));
   }
+}
+
+bool IdFile::replaced(ConstIdBytes id) const {
+  std::array<uint8_t, ConstIdBytes::extent> now{};
+  const Wiping wiped(now);
+  return read(now, Deadline::in(0)).ok() && !std::ranges::equal(now, id);
 }
 
 }  // namespace sparsecoll::bootstrap

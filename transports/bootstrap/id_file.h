@@ -20,6 +20,8 @@ class IdFile {
   Status write(ConstIdBytes id);
   // Waits for it. Errors: Timeout, SystemError (it is not this user's alone).
   Status read(IdBytes id, const Deadline& deadline) const;
+  // Whether another id is there now, as after a job that was killed with its file in place and has started again.
+  bool replaced(ConstIdBytes id) const;
 
  private:
   std::string path_;

@@ -15,18 +15,21 @@ constexpr uint64_t kDoubtMs = 5000;       // a stranger at one port does not kee
 
 }  // namespace
 
-void Search::lookUp() {
-  if (!lookAgain_.expired()) return;
+Status Search::lookUp() {
+  if (!lookAgain_.expired()) return {};
   auto found = candidates_();
   lookAgain_ = Deadline::in(found.ok() || !calls_.empty() ? kLookUpMs : kFirstLookUpMs);
   if (!found.ok()) {
-    if (calls_.empty()) last_ = Text<256>::format("{}", found.takeStatus().failure().text);
-    return;
+    Status why = found.takeStatus();
+    if (why.result() == sparsecollInvalidUsage) return why;
+    if (calls_.empty()) last_ = Text<256>::format("{}", why.failure().text);
+    return {};
   }
   std::erase_if(calls_, [&](const Call& one) { return std::ranges::find(*found, one.to) == found->end(); });
   for (const Address& to : *found)
     if (std::ranges::none_of(calls_, [&](const Call& one) { return one.to == to; }))
       calls_.push_back({to, std::nullopt, Deadline::in(0), kFirstRetryMs});
+  return {};
 }
 
 void Search::begin(Call& call, const Deadline& deadline) {
@@ -71,7 +74,7 @@ void Search::sleep(const Deadline& deadline) const {
 
 Result<Link> Search::run(const Deadline& deadline) {
   for (;;) {
-    lookUp();
+    SC_TRY(lookUp());
     for (Call& call : calls_) {
       begin(call, deadline);
       if (!advance(call)) continue;

@@ -12,7 +12,7 @@ namespace sparsecoll::bootstrap {
 
 class Search {
  public:
-  // May fail and succeed later, as a name may get its address late.
+  // May fail and succeed later, as a name may get its address late. InvalidUsage: it never will; the search ends.
   using Candidates = std::function<Result<std::vector<Address>>()>;
 
   // where: of the candidates, in words.
@@ -31,7 +31,7 @@ class Search {
     uint64_t retryMs;
   };
 
-  void lookUp();
+  Status lookUp();
   void begin(Call& call, const Deadline& deadline);
   // Whether rank 0 has proven itself.
   bool advance(Call& call);

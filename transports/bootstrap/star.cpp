@@ -312,7 +312,8 @@ Result<std::unique_ptr<Exchange>> asSpoke(Search search, const Identity& self, c
 
 }  // namespace
 
-Result<std::unique_ptr<Exchange>> meet(const Invitation& invitation, int rank, int ranks, const Deadline& deadline) {
+Result<std::unique_ptr<Exchange>> meet(const Invitation& invitation, int rank, int ranks, const Deadline& deadline,
+                                       const std::function<bool()>& withdrawn) {
   SC_TRY(cryptoReady());
   const Identity self{invitation.key, invitation.job, Purpose::kRendezvous, rank, ranks};
   if (rank != 0) {
@@ -321,8 +322,11 @@ Result<std::unique_ptr<Exchange>> meet(const Invitation& invitation, int rank, i
                   "the unique id is for ranks on one host, and not this one: name an interface where it is made "
                   "(config.interfaceName or SPARSECOLL_INTERFACE)");
     SC_TRY(useOnce(invitation, rank));
-    const std::vector<Address> only = {invitation.address};
-    Search search(self, invitation.address.text().c_str(), [only] { return Result<std::vector<Address>>(only); });
+    const Address only = invitation.address;
+    Search search(self, only.text().c_str(), [only, withdrawn]() -> Result<std::vector<Address>> {
+      if (withdrawn()) return fail(sparsecollInvalidUsage, "the unique id is of ranks that have started again since");
+      return std::vector<Address>{only};
+    });
     return asSpoke(std::move(search), self, deadline);
   }
   SC_TRY(Claimed claimed, claim(invitation));

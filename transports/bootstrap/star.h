@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 
 #include "transports/bootstrap/exchange.h"
@@ -14,7 +15,10 @@ namespace sparsecoll::bootstrap {
 
 // Returns once all ranks have come and have proven that they hold the id. Errors: InvalidUsage (the id was used, or is
 // another host's loopback), AuthFailed, Mismatch (ranks, version), Timeout (names the ranks that have not come).
-Result<std::unique_ptr<Exchange>> meet(const Invitation& invitation, int rank, int ranks, const Deadline& deadline);
+// withdrawn: whether rank 0 listens there no more and never will, asked again and again while it is not found; then the
+// search ends with InvalidUsage.
+Result<std::unique_ptr<Exchange>> meet(const Invitation& invitation, int rank, int ranks, const Deadline& deadline,
+                                       const std::function<bool()>& withdrawn = [] { return false; });
 
 // The same at a place that all ranks know: rank 0 listens there, the others try all its ports until one is of this job.
 // Of ranks that claim the same number the first one that holds the key is admitted. Errors: AuthFailed, Mismatch,
