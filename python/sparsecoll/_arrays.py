@@ -110,19 +110,50 @@ class _DlTensor(ctypes.Structure):
     ]
 
 
-# Of DLPack: kinds of devices, and (code, bits) of types.
+class _DlVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DlTensor),
+    ]
+
+
+# Of DLPack: the version asked for, flags, kinds of devices, and (code, bits) of types.
+_DL_VERSION = (1, 0)
+_DL_READ_ONLY, _DL_COPIED = 1, 2
 _DL_HOST, _DL_CUDA, _DL_PINNED, _DL_MANAGED = 1, 2, 3, 13
 _DL_TYPES = {(2, 16): _abi.sparsecollFloat16, (2, 32): _abi.sparsecollFloat32, (2, 64): _abi.sparsecollFloat64,
              (4, 16): _abi.sparsecollBfloat16}
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.restype = ctypes.c_char_p
+_capsule_name.argtypes = [ctypes.py_object]
+
+
+# Returns the capsule, the tensor in it, and whether what is written there reaches the array: only DLPack 1 tells.
+def _exported(array):
+    try:
+        capsule = array.__dlpack__(max_version=_DL_VERSION)
+    except TypeError:
+        capsule = array.__dlpack__()
+    name = _capsule_name(capsule)
+    pointer = _capsule_pointer(capsule, name)
+    if name == b"dltensor":
+        return capsule, _DlTensor.from_address(pointer), True
+    managed = _DlVersioned.from_address(pointer)
+    if managed.major != _DL_VERSION[0]:
+        raise Unsupported(f"an array of DLPack's version {managed.major}")
+    return capsule, managed.tensor, managed.flags & (_DL_READ_ONLY | _DL_COPIED) == 0
 
 
 def _of_dlpack(array):
     # The capsule is not consumed: it frees what it holds when the span goes.
-    capsule = array.__dlpack__()
-    tensor = _DlTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    capsule, tensor, writable = _exported(array)
     code = _DL_TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if code is None:
         raise InvalidArgument("elements of another type than float16, bfloat16, float32 and float64")
@@ -135,4 +166,4 @@ def _of_dlpack(array):
     shape = [tensor.shape[i] for i in range(tensor.ndim)]
     if tensor.strides and not _contiguous(shape, [tensor.strides[i] for i in range(tensor.ndim)], 1):
         raise InvalidArgument("the array is not contiguous")
-    return Span((tensor.data or 0) + tensor.byte_offset, _product(shape), code, device, True, (array, capsule))
+    return Span((tensor.data or 0) + tensor.byte_offset, _product(shape), code, device, writable, (array, capsule))

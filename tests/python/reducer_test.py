@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Reducers and communicators from Python, over threads and over processes."""
+import ctypes
 import dataclasses
 import json
 import os
@@ -18,7 +19,7 @@ except ImportError:
 
 import launch
 import sparsecoll
-from sparsecoll import Communicator, Config, Reducer, Segment, all_reduce
+from sparsecoll import Communicator, Config, Reducer, Segment, _arrays, all_reduce
 from sparsecoll._reducer import preset_of
 
 QUICK = Config(op_timeout=300, init_timeout=300)
@@ -402,6 +403,36 @@ class Arrays(unittest.TestCase):
             half = np.zeros((2, 12), np.float32)
             reducer.run(OnlyDlpack(before), out=half[1])
             np.testing.assert_array_equal(half, [np.zeros(12), before.ravel()])
+
+    def test_dlpack_tells_what_must_not_be_written(self):
+        class Versioned:
+            """As arrays of DLPack 1 show themselves, with these flags."""
+
+            def __init__(self, array, flags, major=1):
+                self.array = array
+                shape = (ctypes.c_int64 * 1)(array.size)
+                tensor = _arrays._DlTensor(array.ctypes.data, 1, 0, 1, 2, 32, 1, shape, None, 0)
+                self.managed = _arrays._DlVersioned(major, 0, None, None, flags, tensor)
+
+            def __dlpack__(self, *, max_version):
+                assert max_version == (1, 0)
+                make = ctypes.pythonapi.PyCapsule_New
+                make.restype = ctypes.py_object
+                make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+                return make(ctypes.addressof(self.managed), b"dltensor_versioned", None)
+
+        [alone] = Communicator.threads(1)
+        with alone, Reducer(alone, 12, preset="dense") as reducer:
+            array = np.arange(12, dtype=np.float32)
+            out = np.zeros(12, np.float32)
+            for flags in 1, 2:
+                with self.assertRaisesRegex(sparsecoll.InvalidArgument, "read-only"):
+                    reducer.run(array, out=Versioned(out, flags))
+                np.testing.assert_array_equal(out, np.zeros(12))
+            reducer.run(Versioned(array, 1), out=Versioned(out, 0))
+            np.testing.assert_array_equal(out, array)
+            with self.assertRaisesRegex(sparsecoll.Unsupported, "version 2"):
+                reducer.run(Versioned(array, 0, major=2), out=out)
 
     def test_a_device_array_needs_a_communicator_on_a_device(self):
         class OnDevice:
