@@ -51,7 +51,8 @@ typedef struct {
   int port;       /* the first one that it may have */
   int ports;      /* how many it chooses from */
   char job[256];  /* what tells this job from others, the same on all ranks */
-  int restart;    /* how often the job was started anew */
+  int restart;    /* how often the job was started anew, where all ranks are told the same: torchrun's agents count their
+                     own workers' failures, each for itself */
   char path[512]; /* of the file that hands the id on; a number is appended for each communicator. Empty: there is none
                    */
   const char* service; /* "PMIx" or "PMI", by which the launcher hands on where rank 0 listens; NULL: it does not */
@@ -200,11 +201,10 @@ static inline void sparsecollLaunchReadRank(sparsecollLaunch_t* launch, const ch
   memset(launch, 0, sizeof *launch);
   launch->by = "RANK";
   sparsecollLaunchReadPlace(launch, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  launch->restart = sparsecollLaunchNumber("TORCHELASTIC_RESTART_COUNT", 0);
   snprintf(launch->job, sizeof launch->job, "run %s at %s", sparsecollLaunchText("TORCHELASTIC_RUN_ID", "-"),
            sparsecollLaunchText("MASTER_PORT", "-"));
   if (folder != NULL)
-    snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-rank-%d", folder, (long)geteuid(), launch->restart);
+    snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-rank", folder, (long)geteuid());
 }
 
 /* Reads the environment. Never fails: a program that nobody launched is rank 0 of 1. An mpirun or mpiexec inside of a

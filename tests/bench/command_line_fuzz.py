@@ -20,7 +20,7 @@ NO_NAMES = ["", "nope", "threads", "threads:", "threads:0", "threads:-1", "threa
 # Options that need no value, print and end, or take any text: paths and filters.
 LEFT_OUT = {"--help", "--version", "--list", "--dry-run", "--json", "--csv", "--svg", "--prefix", "--out", "-o", "-h"}
 # But this is right.
-RIGHT = {("--transport", "threads")}
+RIGHT = {("--transport", "threads"), ("--grace", "inf")}
 USAGE, ENVIRONMENT = 3, 4
 
 

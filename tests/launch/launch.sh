@@ -62,6 +62,9 @@ for _ in 1 2 3; do
   grep -q 'after it, ranks 0,2: ended with status 3' "$folder/out" || fail "the other ranks are not named"
 done
 clean
+expect 9 "$run" -n 2 --grace inf bash -c '[ "$SPARSECOLL_RANK" = 1 ] && exit 9; sleep 7; touch "$0/out.lives"' "$folder"
+[ -e "$folder/out.lives" ] || fail "--grace inf ends who goes on"
+rm "$folder/out.lives"
 expect 127 "$run" -n 2 --grace 0 "$folder/no-such-program"
 expect 3 "$run" -n 0 "$program"
 expect 3 "$run" -n 2
@@ -150,7 +153,7 @@ play PMI_RANK=% PMI_SIZE=3 MPI_LOCALNRANKS=3 MPI_LOCALRANKID=% SLURM_PROCID=0 SP
 play PMI_RANK=% PMI_SIZE=3 SPARSECOLL_LAUNCH_DIR="$folder"
 [ "$(grep -c 'of 3 by PMI: success' "$folder/out")" = 3 ] || fail "PMI's ranks did not meet"
 play RANK=% WORLD_SIZE=3 LOCAL_RANK=% LOCAL_WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=29500 \
-  TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0 SLURM_PROCID=0 SLURM_NTASKS=1 SPARSECOLL_LAUNCH_DIR="$folder"
+  TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=% SLURM_PROCID=0 SLURM_NTASKS=1 SPARSECOLL_LAUNCH_DIR="$folder"
 [ "$(grep -c 'of 3 by RANK: success' "$folder/out")" = 3 ] || fail "torchrun's ranks did not meet"
 if command -v mpiexec.mpich > /dev/null; then
   expect 0 mpiexec.mpich -n 2 bash -c '"$0"; exit' "$program"  # bash stands between the starter and the rank
@@ -162,7 +165,7 @@ chmod 600 "$tools/secret"
 for secret in "" "$tools/secret"; do
   : > "$folder/out"
   play RANK=% WORLD_SIZE=3 LOCAL_RANK=% LOCAL_WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=$port \
-    TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=1 SPARSECOLL_SECRET_FILE="$secret" SPARSECOLL_LOG=warn
+    TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=% SPARSECOLL_SECRET_FILE="$secret" SPARSECOLL_LOG=warn
   [ "$(grep -c 'of 3 by RANK: success' "$folder/out")" = 3 ] || fail "torchrun's ranks did not meet"
   warnings=$(grep -c 'SPARSECOLL_SECRET_FILE names no file' "$folder/out" || true)
   [ "$warnings" = $((${#secret} == 0)) ] || fail "$warnings warnings with '$secret'"

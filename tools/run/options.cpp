@@ -15,7 +15,8 @@ const char kUsage[] =
     "  --launcher CMD    starts a line of shell on a host: CMD HOST LINE (default ssh)\n"
     "  --port PORT       MASTER_PORT of the ranks on hosts; rank 0 listens at one of the 16 behind it (default 29500)\n"
     "  -x NAME[=VALUE]   give this variable to the ranks on hosts, too, besides SPARSECOLL_*, UCX_* and NCCL_*\n"
-    "  --grace SECONDS   when a rank fails, the others get so long to end before they are told to (default 5)\n"
+    "  --grace SECONDS   when a rank fails, the others get so long to end before they are told to (default 5;\n"
+    "                    inf: as long as they need)\n"
     "  --prefix          put \"[rank] \" before every line of output (default: lines come as they are)\n"
     "  --version         print the version and end\n"
     "  --help            print this and end\n"
@@ -55,7 +56,11 @@ constexpr Valued kValued[] = {
        return *value == '\0' || *value == '=' ? std::string(name) + " wants the name of a variable" : "";
      }},
     {"--grace",
-     [](const char* name, const char* value, Options& o) { return number(name, value, 0, 86400, o.graceSeconds); }},
+     [](const char* name, const char* value, Options& o) {
+       if (std::string_view(value) != "inf") return number(name, value, 0, 86400, o.graceSeconds);
+       o.graceSeconds = kForEver;
+       return std::string();
+     }},
 };
 
 std::string settle(Options& options) {

@@ -6,6 +6,8 @@
 
 #include "tools/run/hosts.h"
 
+constexpr int kForEver = 1'000'000'000;  // seconds: 31 years
+
 struct Options {
   int ranks = 0;
   std::vector<Host> hosts;          // empty: this machine
