@@ -117,15 +117,21 @@ class CudaKernels final : public Kernels {
   }
   const Control* look(const Control*) const override { return nullptr; }
 
-  Status findings(Stream stream, const Deadline& deadline) override {
+  Status reach(Stream stream, const Deadline& deadline) override {
     const OnDevice current(device_.ordinal());
     if (captures(stream)) return fail(sparsecollInvalidUsage, "waiting for a stream that is captured");
-    const auto handle = static_cast<cudaStream_t>(stream.handle);
-    const cudaError_t state = untilDone(handle, deadline);
+    const cudaError_t state = untilDone(static_cast<cudaStream_t>(stream.handle), deadline);
     if (state == cudaErrorNotReady)
       return fail(sparsecollTimeout, "device {} has not finished its work in time", device_.ordinal());
+    if (state == cudaSuccess) return {};
+    return fail(sparsecollCudaError, "work on device {}: {}", device_.ordinal(), cudaGetErrorString(state));
+  }
+
+  Status findings(Stream stream, const Deadline& deadline) override {
+    const OnDevice current(device_.ordinal());
+    SC_TRY(reach(stream, deadline));
+    const auto handle = static_cast<cudaStream_t>(stream.handle);
     Finding findings[2] = {};
-    device_.note("findings", 1, state);
     device_.note("findings", 1,
                  cudaMemcpyAsync(findings, device_.finding(), sizeof findings, cudaMemcpyDefault, handle));
     device_.note("findings", 1, forgetFindings(device_.finding(), findings, handle));

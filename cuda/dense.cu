@@ -105,8 +105,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class A, class T>
 __global__ void __launch_bounds__(kThreads)
-    flushVector(A* acc, T* x, uint64_t n, bool aligned, const Finding* finding) {
-  if (!sound(finding)) return;
+    flushVector(A* acc, T* x, uint64_t n, bool aligned) {
   forFours(n, [&](uint64_t i) {
     Four<T> to = loadFour(x, i, n, aligned);
     Four<A> rest = loadFour(acc, i, n, aligned);
@@ -185,7 +184,7 @@ void flush(void* acc, sparsecollDataType_t accType, void* x, sparsecollDataType_
            DeviceContext& device, Stream stream) {
   withVectors(acc, accType, type, [&]<class A, class T>(A* to, T) {
     device.launch<flushVector<A, T>>("flush", n, gridForFours(device, n), stream, to, static_cast<T*>(x), n,
-                                     inFours<A>(acc) && inFours<T>(x), device.finding());
+                                     inFours<A>(acc) && inFours<T>(x));
   });
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "cuda/cuda_kernels.h"
+#include "cuda/driver.h"
 #include "cuda/objects.h"
 #include "cuda/users.h"
 
@@ -14,24 +15,9 @@ namespace sparsecoll::cuda {
 namespace {
 
 constexpr uint64_t kWordsBefore = 64;  // the word that says whether flags pass has a line of its own
-constexpr int kDriverVersion = 12000;
 
 using WaitValues = CUresult (*)(CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags);
 constexpr size_t kMostWaits = 256;  // in one call
-
-// cudaGetDriverEntryPoint finds the function without linking to a driver that may not be there.
-WaitValues findWaitValues() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-  const cudaError_t error = taken(
-      cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", &function, kDriverVersion, cudaEnableDefault, &found));
-#else
-  const cudaError_t error = taken(cudaGetDriverEntryPoint("cuStreamBatchMemOp", &function, cudaEnableDefault, &found));
-#endif
-  if (error == cudaSuccess && found == cudaDriverEntryPointSuccess) return reinterpret_cast<WaitValues>(function);
-  return nullptr;
-}
 
 class DeviceFlags final : public Flags {
  public:
@@ -77,7 +63,7 @@ uint64_t flagBytes(uint64_t count) { return (kWordsBefore + count) * sizeof(uint
 
 Result<std::unique_ptr<Flags>> makeFlags(Buffer memory, const DeviceContext& device,
                                          std::shared_ptr<const OwnStreams> streams, std::shared_ptr<Users> users) {
-  const WaitValues waitValues = findWaitValues();
+  const WaitValues waitValues = reinterpret_cast<WaitValues>(driverFunction("cuStreamBatchMemOp"));
   if (waitValues == nullptr) return std::unique_ptr<Flags>();
   SC_TRY(const size_t user, users->add(device.ordinal()));
   return std::unique_ptr<Flags>(

@@ -36,12 +36,17 @@ void Users::mark(size_t user, cudaStream_t stream, bool captured) {
   record(one, stream);
 }
 
+// A mark on another stream says nothing of this one's work. Streams come and go, so marks that are reached go as well.
 void Users::record(User& user, cudaStream_t stream) {
-  if (user.run == nullptr) {
+  auto run = std::ranges::find(user.runs, stream, &Run::stream);
+  if (run == user.runs.end()) {
+    const BesideCaptures beside;
+    std::erase_if(user.runs, [](const Run& one) { return reached(*one.event); });
     auto event = std::make_shared<OwnEvent>();
-    if (event->make() == cudaSuccess) user.run = std::move(event);
+    if (event->make() != cudaSuccess) return;
+    run = user.runs.insert(user.runs.end(), {stream, std::move(event)});
   }
-  if (user.run != nullptr) (void)taken(cudaEventRecord(user.run->get(), stream));
+  (void)taken(cudaEventRecord(run->event->get(), stream));
 }
 
 void Users::begin(size_t user, cudaStream_t stream) {
@@ -64,7 +69,8 @@ bool Users::wait() {
     for (const auto& user : users_) {
       const OnDevice current(user->device);
       if (user->stream && !isCaptured(*user->stream, true)) record(*user, *user->stream);
-      if (user->run != nullptr) pending_.push_back(std::move(user->run));
+      for (Run& run : user->runs) pending_.push_back(std::move(run.event));
+      user->runs.clear();
     }
     std::erase_if(pending_, [](const auto& event) { return reached(*event); });
     if (!std::exchange(waits_, true)) until_ = deadline;

@@ -36,10 +36,14 @@ class Users {
   }
 
  private:
+  struct Run {
+    cudaStream_t stream;
+    std::shared_ptr<OwnEvent> event;  // recorded behind what was run there
+  };
   struct User {
     int device = 0;
-    std::shared_ptr<OwnEvent> run;  // recorded behind what was run; nullptr: nothing was, or wait has taken it
-    OwnEvent replayed;              // a node of all captured steps
+    std::vector<Run> runs;  // of every stream; wait takes them
+    OwnEvent replayed;      // a node of all captured steps
     bool captured = false;
     std::optional<cudaStream_t> stream;  // in use
   };

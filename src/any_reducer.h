@@ -48,7 +48,7 @@ class AnyReducer {
   virtual Result<Moved> moveTo(const std::shared_ptr<Communicator>& comm) = 0;
 
   virtual sparsecollReducerInfo_t info() const = 0;
-  virtual sparsecollStats_t stats() const = 0;  // any thread
+  virtual Result<sparsecollStats_t> stats() const = 0;  // any thread; Errors: Timeout, CudaError
   // Which method ran, and from which step on.
   virtual std::vector<sparsecollChoice_t> choices() const = 0;
 };

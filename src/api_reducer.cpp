@@ -97,7 +97,8 @@ sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const 
 sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats) {
   return guard("ReducerGetStats", [&]() -> Status {
     SC_TRY(const auto live, use(reducers(), reducer));
-    return writeStruct(stats, live->stats(), "stats");
+    SC_TRY(const sparsecollStats_t now, live->stats());
+    return writeStruct(stats, now, "stats");
   });
 }
 

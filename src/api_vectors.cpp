@@ -20,8 +20,11 @@ Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, 
   SC_TRY(checkVectors(spec, n, in, out));  // once the ranks have agreed, it would be too late to call again
   SC_TRY(const auto reducer, Reducer::make(comm, kCall, std::move(spec)));
   reducer->callSteps(kCall);
-  SC_TRY(const StreamUse work, reducer->streamOf(stream));
-  return reducer->run(in, out, work);
+  {
+    SC_TRY(const StreamUse work, reducer->streamOf(stream));
+    SC_TRY(reducer->run(in, out, work));
+  }
+  return comm->onHost() ? Status() : comm->synchronize({stream}, 0);  // the reducer's memory goes back
 }
 
 // These calls allocate and wait, which a graph cannot hold.

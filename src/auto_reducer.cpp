@@ -191,7 +191,10 @@ Status AutoReducer::run(const void* gradient, void* out, Stream stream) {
     return status;
   }
   StepCost cost;
-  if (plan_.measures()) cost = costOf(plan_.name(current_), comm_->rank(), {total, now().stats().lastExchangeNs});
+  if (plan_.measures()) {
+    SC_TRY(const sparsecollStats_t stats, now().stats());
+    cost = costOf(plan_.name(current_), comm_->rank(), {total, stats.lastExchangeNs});
+  }
   plan_.stepped(status.ok(), cost);
   return status;
 }
@@ -373,15 +376,17 @@ sparsecollReducerInfo_t AutoReducer::info() const {
 }
 
 // The last* fields are those of the candidate that ran last.
-sparsecollStats_t AutoReducer::stats() const {
-  size_t last = 0;
-  for (size_t c = 1; c < candidates_.size(); ++c)
-    if (candidates_[c]->stats().lastSequence > candidates_[last]->stats().lastSequence) last = c;
+Result<sparsecollStats_t> AutoReducer::stats() const {
+  std::vector<sparsecollStats_t> each;
+  for (const auto& candidate : candidates_) {
+    SC_TRY(each.emplace_back(), candidate->stats());
+  }
+  const auto latest = std::ranges::max_element(each, {}, &sparsecollStats_t::lastSequence);
+  std::ranges::rotate(each, latest + 1);
   sparsecollStats_t total = SPARSECOLL_INIT(sparsecollStats_t);
   uint64_t bytes = 0;
   uint64_t peak = 0;
-  for (size_t c = 1; c <= candidates_.size(); ++c) {
-    const sparsecollStats_t one = candidates_[(last + c) % candidates_.size()]->stats();
+  for (const sparsecollStats_t& one : each) {
     accumulateStats(total, one);
     bytes += one.workspaceBytes;
     peak += one.workspacePeakBytes;

@@ -59,7 +59,7 @@ class AutoReducer final : public AnyReducer {
   Result<Moved> moveTo(const std::shared_ptr<Communicator>& comm) override;
 
   sparsecollReducerInfo_t info() const override;
-  sparsecollStats_t stats() const override;
+  Result<sparsecollStats_t> stats() const override;
   std::vector<sparsecollChoice_t> choices() const override;
 
  private:

@@ -112,7 +112,7 @@ Status selectEntries(Communicator& comm, const void* in, uint64_t n, int32_t typ
   std::unique_ptr<Workspace> workspace;
   if (!comm.onHost()) {
     SC_TRY(workspace, kernels.makeWorkspace({n, selection->windows(), 1, selection->capacity()}, comm.budget()));
-    SC_TRY(comm.synchronize({}, 0));  // what the selection starts from is there
+    SC_TRY(comm.synchronize(kernels.stream(), 0));  // what the selection starts from is there
     stream.workspace = workspace.get();
   }
   const uint64_t accElement = elementBytes(request.accumulateType);

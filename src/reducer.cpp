@@ -263,7 +263,13 @@ Status Reducer::setScales(ScalePair scales) {
   SC_TRY(checkFactor("outputScale", scales.out, spec_.accumulateType));
   SC_TRY(notCaptured(stats_->lastStream()));
   scales_.set(scales, stats_->lastStream());
-  return {};
+  return settleAside();
+}
+
+Status Reducer::settleAside() {
+  const Stream stream = stats_->lastStream();
+  comm_->kernels().noteUse(stream);
+  return stats_->captured() ? comm_->reach(stream) : Status();
 }
 
 Status Reducer::giveBack(const void* out, double factor, Stream stream) {

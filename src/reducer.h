@@ -64,7 +64,8 @@ class Reducer final : public AnyReducer {
   Result<Moved> moveTo(const std::shared_ptr<Communicator>& comm) override;
 
   sparsecollReducerInfo_t info() const override;
-  sparsecollStats_t stats() const override {
+  Result<sparsecollStats_t> stats() const override {
+    SC_TRY(stats_->reachLatest());
     const std::lock_guard lock(methodMutex_);
     return stats_->now(spec_.dense() ? nullptr : method_.selection.get(), sumCheck_.get());
   }
@@ -96,6 +97,9 @@ class Reducer final : public AnyReducer {
   void copyResidual(Reducer& to) { residual_.copyTo(to.residual_, false, comm_->kernels()); }
 
  private:
+  // Behind what a call outside of steps has enqueued on the latest one's stream: memory waits for it, and so do replays,
+  // which may come on any stream.
+  Status settleAside();
   // How a step writes its sum.
   using FinishStep = Status (Reducer::*)(const Delivered& delivered, const Finish& finish, void* out, Stream stream);
   struct StepArgs {

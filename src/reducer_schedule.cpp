@@ -110,6 +110,7 @@ Status Reducer::setDensity(double density) {
   if (selects()) {
     schedule_.follow(*method_.selection);  // else the next step would still take what comes after the schedule
     if (schedule_.current() == schedule_.last()) {
+      method_.selection->use(stats_->lastStream());
       SC_TRY(method_.selection->setDensity(density));
     } else {
       const SelectionRequest request = selectionRequest(schedule_.last());
@@ -119,7 +120,7 @@ Status Reducer::setDensity(double density) {
     }
   }
   askedDensity_ = density;
-  return {};
+  return settleAside();
 }
 
 // What replays do is not followed by a schedule on the host.

@@ -98,12 +98,14 @@ Status checkFinite(std::span<const std::byte> residual, sparsecollDataType_t typ
 
 Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) {
   SC_TRY(notCaptured(stream));
+  SC_TRY(comm_->reach(stream));
   Writer writer;
   writeHead(writer, headOf(spec_, exchanging(), level_.get()));
   if (method_.selection != nullptr) {
     method_.selection->use(stream);
     method_.selection->save(writer);
   }
+  SC_TRY(comm_->kernels().enqueued());
   uint64_t need = writer.bytes().size() + kBlobSumBytes;
   for (const void* const vector : residual_.vectors()) need += vector != nullptr ? residual_.bytes() : 0;
   if (blob == nullptr) return need;
@@ -116,6 +118,7 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) 
     comm_->kernels().transfer(to, vector, residual_.bytes(), stream);
     to += residual_.bytes();
   }
+  SC_TRY(comm_->kernels().enqueued());  // a sum over what a copy did not bring would vouch for it
   seal(begin, to);
   return need;
 }
@@ -179,7 +182,7 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   }
   residual_.forgetStep();
   owesResidual_ = spec_.keepsResidual();
-  return {};
+  return comm_->kernels().enqueued();
 }
 
 // What was saved may lie at any address, and not in the kernels' memory.

@@ -66,6 +66,17 @@ void StepStats::finish(const Operation& operation, const Status& status, const S
   comm_.addStats(step_);
 }
 
+Status StepStats::reachLatest() const {
+  const auto latest = [&] {
+    const std::lock_guard lock(mutex_);
+    return lastStream_;
+  };
+  const Stream stream = latest();
+  if (comm_.onHost() || comm_.kernels().captures(stream)) return {};
+  return comm_.reach(stream);
+}
+
+// Copies go by the library's own stream: on the steps' they would wait for what was enqueued since.
 sparsecollStats_t StepStats::now(const Selection* selection, const SumCheck* sumCheck) const {
   const std::lock_guard lock(mutex_);
   sparsecollStats_t now = total_;
@@ -105,7 +116,7 @@ void StepStats::tellTimes(sparsecollStats_t& stats) const {
 void StepStats::addReplays(sparsecollStats_t& stats) const {
   if (!captured()) return;
   uint64_t replays = 0;
-  comm_.kernels().transfer(&replays, replays_.as<>(), sizeof replays, lastStream_);
+  comm_.kernels().transfer(&replays, replays_.as<>(), sizeof replays, comm_.kernels().stream());
   stats.opsStarted += replays;
   stats.opsCompleted += replays;
   stats.opsDense += replays * replay_.opsDense;
@@ -120,12 +131,12 @@ void StepStats::addFromDevice(const Selection* selection, const SumCheck* sumChe
   if (comm_.onHost() || stats.opsStarted == 0) return;
   const bool nonFiniteFails = comm_.config().nonFinite == sparsecollNonFiniteError;
   if (sumCheck != nullptr) {
-    stats.opsNonFinite = sumCheck->stepsMet(lastStream_);
+    stats.opsNonFinite = sumCheck->stepsMet(comm_.kernels().stream());
     if (nonFiniteFails) stats.opsCompleted -= stats.opsNonFinite;
   }
   if (selection == nullptr) return;
   Control control{};
-  comm_.kernels().transfer(&control, selection->control(), sizeof control, lastStream_);
+  comm_.kernels().transfer(&control, selection->control(), sizeof control, comm_.kernels().stream());
   tellControl(control, *selection, stats);
   stats.opsNonFinite = control.totals.nonFinite;
   stats.opsOverflow = control.totals.overflows;

@@ -39,14 +39,16 @@ class StepStats {
   sparsecollStats_t& step() { return step_; }  // the one under way
   // The step is over. selection: nullptr for the dense collective.
   void finish(const Operation& operation, const Status& status, const Selection* selection);
-  Stream lastStream() const { return lastStream_; }  // of the latest step
+  Stream lastStream() const { return lastStream_; }               // of the latest step
+  bool captured() const { return replay_.opsStarted != 0; }  // a step was
 
-  // All steps so far; waits for what is under way on a device. Any thread. sumCheck: nullptr where there is none.
+  // Waits for the latest step on a device, unless that is being captured. Any thread. Errors: Timeout, CudaError.
+  Status reachLatest() const;
+  // All steps that reachLatest has waited for, at least. Any thread. sumCheck: nullptr where there is none.
   sparsecollStats_t now(const Selection* selection, const SumCheck* sumCheck) const;
 
  private:
   StepStats(Communicator& comm, const ReducerSpec& spec, const std::shared_ptr<MemoryBudget>& budget);
-  bool captured() const { return replay_.opsStarted != 0; }
   void tellControl(const Control& control, const Selection& selection, sparsecollStats_t& stats) const;
   void tellTimes(sparsecollStats_t& stats) const;
   void addReplays(sparsecollStats_t& stats) const;

@@ -113,13 +113,14 @@
    CommWait is never needed. On devices the calls of reducers enqueue their work on the stream (NULL: the device's default
    one) and return; out is ready for what is enqueued on that stream behind them. Call CommWait before the host relies on
    a step: it tells what went wrong in enqueued work, NonFinite included, and over NCCL it alone notices that a rank is
-   missing. Vectors and stream are of the rank's device, which need not be current. Calls on sparse vectors wait for the
-   stream. They return what went wrong in it, also in work that was enqueued before them.
+   missing. Vectors and stream are of the rank's device, which need not be current. Calls on sparse vectors, and
+   AllReduce, wait for the stream. They return what went wrong in it, also in work that was enqueued before them.
+   Calls of a reducer take effect in stream order. If its steps change from one stream to another, let the other one wait
+   for the first (an event). The stream of a reducer's latest step has to live until its next step or its destruction.
    One call or a reducer. sparsecollAllReduce makes a reducer, runs one step and destroys the reducer. So every call
    allocates and pays two more exchanges among the ranks than a step of a reducer does. It keeps no residual: what is not
    selected is lost, for there is no error feedback. On the host the sum is there when the call returns. On devices the
-   call waits for the other ranks while it makes the reducer, and then enqueues the step as ReducerRun does. In training,
-   use a reducer.
+   call waits for the step as CommWait does. In training, use a reducer.
 
    Errors. InvalidArgument in every call: a NULL handle, an output pointer that is NULL, a struct that SPARSECOLL_INIT has
    not filled in, a stream on a host communicator. InvalidUsage in every call: a destroyed or foreign handle.
@@ -851,8 +852,8 @@ SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t c
    parameters; where they differ all of them get Mismatch and the communicator lives on. */
 
 /* out = sum over ranks of the selected entries of in, dense, n elements of type. Makes a reducer for this one step, so
-   what is not selected is dropped, and every call pays for the making: the head of this file says what it costs. On
-   devices out is ready in stream order. in may equal out. n = 0 allows NULL.
+   what is not selected is dropped, and every call pays for the making: the head of this file says what it costs. in may
+   equal out. n = 0 allows NULL.
    Errors: InvalidArgument, InvalidUsage, Unsupported, Mismatch, OutOfMemory, NonFinite, Timeout, PeerFailed, Aborted,
    Corrupted. */
 SPARSECOLL_API sparsecollResult_t sparsecollAllReduce(const void* in, void* out, uint64_t n, sparsecollDataType_t type,
@@ -944,7 +945,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerRunSparse(sparsecollReducer_t
 
 /* Changes the density for the next steps, on every rank before the same step (a step with different densities is a
    Mismatch). At most the reducer's maxDensity, without it the method's density. Errors: InvalidArgument, InvalidUsage
-   (the schedule has not ended; the stream of the latest step is being captured), Unsupported (the dense collective). */
+   (the schedule has not ended; the stream of the latest step is being captured), Unsupported (the dense collective),
+   Timeout (that stream; only where steps were captured). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_t reducer, double density);
 
 /* Sets params.inputScale and params.outputScale for the next steps, replays of captured ones included; on every rank
@@ -952,8 +954,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerSetDensity(sparsecollReducer_
    the accumulate type too.
    A trainer that scales its loss by S passes 1 / S and S: gradients come in multiplied by S, residual and velocity stay
    in unscaled units, whatever S is later, and out is the sum multiplied by S, which the loss scaler divides in place.
-   On devices the change is made on the stream of the latest step, and every method takes it. Export and Reset leave the
-   scales alone; Move takes them along. Errors: InvalidArgument, InvalidUsage (that stream is being captured). */
+   On devices the change is made on the stream of the latest step, and every method takes it; once steps were captured
+   the call waits for that, so that it comes before later replays on any stream. Export and Reset leave the scales alone;
+   Move takes them along. Errors: InvalidArgument, InvalidUsage (that stream is being captured), Timeout (of the wait). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerSetScales(sparsecollReducer_t reducer, double inputScale,
                                                              double outputScale);
 
@@ -968,8 +971,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerSetScales(sparsecollReducer_t
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, double factor,
                                                             sparsecollStream_t stream);
 
-/* Counters since create. On devices it waits for the latest step, unless that is being captured. Any thread.
-   Errors: InvalidArgument, InvalidUsage. */
+/* Counters since create. On devices it waits for the latest step, up to opTimeoutMs, unless that is being captured. Any
+   thread. Errors: InvalidArgument, InvalidUsage, Timeout, CudaError. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats);
 
 /* residual = velocity = 0, thresholds and iteration as after create. Call it on every rank. Errors: InvalidArgument,
@@ -989,14 +992,15 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer
 
 /* Writes the state (residual, velocity, thresholds, iteration, the plan of auto) as a checksummed blob; over nodes the
    shard's. *bytes: in the space at blob, out the size. blob NULL: only the size. Errors: InvalidArgument, InvalidUsage
-   (in a capture), Capacity (*bytes is the need). */
+   (in a capture), Capacity (*bytes is the need), Timeout (of the stream), CudaError. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
                                                           sparsecollStream_t stream);
 
 /* Restores what Export of a reducer with the same method, n, accumulate type, rank and number of ranks (else: ImportFrom)
    wrote; over nodes the same shard and number of nodes. Presets that share selector, collective and teams take each other's.
    Errors: InvalidArgument (another reducer's blob), InvalidUsage (in a capture), Unsupported (another version's blob),
-   Corrupted (a damaged blob; from this call the code leaves the communicator alive); then nothing has changed. */
+   Corrupted (a damaged blob; from this call the code leaves the communicator alive); then nothing has changed. CudaError (what
+   was copied to the device). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                           sparsecollStream_t stream);
 

@@ -4,27 +4,13 @@
 #include <cuda_runtime.h>
 
 #include "cuda/calls.h"
+#include "cuda/driver.h"
 
 namespace sparsecoll::staged {
 
 namespace {
 
-constexpr int kDriverVersion = 12000;
 constexpr uint64_t kBytes = 128;
-
-// cudaGetDriverEntryPoint finds the function without linking to a driver that may not be there.
-void* driverFunction(const char* name) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-  const cudaError_t error =
-      cuda::taken(cudaGetDriverEntryPointByVersion(name, &function, kDriverVersion, cudaEnableDefault, &found));
-#else
-  const cudaError_t error = cuda::taken(cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found));
-#endif
-  if (error == cudaSuccess && found == cudaDriverEntryPointSuccess) return function;
-  return nullptr;
-}
 
 Status call(const char* name, void* function, Stream stream, uint32_t* word, uint32_t value, unsigned flags) {
   using Call = CUresult (*)(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
@@ -37,8 +23,8 @@ Status call(const char* name, void* function, Stream stream, uint32_t* word, uin
 }  // namespace
 
 Result<std::unique_ptr<Words>> Words::make(Kernels& pinned, const std::shared_ptr<MemoryBudget>& budget) {
-  void* const write = driverFunction("cuStreamWriteValue32");
-  void* const wait = driverFunction("cuStreamWaitValue32");
+  void* const write = cuda::driverFunction("cuStreamWriteValue32");
+  void* const wait = cuda::driverFunction("cuStreamWaitValue32");
   if (write == nullptr || wait == nullptr)
     return unsupported("devices over an engine of messages, with a driver without stream memory operations");
   SC_TRY(Buffer memory, pinned.allocate(kBytes, budget));
