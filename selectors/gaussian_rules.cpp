@@ -36,7 +36,7 @@ SC_BOTH void fitDefault(Control& control, const Crew& crew) {
     rising = rises;
     threshold = rises ? threshold * (1 + step) : threshold / (1 + step);
   }
-  crew.alone([&] { setThreshold(control, threshold); });
+  crew.alone([&] { setThreshold(control, reachable(threshold)); });
 }
 
 // With the mean of the entries, which is not quite 0.

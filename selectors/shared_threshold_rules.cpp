@@ -18,12 +18,12 @@ SC_BOTH double readThreshold(Control& control, const double* above, double k) {
   return ladder::trial(control, j) * powOf(ladder::of(control).factor, part);
 }
 
-// Without a common threshold each rank takes its share, the first ones an entry more.
+// Without a common threshold each rank takes its share, the first ones an entry more: partitions go round, so all of
+// them have their turn also where k is smaller than the number of ranks.
 SC_BOTH void takeShare(Control& control) {
   Window& window = control.windows[0];
-  const uint64_t part = (control.iteration % control.ranks + control.rank) % control.ranks;
   window.exact = 1;
-  window.limit = std::min(evenPart(control.k, control.ranks, part).length(), window.room);
+  window.limit = std::min(evenPart(control.k, control.ranks, control.rank).length(), window.room);
   control.threshold = 0;
 }
 

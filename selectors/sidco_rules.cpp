@@ -29,7 +29,7 @@ SC_BOTH double fittedGamma(const Magnitudes& sample, double delta) {
 
 SC_BOTH double thresholdFor(const Magnitudes& sample, sparsecollDistribution_t distribution, double delta,
                             double stages) {
-  if (sample.nonZeros() < 2) return sample.largest();
+  if (sample.nonZeros() < 2) return sample.nonZeros() <= delta * sample.total() ? 0 : sample.largest();
   const bool staged = stages > 1 && delta < kFirstShare;
   const double first = staged ? kFirstShare : delta;
   double threshold = distribution == sparsecollDistributionGammaPareto ? fittedGamma(sample, first)
@@ -38,7 +38,10 @@ SC_BOTH double thresholdFor(const Magnitudes& sample, sparsecollDistribution_t d
   const double further = sidco::stageShare(delta, stages);
   for (double stage = 1; stage < stages; ++stage) {
     const Magnitudes::Moments tail = sample.excess(threshold);
-    if (tail.count < 2) break;
+    if (tail.count < 2) {  // magnitudes that are much alike have no tail of the fit's, and might never reach it
+      if (stage == 1) threshold = std::min(threshold, sample.quantile(delta * sample.total()));
+      break;
+    }
     threshold += fitted(tail, distribution, further);
   }
   return threshold;
@@ -51,8 +54,10 @@ SC_BOTH SidcoState& sidcoState(Control& control) { return control.selector.as<Si
 template <sparsecollDistribution_t kDistribution>
 SC_BOTH void fitDefault(Control& control, const Crew& crew) {
   const Magnitudes sample(control, crew);
-  const double threshold = thresholdFor(sample, kDistribution, requestedShare(control), kDefaultStages);
-  crew.alone([&] { setThreshold(control, threshold); });
+  const double share = requestedShare(control);
+  double threshold = thresholdFor(sample, kDistribution, share, kDefaultStages);
+  if (sidcoState(control).loop.foundNone != 0) threshold = std::min(threshold, sample.quantile(share * sample.total()));
+  crew.alone([&] { setThreshold(control, reachable(threshold)); });
 }
 
 // As published: c as it comes.

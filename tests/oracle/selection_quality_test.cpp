@@ -2,6 +2,7 @@
 // on average within 2 %, and after the first five steps within a band in every step.
 #include "tests/support/catch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -88,6 +89,68 @@ TEST_CASE("what is hard to estimate is sent all the same") {
       }
       CHECK(sent > 0);
     }
+}
+
+TEST_CASE("all entries travel where all are asked for") {
+  for (const char* const name : {"sage", "sidco-e", "sidco-gp", "sidco-p", "gaussiank", "redsync", "dgc", "topka"})
+    for (const uint64_t n : {1, 2, 33, 1000}) {
+      CAPTURE(name, n);
+      Group group(2, n, sparsecollFloat32, preset(name, 1));
+      uint64_t selected = 0;
+      for (uint64_t step = 0; step < 8; ++step) {
+        group.fillRandom(step + 1);
+        REQUIRE(group.step() == all(2, sparsecollSuccess));
+        CHECK(group.stats(0).lastSelected > 0);
+        selected += group.stats(0).lastSelected;
+      }
+      CHECK(selected >= 8 * n * 9 / 10);
+    }
+}
+
+TEST_CASE("magnitudes that are much alike travel at any density") {
+  for (const char* const name : {"sidco-e", "sidco-gp", "sidco-p", "gaussiank", "sage", "dgc"})
+    for (const double width : {0.0, 0.1}) {
+      CAPTURE(name, width);
+      sparsecollParams_t params = preset(name, 0.001);
+      params.momentum = 0;
+      Group group(2, 2000, sparsecollFloat32, params);
+      uint64_t selected = 0;
+      Engine random(7);
+      for (int step = 0; step < 400; ++step) {
+        for (Elements& gradient : group.gradients)
+          for (uint64_t i = 0; i < 2000; ++i)
+            gradient.set(i, 1 + width * static_cast<double>(random() % 1000) / 1000);
+        REQUIRE(group.step() == all(2, sparsecollSuccess));
+        selected += group.stats(0).lastSelected;
+      }
+      CHECK(selected >= 400);  // of 800
+    }
+}
+
+TEST_CASE("with fewer entries than ranks every partition has its turn") {
+  struct Case {
+    uint64_t n, k;
+    int ranks;
+  };
+  for (const char* const name : {"micro", "exdyna"})
+    for (const Case& one : {Case{64, 1, 8}, {31, 1, 8}, {20, 2, 5}, {10, 1, 3}, {200, 4, 8}})
+      for (const bool constant : {false, true}) {
+        CAPTURE(name, one.n, one.k, one.ranks, constant);
+        sparsecollParams_t params = preset(name, 0);
+        params.k = one.k;
+        Group group(one.ranks, one.n, sparsecollFloat32, params);
+        std::vector<bool> came(one.n);
+        Engine random(11);
+        for (int step = 0; step < 1500; ++step) {
+          for (Elements& gradient : group.gradients)
+            for (uint64_t i = 0; i < one.n; ++i)
+              gradient.set(i, 1 + static_cast<double>(constant ? i % 3 : random() % 1000));
+          REQUIRE(group.step() == all(one.ranks, sparsecollSuccess));
+          for (uint64_t i = 0; i < one.n; ++i)
+            if (group.outs[0][i] != 0) came[i] = true;
+        }
+        CHECK(std::ranges::count(came, false) == 0);
+      }
 }
 
 TEST_CASE("default selectors keep to their density") {
