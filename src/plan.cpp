@@ -105,10 +105,15 @@ double Plan::fastest() const {
   return least;
 }
 
+// A larger density takes no less time, but how much more is not known: of what travels, latency does not grow.
+double Plan::atLeast(size_t candidate) const {
+  return k_ > known_[candidate].k ? static_cast<double>(known_[candidate].ns) : predicted(candidate);
+}
+
 void Plan::leaveOutSlow(double slower) {
   const double most = slower * fastest();
   for (size_t c = 0; c < candidates_.size(); ++c)
-    if (most != 0 && predicted(c) > most) able_[c] = 0;
+    if (most != 0 && atLeast(c) > most) able_[c] = 0;
 }
 
 // Of another density they are no longer asked for.
@@ -128,6 +133,8 @@ void Plan::start(uint64_t k, std::span<const uint8_t> able, std::span<const doub
   k_ = k;
   able_.assign(able.begin(), able.end());
   std::ranges::fill(fresh_, uint8_t{0});
+  for (Known& known : known_)  // a state's, of a caller who told what this one does not
+    if (known.source == Source::kByCaller && callersNs_ == 0) known = {};
   takeTuned(tuned);
   leaveOutSlow(kRounds[0].most);
   unheard_ = false;

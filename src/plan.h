@@ -93,6 +93,7 @@ class Plan {
   };
 
   double predicted(size_t candidate) const;  // 0: nothing is known
+  double atLeast(size_t candidate) const;
   double fastest() const;
   bool isFrom(Source source, size_t candidate) const { return known_[candidate].source == source; }
   void takeTuned(std::span<const double> tuned);

@@ -107,3 +107,32 @@ TEST_CASE("a plan that replays goes on so after it took over the state of trials
   }
   CHECK(replaying.plan.decisions() == 0);
 }
+
+TEST_CASE("a larger density leaves out nobody that may be the fastest: what a step waits for may not grow with it") {
+  Trials trials({{kTopk, 1, {520'000, 480'000}}, {kSplit, 1, {560'000, 500'000}}, {kDense, 1, {5'400'000, 0}}},
+                {1'000'000, 4, 4});
+  CHECK(trials.lineFor(1000).starts_with("n 1M P 4: topka, 0.52 ms; dense 5.4 ms"));
+  trials.given[0].cost = {2'420'000, 2'380'000};
+  trials.given[1].cost = {2'800'000, 2'700'000};
+  trials.start(100'000);
+  for (int steps = 0; steps < 100 && trials.plan.decisions() == 1; ++steps) (void)trials.step();
+  CHECK(trials.plan.decisions() == 2);
+  CHECK(trials.plan.line().view().starts_with("n 1M P 4: topka, 2.4 ms; dense 5.4 ms"));
+}
+
+TEST_CASE("dense's time by the caller whose state this is counts for its decision, not for what is decided here") {
+  const std::vector<Given> given{{kTopk, 1, {256'000, 128'000}}, {kDense, 1, {64'000, 0}}};
+  Trials from(given, {5000, 4, 2});
+  from.plan.knowDense(1000);
+  CHECK(from.lineFor(50).starts_with("n 5k P 2: dense, 1 us"));
+  Writer state;
+  from.plan.save(state, 1);
+
+  Trials to(given, {5000, 4, 2});
+  Reader reader(state.bytes());
+  REQUIRE(to.plan.load(reader).ok());
+  CHECK(to.step() == 1);
+  CHECK(to.plan.line().view().starts_with("n 5k P 2: dense, 1 us"));
+  const std::string line = to.lineFor(100);
+  CHECK_THAT(line, Catch::StartsWith("n 5k P 2: dense, 64 us") && Catch::EndsWith("measured"));
+}
