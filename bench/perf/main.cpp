@@ -217,7 +217,7 @@ class Benchmark {
     row.busbw = ring / timing.total * 1e-3;
     if (!options_.against.empty() && denseTotal_) row.speedup = *denseTotal_ / timing.total;
     const bool momentum = what.method.params().momentum != 0;
-    const auto local = static_cast<double>(localBytes(*shape.type, what.dense, options_.flags(), momentum) * shape.n);
+    const auto local = static_cast<double>(localBytes(*shape.type, timing.dense, options_.flags(), momentum) * shape.n);
     row.roofline = local / ((before.byWall + after.byWall) / 2) * 1e6;
     if (before.byCpu > 0) row.localRoofline = local / ((before.byCpu + after.byCpu) / 2) * 1e6;
   }

@@ -165,6 +165,8 @@ void resolveNodes(Options& options, bool ranksGiven) {
     throw UsageError(fmt::format("--nodes {}: write NODESxRANKS, at most {} ranks in all", options.nodes, kMostRanks));
   if (ranksGiven) throw UsageError("--nodes says how many ranks there are, so --ranks does not go with it");
   if (options.device != kHost) throw UsageError("--nodes: in host memory only");
+  if (std::ranges::find(options.presets, kAuto) != options.presets.end())
+    throw UsageError("--nodes: between nodes there is no preset auto");
   options.ranksPerNode = *ranks;
   options.ranks = {fmt::format("threads:{}", *nodes * *ranks)};
   (void)setenv("SPARSECOLL_RANKS_PER_NODE", std::to_string(*ranks).c_str(), 1);

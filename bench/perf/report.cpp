@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <map>
 #include <set>
 #include <span>
 #include <string_view>
@@ -100,6 +102,7 @@ nlohmann::json measuredJson(const Row& row) {
                          {"local_us", t.local},
                          {"k", t.k},
                          {"reason", t.reason},
+                         {"dense", t.dense},
                          {"selected", t.selected}};
   for (const char* const name :
        {"select_us", "select_imbalance", "exchange_us", "scatter_us", "local_roofline_us", "xlocal"})
@@ -187,6 +190,7 @@ Report::Report(const Options& options) {
                       {"steps", options.steps},
                       {"warmup", options.warmup},
                       {"check", !options.noCheck},
+                      {"rate", nullptr},
                       {"rooflines", nlohmann::json::array()}};
   if (options.device != kHost) json_["context"]["device"] = deviceName(options.device);
   json_["rows"] = nlohmann::json::array();
@@ -226,6 +230,13 @@ void Report::path(const sparsecollCommDetails_t& details, const std::vector<Worl
   for (const World::Place& place : places) c["hosts"].push_back(place.host);
   note(fmt::format("ranks on {}; engine {} ({}); interface {}; commit {}", hostsText(places), engine, details.reason,
                    interfaceName.empty() ? "none" : interfaceName, c["build"]["commit"].get<std::string>()));
+  if (const char* const rate = std::getenv("SPARSECOLL_RATE"); rate != nullptr && *rate != '\0') {
+    c["rate"] = rate;
+    const bool threads = details.transport == sparsecollTransportThreads;
+    note(fmt::format("SPARSECOLL_RATE={} {}", rate,
+                     threads ? "has no effect: ranks that are threads send nothing"
+                             : "holds up what each rank sends, which emulates a link"));
+  }
   note("algbw: bytes of the gradient / total; busbw: algbw * 2 (P - 1) / P, both in GB/s; xdense: dense total / total");
 }
 
@@ -275,21 +286,24 @@ void Report::add(const Row& row) {
 }
 
 void Report::conclude() {
+  // What tells cases of a preset apart.
+  constexpr std::pair<const char*, const char*> kFields[] = {
+      {"n", "n {}"}, {"dtype", "{}"}, {"ranks", "{}"}, {"density", "density {}"}};
   std::vector<std::string> faster, slower;
-  std::set<double> densities;
-  std::set<uint64_t> lengths;
+  std::map<std::string_view, std::set<nlohmann::json>> values;
+  for (const nlohmann::json& row : json_["rows"])
+    for (const auto& [field, words] : kFields)
+      if (row["preset"] != "dense") values[field].insert(row[field]);
   for (const nlohmann::json& row : json_["rows"]) {
-    if (row["preset"] == "dense") continue;
-    densities.insert(row["density"].get<double>());
-    lengths.insert(row["n"].get<uint64_t>());
-  }
-  for (const nlohmann::json& row : json_["rows"]) {
-    if (!row["speedup_dense"].is_number() || row["preset"] == "dense") continue;
+    if (!row["speedup_dense"].is_number() || row["dense"] == true) continue;
     const double speedup = row["speedup_dense"].get<double>();
     std::string at;
-    if (lengths.size() > 1) at += fmt::format(" at n {}", row["n"].get<uint64_t>());
-    if (densities.size() > 1)
-      at += fmt::format(" {} density {:.5g}", at.empty() ? "at" : "and", row["density"].get<double>());
+    for (const auto& [field, words] : kFields) {
+      if (values[field].size() < 2) continue;
+      const nlohmann::json& value = row[field];
+      at += (at.empty() ? " at " : ", ") +
+            fmt::format(fmt::runtime(words), value.is_string() ? value.get<std::string>() : value.dump());
+    }
     (speedup > 1 ? faster : slower)
         .push_back(fmt::format("{}{} ({:.2f})", row["preset"].get<std::string>(), at, speedup));
   }

@@ -27,6 +27,7 @@ struct Timing {
   double selectImbalance = 0;  // the slowest rank's selection over the mean one
   uint64_t k = 0;
   std::string reason;  // of the choice of a method
+  bool dense = false;  // the dense sum was timed, which auto may take
 };
 
 struct CheckResult {

@@ -112,6 +112,7 @@ Timing timingOf(const std::vector<Steps>& ranks, const sparsecollReducerInfo_t& 
   timing.selectImbalance = medianOf(ranks, largestOverMean, [](const Step& step) { return step.stats.lastSelectNs; });
   timing.k = info.k;
   timing.reason = info.reason;
+  timing.dense = info.collective == sparsecollCollDense;
   const double together = medianOf(ranks, largest, [](const Step& step) { return step.stats.lastUnion; });
   const double entries = info.densityIsGlobal != 0 ? together : static_cast<double>(timing.selected);
   timing.achievedDensity = entries / static_cast<double>(shape.n);

@@ -48,6 +48,14 @@ for program in "$@"; do
       # Where lengths differ, the conclusion says of which it speaks.
       expect 0 " topka at n 1000 (" "$program" --ranks threads:2 --elements 1000,2000 -n 2 -w 1 -c 0 --density 0.01 \
         --preset topka --against dense
+      expect 0 " topka at threads:2, density 0.02 (" env SPARSECOLL_RATE=100M "$program" --ranks threads:2,threads:3 \
+        --elements 1000 -n 2 -w 1 -c 0 --density 0.01,0.02 --preset topka --against dense
+      grep -q "^# SPARSECOLL_RATE=100M has no effect" "$dir/out" || fail "a rate that threads ignore is not told"
+      # Where auto takes dense, as it does here unless the machine is busy, nothing sparse was timed.
+      expect 0 "auto took " "$program" --ranks threads:2 --elements 2000000 -n 2 -w 1 -c 0 --density 0.25 \
+        --preset auto --against dense
+      ! grep -q "auto took .*: dense," "$dir/out" || ! grep -q "Sparse is faster" "$dir/out" || fail "dense is judged"
+      expect 3 "no preset auto" "$program" --nodes 2x2 --preset auto
       expect 3 "--as-topka goes with --in-turn" "$program" --as-topka
       "$program" --ranks threads:2 --elements 3000 --density 0.01 --preset topka,micro,auto --against dense --in-turn 0.01 \
         --as-topka -n 4 -w 1 --csv "$dir/turns.csv" > "$dir/out" || fail "--in-turn"

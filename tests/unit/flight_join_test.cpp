@@ -200,8 +200,10 @@ TEST_CASE("of several files of a rank the later one counts, and communicators ar
   files.push_back(other);
   std::vector<std::string> notes;
   const std::vector<Group> groups = groupsOf(std::move(files), notes);
-  REQUIRE(groups.size() == 2);
-  CHECK(groups[0].of.at(0).path == "later");
+  REQUIRE(groups.size() == 2);  // the latest last
+  CHECK(groups[0].communicator == "d");
+  CHECK(groups[1].of.at(0).path == "later");
+  CHECK(groups[1].writtenNs() == groups[0].writtenNs() + 1);
   CHECK(notes == std::vector<std::string>{"rank0: left out, rank 0 has a later file"});
 }
 

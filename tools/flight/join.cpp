@@ -272,6 +272,12 @@ std::vector<int> Group::missing() const {
   return all;
 }
 
+int64_t Group::writtenNs() const {
+  int64_t latest = 0;
+  for (const auto& [rank, recording] : of) latest = std::max(latest, recording.writtenNs);
+  return latest;
+}
+
 const char* nameOf(Finding::Kind kind) {
   constexpr const char* kNames[] = {"lag", "mismatch", "failure", "missing", "wait"};
   return kNames[static_cast<size_t>(kind)];
@@ -297,6 +303,7 @@ std::vector<Group> groupsOf(std::vector<Recording> recordings, std::vector<std::
   }
   std::vector<Group> all;
   for (auto& [key, group] : groups) all.push_back(std::move(group));
+  std::ranges::sort(all, {}, &Group::writtenNs);
   return all;
 }
 

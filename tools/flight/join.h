@@ -18,9 +18,10 @@ struct Group {
 
   std::vector<int> here() const;
   std::vector<int> missing() const;
+  int64_t writtenNs() const;  // when its latest file was written, since 1970
 };
 
-// The later one counts where a rank has several. note: is told of what was left out.
+// The latest last. The later file counts where a rank has several. note: is told of what was left out.
 std::vector<Group> groupsOf(std::vector<Recording> recordings, std::vector<std::string>& notes);
 
 struct Finding {

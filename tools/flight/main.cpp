@@ -1,6 +1,7 @@
 // sparsecoll-flight: joins the files that the flight recorders of all ranks have left, and says who held up whom.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -26,6 +27,15 @@ struct Options {
   int last = 0;
 };
 
+// Of the second, in universal time.
+std::string dateText(int64_t ns) {
+  const std::time_t seconds = ns / 1'000'000'000;
+  std::tm when{};
+  char text[32] = {};
+  (void)std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &when));
+  return text;
+}
+
 std::string lineOf(const Entry& entry) {
   std::string line = entry.sequence ? std::to_string(*entry.sequence) : "-";
   line += " " + operationText(entry) + ": ";
@@ -37,7 +47,8 @@ std::string lineOf(const Entry& entry) {
 
 void print(const Group& group, const std::vector<Finding>& findings, int last) {
   std::cout << "communicator " << group.communicator << " (" << group.name << "), " << group.ranks << " over "
-            << group.transport << ", files of " << ranksText(group.here()) << "\n";
+            << group.transport << ", files of " << ranksText(group.here()) << ", " << dateText(group.writtenNs())
+            << "\n";
   for (const Finding& finding : findings) std::cout << "  " << finding.text << "\n";
   if (findings.empty()) std::cout << "  nothing is wrong as far as the files tell\n";
   for (const auto& [rank, recording] : group.of) {
@@ -55,6 +66,7 @@ nlohmann::ordered_json jsonOf(const Group& group, const std::vector<Finding>& fi
                                  {"transport", group.transport},
                                  {"ranks", group.ranks},
                                  {"files", group.here()},
+                                 {"written", dateText(group.writtenNs())},
                                  {"findings", nlohmann::ordered_json::array()}};
   for (const Finding& finding : findings) {
     nlohmann::ordered_json one = {{"kind", nameOf(finding.kind)}, {"ranks", finding.ranks}, {"text", finding.text}};
