@@ -59,12 +59,12 @@ const PresetRow* presetLike(int32_t selector, int32_t collective, int32_t distri
 Result<const PresetRow*> findPreset(const char* name) {
   if (name == nullptr) return invalid("the preset's name is NULL");
   if (std::string_view(name) == kAuto.name) return &kAuto;
-  std::string known;
+  std::string known = kAuto.name;  // the text has room for all of them
   for (uint32_t i = 0; const PresetRow* const row = presetRow(i); ++i) {
     if (std::string_view(name) == row->name) return row;
-    known += known.empty() ? row->name : std::string(", ") + row->name;
+    known.append(" ").append(row->name);
   }
-  return invalid("no preset \"{}\"; there are {}, {}", name, known, kAuto.name);
+  return invalid("no preset \"{:.20}\" but: {}", name, known);
 }
 
 }  // namespace sparsecoll
