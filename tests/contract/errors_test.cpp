@@ -14,6 +14,7 @@
 #include "tests/contract/words_of_header.h"
 #include "tests/support/group.h"
 #include "tests/support/pair_engine.h"
+#include "tests/support/presets.h"
 
 using namespace sparsecoll::test;
 
@@ -331,4 +332,12 @@ TEST_CASE("no source of the library returns InProgress") {
             std::string::npos);
     }
   CHECK(files > 100);
+}
+
+TEST_CASE("a preset of another name is refused with the names of all") {
+  sparsecollParams_t params = SPARSECOLL_INIT(sparsecollParams_t);
+  REQUIRE(sparsecollPreset("a name of more than twenty letters", &params) == sparsecollInvalidArgument);
+  const std::string text = sparsecollGetLastError();
+  for (const std::string& name : allPresets()) CHECK_THAT(text, Catch::Contains(" " + name));
+  CHECK_THAT(text, Catch::Contains("\"a name of more than \"") && Catch::EndsWith(" " + allPresets().back()));
 }
