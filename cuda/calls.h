@@ -47,4 +47,18 @@ inline cudaError_t untilDone(cudaStream_t stream, const Deadline& deadline) {
   }
 }
 
+// A function of the driver's, to which nothing is linked, as it may not be there; nullptr: it has none of that name.
+inline void* driverFunction(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+  constexpr int kDriverVersion = 12000;
+  const cudaError_t error =
+      taken(cudaGetDriverEntryPointByVersion(name, &function, kDriverVersion, cudaEnableDefault, &found));
+#else
+  const cudaError_t error = taken(cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found));
+#endif
+  return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? function : nullptr;
+}
+
 }  // namespace sparsecoll::cuda

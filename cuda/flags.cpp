@@ -6,7 +6,6 @@
 #include <array>
 
 #include "cuda/cuda_kernels.h"
-#include "cuda/driver.h"
 #include "cuda/objects.h"
 #include "cuda/users.h"
 

@@ -1,6 +1,7 @@
 #include "cuda/users.h"
 
 #include <algorithm>
+#include <new>
 
 #include "cuda/cuda_kernels.h"
 
@@ -37,7 +38,8 @@ void Users::mark(size_t user, cudaStream_t stream, bool captured) {
 }
 
 // A mark on another stream says nothing of this one's work. Streams come and go, so marks that are reached go as well.
-void Users::record(User& user, cudaStream_t stream) {
+// Without memory for a mark the work itself is waited for.
+void Users::record(User& user, cudaStream_t stream) try {
   auto run = std::ranges::find(user.runs, stream, &Run::stream);
   if (run == user.runs.end()) {
     const BesideCaptures beside;
@@ -47,6 +49,8 @@ void Users::record(User& user, cudaStream_t stream) {
     run = user.runs.insert(user.runs.end(), {stream, std::move(event)});
   }
   (void)taken(cudaEventRecord(run->event->get(), stream));
+} catch (const std::bad_alloc&) {
+  (void)untilDone(stream, Deadline::in(patienceMs_));
 }
 
 void Users::begin(size_t user, cudaStream_t stream) {

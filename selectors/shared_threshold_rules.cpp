@@ -18,12 +18,14 @@ SC_BOTH double readThreshold(Control& control, const double* above, double k) {
   return ladder::trial(control, j) * powOf(ladder::of(control).factor, part);
 }
 
-// Without a common threshold each rank takes its share, the first ones an entry more: partitions go round, so all of
-// them have their turn also where k is smaller than the number of ranks.
+// Without a common threshold each rank takes its partition's share. Where there are too few entries for all partitions
+// the shares are the ranks', between which partitions go round, so that each has its turn.
 SC_BOTH void takeShare(Control& control) {
   Window& window = control.windows[0];
+  const uint64_t part = (control.iteration % control.ranks + control.rank) % control.ranks;
+  const bool forAll = control.k >= std::min<uint64_t>(control.ranks, control.n);
   window.exact = 1;
-  window.limit = std::min(evenPart(control.k, control.ranks, control.rank).length(), window.room);
+  window.limit = std::min(evenPart(control.k, control.ranks, forAll ? part : control.rank).length(), window.room);
   control.threshold = 0;
 }
 

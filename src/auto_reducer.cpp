@@ -377,16 +377,18 @@ sparsecollReducerInfo_t AutoReducer::info() const {
 
 // The last* fields are those of the candidate that ran last.
 Result<sparsecollStats_t> AutoReducer::stats() const {
-  std::vector<sparsecollStats_t> each;
-  for (const auto& candidate : candidates_) {
-    SC_TRY(each.emplace_back(), candidate->stats());
+  size_t last = 0;
+  uint64_t latest = 0;
+  for (size_t c = 0; c < candidates_.size(); ++c) {
+    SC_TRY(const sparsecollStats_t one, candidates_[c]->stats());
+    if (one.lastSequence > latest) last = c;
+    latest = std::max(latest, one.lastSequence);
   }
-  const auto latest = std::ranges::max_element(each, {}, &sparsecollStats_t::lastSequence);
-  std::ranges::rotate(each, latest + 1);
   sparsecollStats_t total = SPARSECOLL_INIT(sparsecollStats_t);
   uint64_t bytes = 0;
   uint64_t peak = 0;
-  for (const sparsecollStats_t& one : each) {
+  for (size_t c = 1; c <= candidates_.size(); ++c) {
+    SC_TRY(const sparsecollStats_t one, candidates_[(last + c) % candidates_.size()]->stats());
     accumulateStats(total, one);
     bytes += one.workspaceBytes;
     peak += one.workspacePeakBytes;

@@ -128,7 +128,8 @@ std::vector<uint64_t> Reference::selectMicro(size_t rank, double threshold) {
     return found;
   }
   if (threshold > 0) return largest(rank, begin, end, method_.capacity, threshold);
-  const uint64_t share = std::min(method_.k / ranks + (part < method_.k % ranks ? 1 : 0), method_.capacity);
+  const uint64_t place = method_.k < std::min<uint64_t>(ranks, method_.n) ? rank : part;
+  const uint64_t share = std::min(method_.k / ranks + (place < method_.k % ranks ? 1 : 0), method_.capacity);
   return largest(rank, begin, end, share, 0);
 }
 

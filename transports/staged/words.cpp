@@ -4,7 +4,6 @@
 #include <cuda_runtime.h>
 
 #include "cuda/calls.h"
-#include "cuda/driver.h"
 
 namespace sparsecoll::staged {
 
