@@ -387,8 +387,10 @@ class Kernels {
   // The first thing that kernels found wrong since the last call, once all of the stream's work is done. Errors
   // besides: Timeout, CudaError.
   virtual Status findings(Stream stream, const Deadline& deadline) = 0;
-  // Waits until all that is on the stream is done. Any thread. Errors: Timeout, CudaError.
+  // Waits until all that is on the stream is done, or all that was there when the marker was put. Any thread.
+  // Errors: Timeout, CudaError.
   virtual Status reach(Stream stream, const Deadline& deadline) = 0;
+  virtual Status reach(const Marker& marker, const Deadline& deadline) = 0;
   // Why something could not be enqueued since the last look, if anything.
   virtual Status enqueued() { return {}; }
   virtual void fillZero(void* data, uint64_t bytes, Stream stream) = 0;

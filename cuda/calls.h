@@ -37,14 +37,22 @@ inline bool isCaptured(cudaStream_t stream, bool unknown) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-// Asks until all of the stream's work is done. NotReady: it was not in time.
-inline cudaError_t untilDone(cudaStream_t stream, const Deadline& deadline) {
+// Asks until it is no longer NotReady, or in time.
+template <class Ask>
+cudaError_t untilReady(Ask ask, const Deadline& deadline) {
   const BesideCaptures beside;
   for (;;) {
-    const cudaError_t state = taken(cudaStreamQuery(stream));
+    const cudaError_t state = taken(ask());
     if (state != cudaErrorNotReady || deadline.expired()) return state;
     pause(deadline);
   }
+}
+// Until all of the stream's work is done, or what was enqueued before the event. NotReady: it was not in time.
+inline cudaError_t untilDone(cudaStream_t stream, const Deadline& deadline) {
+  return untilReady([stream] { return cudaStreamQuery(stream); }, deadline);
+}
+inline cudaError_t untilReached(cudaEvent_t event, const Deadline& deadline) {
+  return untilReady([event] { return cudaEventQuery(event); }, deadline);
 }
 
 // A function of the driver's, to which nothing is linked, as it may not be there; nullptr: it has none of that name.

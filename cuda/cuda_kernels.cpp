@@ -120,11 +120,11 @@ class CudaKernels final : public Kernels {
   Status reach(Stream stream, const Deadline& deadline) override {
     const OnDevice current(device_.ordinal());
     if (captures(stream)) return fail(sparsecollInvalidUsage, "waiting for a stream that is captured");
-    const cudaError_t state = untilDone(static_cast<cudaStream_t>(stream.handle), deadline);
-    if (state == cudaErrorNotReady)
-      return fail(sparsecollTimeout, "device {} has not finished its work in time", device_.ordinal());
-    if (state == cudaSuccess) return {};
-    return fail(sparsecollCudaError, "work on device {}: {}", device_.ordinal(), cudaGetErrorString(state));
+    return told(untilDone(static_cast<cudaStream_t>(stream.handle), deadline));
+  }
+  Status reach(const Marker& marker, const Deadline& deadline) override {
+    const OnDevice current(device_.ordinal());
+    return told(untilReached(static_cast<const Event&>(marker).get(), deadline));
   }
 
   Status findings(Stream stream, const Deadline& deadline) override {
@@ -252,6 +252,13 @@ class CudaKernels final : public Kernels {
   Result<std::unique_ptr<StepClock>> makeClock() override { return DeviceClock::make(device_.ordinal()); }
 
  private:
+  Status told(cudaError_t state) const {
+    if (state == cudaSuccess) return {};
+    if (state == cudaErrorNotReady)
+      return fail(sparsecollTimeout, "device {} has not finished its work in time", device_.ordinal());
+    return fail(sparsecollCudaError, "work on device {}: {}", device_.ordinal(), cudaGetErrorString(state));
+  }
+
   const Parts parts_;
   size_t user_ = 0;  // of the memory
   DeviceContext device_;

@@ -38,19 +38,24 @@ void Users::mark(size_t user, cudaStream_t stream, bool captured) {
 }
 
 // A mark on another stream says nothing of this one's work. Streams come and go, so marks that are reached go as well.
-// Without memory for a mark the work itself is waited for.
-void Users::record(User& user, cudaStream_t stream) try {
+// Without a mark the work itself is waited for.
+void Users::record(User& user, cudaStream_t stream) {
+  if (!tryRecord(user, stream)) (void)untilDone(stream, Deadline::in(patienceMs_));
+}
+
+bool Users::tryRecord(User& user, cudaStream_t stream) try {
   auto run = std::ranges::find(user.runs, stream, &Run::stream);
   if (run == user.runs.end()) {
     const BesideCaptures beside;
     std::erase_if(user.runs, [](const Run& one) { return reached(*one.event); });
     auto event = std::make_shared<OwnEvent>();
-    if (event->make() != cudaSuccess) return;
+    if (event->make() != cudaSuccess) return false;
     run = user.runs.insert(user.runs.end(), {stream, std::move(event)});
   }
   (void)taken(cudaEventRecord(run->event->get(), stream));
+  return true;
 } catch (const std::bad_alloc&) {
-  (void)untilDone(stream, Deadline::in(patienceMs_));
+  return false;
 }
 
 void Users::begin(size_t user, cudaStream_t stream) {

@@ -48,6 +48,7 @@ class Users {
     std::optional<cudaStream_t> stream;  // in use
   };
   void record(User& user, cudaStream_t stream);
+  bool tryRecord(User& user, cudaStream_t stream);
   bool poll(std::vector<std::shared_ptr<OwnEvent>>& pending, const Deadline& deadline);
   bool replaysOver();
 

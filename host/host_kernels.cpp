@@ -209,6 +209,7 @@ class HostKernels final : public Kernels {
   const Control* look(const Control* control) const override { return control; }
   Status findings(Stream, const Deadline&) override { return {}; }
   Status reach(Stream, const Deadline&) override { return {}; }
+  Status reach(const Marker&, const Deadline&) override { return {}; }
   void fillZero(void* data, uint64_t bytes, Stream) override { std::memset(data, 0, bytes); }
   void copy(void* to, const void* from, uint64_t bytes, Stream) override {
     std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));

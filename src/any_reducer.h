@@ -15,6 +15,9 @@
 
 namespace sparsecoll {
 
+// What becomes of the residual and the velocity of a state from elsewhere.
+enum class Merge { kReplace, kAdd, kLeaveOut };
+
 class AnyReducer {
  public:
   virtual ~AnyReducer() = default;
@@ -37,7 +40,7 @@ class AnyReducer {
 
   virtual Result<uint64_t> exportState(void* blob, uint64_t room, Stream stream) = 0;
   virtual Status importState(std::span<const std::byte> blob, Stream stream) = 0;
-  virtual Status importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream) = 0;
+  virtual Status importStateFrom(std::span<const std::byte> blob, Merge merge, Stream stream) = 0;
 
   // A reducer like this one on a communicator that was made of this one's, collective there, with this rank's residual
   // and velocity: those after the last step that all ranks there have committed, if this one is transactional.

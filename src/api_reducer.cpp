@@ -155,13 +155,14 @@ sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const vo
 }
 
 sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
-                                               int sumMerge, sparsecollStream_t stream) {
+                                               int merge, sparsecollStream_t stream) {
   return guard("ReducerImportFrom", [&]() -> Status {
-    if (sumMerge != 0 && sumMerge != 1) return invalid("sumMerge is {}", sumMerge);
+    constexpr Merge kMerges[] = {Merge::kReplace, Merge::kAdd, Merge::kLeaveOut};
+    if (merge < 0 || merge >= static_cast<int>(std::size(kMerges))) return invalid("merge is {}", merge);
     SC_TRY(const auto live, use(reducers(), reducer));
     SC_TRY(const StreamUse work, live->streamOf(stream));
     SC_TRY(const auto content, bytesOf(blob, bytes));
-    return live->importStateFrom(content, sumMerge != 0, work);
+    return live->importStateFrom(content, kMerges[merge], work);
   });
 }
 

@@ -286,15 +286,15 @@ Result<uint64_t> AutoReducer::exportState(void* blob, uint64_t room, Stream stre
 }
 
 Status AutoReducer::importState(std::span<const std::byte> blob, Stream stream) {
-  return restore(blob, false, false, stream);
+  return restore(blob, false, Merge::kReplace, stream);
 }
 
-Status AutoReducer::importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream) {
-  return restore(blob, true, sumMerge, stream);
+Status AutoReducer::importStateFrom(std::span<const std::byte> blob, Merge merge, Stream stream) {
+  return restore(blob, true, merge, stream);
 }
 
 // Other ranks take another time: with their state comes their residual, and trials begin anew.
-Status AutoReducer::restore(std::span<const std::byte> blob, bool otherRanks, bool sumMerge, Stream stream) {
+Status AutoReducer::restore(std::span<const std::byte> blob, bool otherRanks, Merge merge, Stream stream) {
   SC_TRY(const auto body, bodyOf(blob));
   Reader reader(body);
   SC_TRY(const auto magic, reader.read<uint32_t>());
@@ -321,7 +321,7 @@ Status AutoReducer::restore(std::span<const std::byte> blob, bool otherRanks, bo
     lent.comesBack = true;
   }
   const auto rest = body.subspan(body.size() - reader.left());
-  SC_TRY(otherRanks ? after.importStateFrom(rest, sumMerge, stream) : after.importState(rest, stream));
+  SC_TRY(otherRanks ? after.importStateFrom(rest, merge, stream) : after.importState(rest, stream));
   lent.comesBack = false;
   plan_ = std::move(plan);
   current_ = saved;

@@ -55,7 +55,7 @@ class AutoReducer final : public AnyReducer {
 
   Result<uint64_t> exportState(void* blob, uint64_t room, Stream stream) override;
   Status importState(std::span<const std::byte> blob, Stream stream) override;
-  Status importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream) override;
+  Status importStateFrom(std::span<const std::byte> blob, Merge merge, Stream stream) override;
   Result<Moved> moveTo(const std::shared_ptr<Communicator>& comm) override;
 
   sparsecollReducerInfo_t info() const override;
@@ -74,7 +74,7 @@ class AutoReducer final : public AnyReducer {
   Status takeTuner();
   void differ();
   Status meet();
-  Status restore(std::span<const std::byte> blob, bool otherRanks, bool sumMerge, Stream stream);
+  Status restore(std::span<const std::byte> blob, bool otherRanks, Merge merge, Stream stream);
 
   const std::shared_ptr<Communicator> comm_;
   const AutoSpec spec_;

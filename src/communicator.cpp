@@ -203,15 +203,6 @@ Status Communicator::drain(Stream stream) {
   }
 }
 
-Status Communicator::reach(Stream stream) {
-  Deadline deadline = Deadline::in(config_.opTimeoutMs);
-  if (const Status engine = transport_->await(stream, deadline).takeStatusOrOk(); !engine.ok()) {
-    end(engine);  // which lets go of the stream
-    deadline = Deadline::in(config_.abortTimeoutMs);
-  }
-  return kernels_->reach(stream, deadline);
-}
-
 Status Communicator::synchronize(Stream stream, uint64_t timeoutMs) {
   const bool wasAlive = state() == sparsecollSuccess;
   const Deadline deadline = Deadline::in(timeoutMs != 0 ? timeoutMs : config_.opTimeoutMs);

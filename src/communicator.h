@@ -150,9 +150,9 @@ class Communicator {
   // Waits for what this rank has enqueued on a stream, and records what was found wrong on the way.
   // Errors: Timeout, and whatever was found.
   Status synchronize(Stream stream, uint64_t timeoutMs);
-  // Waits for all that is on the stream. What was found wrong stays to be told by synchronize. Any thread.
+  // Waits for all that is on the stream, and nothing else: what was found wrong stays to be told by synchronize.
   // Errors: Timeout, CudaError.
-  Status reach(Stream stream);
+  Status reach(Stream stream) const { return kernels_->reach(stream, Deadline::in(config_.opTimeoutMs)); }
   // Waits for what takes other ranks on the stream, where the engine can tell. What was found wrong stays to be told by
   // synchronize. Errors: the engine's.
   Status drain(Stream stream);

@@ -60,7 +60,7 @@ class Reducer final : public AnyReducer {
 
   Result<uint64_t> exportState(void* blob, uint64_t room, Stream stream) override;
   Status importState(std::span<const std::byte> blob, Stream stream) override;
-  Status importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream) override;
+  Status importStateFrom(std::span<const std::byte> blob, Merge merge, Stream stream) override;
   Result<Moved> moveTo(const std::shared_ptr<Communicator>& comm) override;
 
   sparsecollReducerInfo_t info() const override;
@@ -171,7 +171,7 @@ class Reducer final : public AnyReducer {
   Result<Moved> moveOverNodes(const std::shared_ptr<Communicator>& comm);
   Status takeShardsOf(Reducer& from, bool stepBack);
   uint64_t lostOf(std::span<const Range> held, const Range& range) const;
-  Status restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge, Stream stream);
+  Status restore(std::span<const std::byte> blob, bool anyRank, Merge merge, Stream stream);
   void addSaved(void* vector, std::span<const std::byte> saved, const Buffer& piece, Stream stream);
 
   const std::shared_ptr<Communicator> comm_;

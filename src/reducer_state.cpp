@@ -124,14 +124,14 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) 
 }
 
 Status Reducer::importState(std::span<const std::byte> blob, Stream stream) {
-  return restore(blob, false, false, stream);
+  return restore(blob, false, Merge::kReplace, stream);
 }
 
-Status Reducer::importStateFrom(std::span<const std::byte> blob, bool sumMerge, Stream stream) {
-  return restore(blob, true, sumMerge, stream);
+Status Reducer::importStateFrom(std::span<const std::byte> blob, Merge merge, Stream stream) {
+  return restore(blob, true, merge, stream);
 }
 
-Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumMerge, Stream stream) {
+Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, Merge merge, Stream stream) {
   SC_TRY(notCaptured(stream));
   SC_TRY(keepsSchedule());
   SC_TRY(const auto body, bodyOf(blob));
@@ -159,7 +159,7 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
   SC_TRY(auto vectorPart, reader.take(vectorBytes));
   SC_TRY(checkFinite(vectorPart, spec_.accumulateType));
   Buffer piece;  // now, because what fails has changed nothing
-  if (sumMerge) {
+  if (merge == Merge::kAdd) {
     SC_TRY(piece, comm_->kernels().allocate(kMergedPiece, nullptr));
   }
   if (method_.selection == nullptr && selectionBytes != 0)
@@ -172,9 +172,9 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, bool sumM
     if (!scheduleEnded()) nextDensity_.reset();
   }
   for (void* const vector : vectors) {
-    if (vector == nullptr) continue;
+    if (vector == nullptr || merge == Merge::kLeaveOut) continue;
     const std::span<const std::byte> saved = vectorPart.first(residual_.bytes());
-    if (sumMerge)
+    if (merge == Merge::kAdd)
       addSaved(vector, saved, piece, stream);
     else
       comm_->kernels().transfer(vector, saved.data(), saved.size(), stream);

@@ -19,6 +19,7 @@ Result<std::unique_ptr<StepStats>> StepStats::make(Communicator& comm, const Red
   SC_TRY(stats->clock_, comm.kernels().makeClock());
   if (!comm.onHost()) {
     SC_TRY(stats->replays_, comm.kernels().allocate(sizeof(uint64_t), budget));
+    SC_TRY(stats->ended_, comm.kernels().makeMarker());
   }
   return stats;
 }
@@ -56,6 +57,7 @@ void StepStats::finish(const Operation& operation, const Status& status, const S
   step_.workspaceBytes = budget_->inUse();
   step_.workspacePeakBytes = budget_->peak();
   const std::lock_guard lock(mutex_);
+  if (ended_ != nullptr && !comm_.kernels().captures(operation.stream)) comm_.kernels().mark(*ended_, operation.stream);
   if (operation.sequenceAt != nullptr) {  // what was captured counts once it is replayed
     if (status.ok()) replay_ = step_;
     step_.opsStarted = step_.opsCompleted = step_.opsDense = 0;
@@ -66,14 +68,15 @@ void StepStats::finish(const Operation& operation, const Status& status, const S
   comm_.addStats(step_);
 }
 
+// Nobody but the step's own stream says when replays are over.
 Status StepStats::reachLatest() const {
-  const auto latest = [&] {
-    const std::lock_guard lock(mutex_);
-    return lastStream_;
-  };
-  const Stream stream = latest();
-  if (comm_.onHost() || comm_.kernels().captures(stream)) return {};
-  return comm_.reach(stream);
+  if (comm_.onHost()) return {};
+  std::unique_lock lock(mutex_);
+  const Stream stream = lastStream_;
+  const bool replays = captured();
+  lock.unlock();
+  if (comm_.kernels().captures(stream)) return {};
+  return replays ? comm_.reach(stream) : comm_.kernels().reach(*ended_, Deadline::in(comm_.config().opTimeoutMs));
 }
 
 // Copies go by the library's own stream: on the steps' they would wait for what was enqueued since.

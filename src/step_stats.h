@@ -58,6 +58,7 @@ class StepStats {
   const ReducerSpec& spec_;
   const std::shared_ptr<MemoryBudget> budget_;
   std::unique_ptr<StepClock> clock_;
+  std::unique_ptr<Marker> ended_;  // on devices: the latest step that was run
   Buffer replays_;  // on devices: how many captured steps were replayed
   uint64_t length_;
   int ranks_;

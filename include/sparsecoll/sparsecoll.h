@@ -971,8 +971,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerSetScales(sparsecollReducer_t
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, double factor,
                                                             sparsecollStream_t stream);
 
-/* Counters since create. On devices it waits for the latest step, up to opTimeoutMs, unless that is being captured. Any
-   thread. Errors: InvalidArgument, InvalidUsage, Timeout, CudaError. */
+/* Counters since create. On devices it waits for the latest step, up to opTimeoutMs, unless that is being captured; the
+   last* fields are of one step if no other thread runs the next one meanwhile. Any thread. Errors: InvalidArgument, InvalidUsage, Timeout, CudaError. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats);
 
 /* residual = velocity = 0, thresholds and iteration as after create. Call it on every rank. Errors: InvalidArgument,
@@ -1004,11 +1004,11 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t re
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                           sparsecollStream_t stream);
 
-/* After a change of the number of ranks: takes over a blob of any rank, adding its residual and velocity to this reducer's
-   (sumMerge = 1) or replacing them (0). Thresholds and iteration are the blob's; in host memory a step of ranks whose
+/* After a change of the number of ranks: takes over a blob of any rank. Its residual and velocity replace this reducer's
+   (merge = 0), are added to them (1), or are left out (2). Thresholds and iteration are the blob's; in host memory a step of ranks whose
    iterations differ is a Mismatch. Errors: as Import; OutOfMemory. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
-                                                              int sumMerge, sparsecollStream_t stream);
+                                                              int merge, sparsecollStream_t stream);
 
 /* Makes a reducer like this one on comm, which CommShrink or CommSplit has made of its communicator. Every rank of comm
    calls it. *moved has this rank's residual and velocity. Thresholds and iteration are as after create, and so is the

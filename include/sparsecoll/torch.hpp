@@ -225,14 +225,18 @@ class GradientSync {
 
   /// After a change of the number of ranks: takes over any rank's state, in addition to this one's if add is set.
   void loadFrom(::torch::serialize::InputArchive& archive, bool add) {
-    forEachBlob(archive, [add](sparsecollReducer_t reducer, const at::Tensor& blob, sparsecollStream_t stream) {
-      const auto bytes = static_cast<std::size_t>(blob.numel());
-      check(sparsecollReducerImportFrom(reducer, blob.data_ptr(), bytes, add ? 1 : 0, stream),
-            "sparsecollReducerImportFrom");
-    });
+    importFrom(archive, add ? 1 : 0);
   }
+  /// For ranks that are more than before: takes over any rank's thresholds alone, and nothing of what it kept.
+  void loadThresholds(::torch::serialize::InputArchive& archive) { importFrom(archive, 2); }
 
  private:
+  void importFrom(::torch::serialize::InputArchive& archive, int merge) {
+    forEachBlob(archive, [merge](sparsecollReducer_t reducer, const at::Tensor& blob, sparsecollStream_t stream) {
+      const auto bytes = static_cast<std::size_t>(blob.numel());
+      check(sparsecollReducerImportFrom(reducer, blob.data_ptr(), bytes, merge, stream), "sparsecollReducerImportFrom");
+    });
+  }
   /// The communicator's, too.
   c10::Device device() const { return buckets_.front()->flat().device(); }
   static sparsecollStream_t stream(const detail::Bucket& bucket) {

@@ -277,10 +277,11 @@ class Reducer(Handle):
         then."""
         self._check(lib.sparsecollReducerImport(self.handle, state, len(state), stream))
 
-    def import_state_from(self, state: bytes, add: bool, stream: Optional[int] = None) -> None:
+    def import_state_from(self, state: bytes, add: Optional[bool], stream: Optional[int] = None) -> None:
         """After a change of the number of ranks: takes over any rank's state. Residual and velocity are added to this
-        reducer's (add) or replace them. Errors: as import_state; OutOfMemory."""
-        self._check(lib.sparsecollReducerImportFrom(self.handle, state, len(state), int(add), stream))
+        reducer's (add), replace them (not add), or are left out (None). Errors: as import_state; OutOfMemory."""
+        merge = 2 if add is None else int(add)
+        self._check(lib.sparsecollReducerImportFrom(self.handle, state, len(state), merge, stream))
 
     def move(self, communicator: Communicator) -> Tuple[Reducer, bool]:
         """A reducer like this one on a communicator that shrink or split made of this one's, with this rank's residual;

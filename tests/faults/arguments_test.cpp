@@ -239,8 +239,8 @@ const Bad kValues[] = {
     BAD("ReducerSetScales: Inf as Float32", sparsecollReducerSetScales(w.reducer(), 1, -1e50)),
     BAD("ReducerGiveBack: factor that is 0 as Float32",
         sparsecollReducerGiveBack(w.reducer(), w.out(), 1e-50, kNoStream)),
-    BAD("ReducerImportFrom: sumMerge 2", sparsecollReducerImportFrom(w.reducer(), w.blob, w.bytes, 2, kNoStream)),
-    BAD("ReducerImportFrom: sumMerge -1", sparsecollReducerImportFrom(w.reducer(), w.blob, w.bytes, -1, kNoStream)),
+    BAD("ReducerImportFrom: merge 3", sparsecollReducerImportFrom(w.reducer(), w.blob, w.bytes, 3, kNoStream)),
+    BAD("ReducerImportFrom: merge -1", sparsecollReducerImportFrom(w.reducer(), w.blob, w.bytes, -1, kNoStream)),
 };
 
 const Bad kUnsupported[] = {

@@ -110,7 +110,7 @@ bool fatal(sparsecollResult_t result) {
 
 }  // namespace
 
-// Input: the method, the call (bit 0: ImportFrom, 1: with sumMerge), the blob.
+// Input: the method, the call (bit 0: ImportFrom, 1: adds, 2: leaves out), the blob.
 std::vector<Bytes> seeds() {
   std::vector<Bytes> all;
   for (size_t method = 0; method < std::size(kMethods); ++method) {
@@ -133,12 +133,13 @@ void look(std::span<const std::byte> input) {
   Taker taker(input);
   const size_t method = taker.take<uint8_t>() % std::size(kMethods);
   const unsigned call = taker.take<uint8_t>();
-  const bool from = (call & 1) != 0, sumMerge = (call & 2) != 0;
+  const bool from = (call & 1) != 0;
+  const int merge = (call & 4) != 0 ? 2 : (call & 2) != 0 ? 1 : 0;
   const Exact blob(taker.rest());
   const size_t size = taker.rest().size();
   Pair& pair = *pairOf(method);
   const sparsecollResult_t result =
-      from ? sparsecollReducerImportFrom(pair.first(), blob.data(), size, sumMerge ? 1 : 0, nullptr)
+      from ? sparsecollReducerImportFrom(pair.first(), blob.data(), size, merge, nullptr)
            : sparsecollReducerImport(pair.first(), blob.data(), size, nullptr);
   const Bytes now = pair.state();
   if (result != sparsecollSuccess) {

@@ -172,7 +172,7 @@ TEST_CASE("another reducer's blob is refused and changes nothing") {
   CHECK(importInto(moving.reducer(0), before) == sparsecollInvalidArgument);
 }
 
-TEST_CASE("ImportFrom replaces or adds, after a change of the number of ranks") {
+TEST_CASE("ImportFrom replaces, adds or leaves out, after a change of the number of ranks") {
   for (const MethodRow& method : {kMethods[0], kMethods[1], kMethods[3]}) {
     CAPTURE(method.preset, method.transactional);
     const sparsecollReducerConfig_t config = configOf(method);
@@ -199,7 +199,9 @@ TEST_CASE("ImportFrom replaces or adds, after a change of the number of ranks") 
     }
     REQUIRE(take(1, blobs[3], 0) == sparsecollSuccess);
     CHECK(few.residual(1) == many.residual(3));
-    CHECK(take(0, blobs[0], 2) == sparsecollInvalidArgument);
+    CHECK(take(0, blobs[0], 3) == sparsecollInvalidArgument);
+    CHECK(take(1, blobs[0], 2) == sparsecollSuccess);
+    CHECK(few.residual(1) == many.residual(3));
     runSteps(few, 9, 2);
     CHECK(few.outsEqual());
   }

@@ -28,18 +28,22 @@ std::string saved(const GradientSync& sync) {
   return state.str();
 }
 
-void takeOver(GradientSync& sync, const std::string& state, bool add) {
+template <class Load>
+void withArchive(const std::string& state, Load load) {
   std::stringstream stream(state);
   torch::serialize::InputArchive archive;
   archive.load_from(stream);
-  sync.loadFrom(archive, add);
+  load(archive);
+}
+void takeOver(GradientSync& sync, const std::string& state, bool add) {
+  withArchive(state, [&](auto& archive) { sync.loadFrom(archive, add); });
 }
 
 double normOf(const torch::Tensor& values) { return values.norm(2, torch::kDouble).item<double>(); }
 
 }  // namespace
 
-TEST_CASE("torch: the states of four ranks go on in two, and nothing is lost") {
+TEST_CASE("torch: the states of four ranks go on in two and in six, and nothing is lost or comes twice") {
   auto options = sparse("topka", 0.05);
   options.average = false;
   options.maxDensity = 1;
@@ -67,6 +71,20 @@ TEST_CASE("torch: the states of four ranks go on in two, and nothing is lost") {
     sync.setDensity(1);
     rest[r] = stepWith(sync, weight, torch::zeros({200}));
     need(sync.residualNorm(0) == 0, "all is delivered");
+  }));
+  for (const auto& sum : rest) CHECK((delivered + sum).equal(ramp(200) * 10));
+  rest.resize(6);
+  requireNone(onRanks(6, [&](int rank, sparsecollComm_t comm) {
+    const auto r = static_cast<size_t>(rank);
+    auto weight = torch::zeros({200}).requires_grad_();
+    GradientSync sync({weight}, comm, options);
+    if (r < states.size())
+      takeOver(sync, states[r], false);
+    else
+      withArchive(states[0], [&](auto& archive) { sync.loadThresholds(archive); });
+    need(sync.residualNorm(0) == (r < states.size() ? norms[r] : 0), "nothing comes twice");
+    sync.setDensity(1);
+    rest[r] = stepWith(sync, weight, torch::zeros({200}));
   }));
   for (const auto& sum : rest) CHECK((delivered + sum).equal(ramp(200) * 10));
 }
