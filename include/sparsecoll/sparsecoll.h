@@ -972,7 +972,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t 
                                                             sparsecollStream_t stream);
 
 /* Counters since create. On devices it waits for the latest step, up to opTimeoutMs, unless that is being captured; the
-   last* fields are of one step if no other thread runs the next one meanwhile. Any thread. Errors: InvalidArgument, InvalidUsage, Timeout, CudaError. */
+   last* fields are of one step if no other thread runs the next one meanwhile. Any thread.
+   Errors: InvalidArgument, InvalidUsage, Timeout, CudaError. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGetStats(sparsecollReducer_t reducer, sparsecollStats_t* stats);
 
 /* residual = velocity = 0, thresholds and iteration as after create. Call it on every rank. Errors: InvalidArgument,
@@ -1005,8 +1006,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t re
                                                           sparsecollStream_t stream);
 
 /* After a change of the number of ranks: takes over a blob of any rank. Its residual and velocity replace this reducer's
-   (merge = 0), are added to them (1), or are left out (2). Thresholds and iteration are the blob's; in host memory a step of ranks whose
-   iterations differ is a Mismatch. Errors: as Import; OutOfMemory. */
+   (merge = 0), are added to them (1), or are left out (2). Thresholds and iteration are the blob's; in host memory a step
+   of ranks whose iterations differ is a Mismatch. Errors: as Import; OutOfMemory. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int merge, sparsecollStream_t stream);
 
