@@ -125,7 +125,7 @@ Result<Meeting> meetByFile(const CommunicatorConfig& config, const sparsecollLau
   const auto meetBy = [&]() -> Result<Meeting> {
     SC_TRY(const bootstrap::Invitation invitation, bootstrap::readInvitation(id));
     SC_TRY(auto exchange,
-           meet(invitation, launch.rank, launch.size, deadline, [&] { return launch.rank != 0 && file.replaced(id); }));
+           meet(invitation, launch.rank, launch.size, deadline, [&] { return file.replaced(id); }));
     const bootstrap::MeshSecret secret{invitation.key, invitation.job};
     return Meeting{std::move(exchange), [secret] { return Result<bootstrap::MeshSecret>(secret); }, deadline};
   };
