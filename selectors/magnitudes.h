@@ -15,6 +15,8 @@ namespace sparsecoll {
 
 // The least threshold: every entry but 0 reaches it, so fewer of them than k are all sent.
 constexpr double kLeastMagnitude = 5e-324;
+// A quantile that counts zeros, and a fit at density 1, give 0. All entries but zeros pass that, too.
+inline SC_BOTH double reachable(double threshold) { return threshold == 0 ? kLeastMagnitude : threshold; }
 
 // Every member of a crew has one, and calls its functions together with the others.
 class Magnitudes {

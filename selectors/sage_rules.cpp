@@ -92,7 +92,7 @@ SC_BOTH void scaleDefault(Control& control, const Crew& crew) {
   double threshold = control.threshold * alphaOf(control, mean);
   const double scanned = threshold > 0 ? sample.above(threshold) : 0;
   if (scanned == 0 || threshold < kNone) {
-    threshold = largerOf(sample.quantile(wanted), kLeastMagnitude);
+    threshold = reachable(sample.quantile(wanted));
   } else {
     const double further = std::max(sample.above(threshold * kProbe), 0.5);
     const double slope = largerOf(lnOf(scanned / further) / lnOf(kProbe), kLeastSlope);

@@ -21,7 +21,7 @@ constexpr int kMostTrials = 10;
 SC_BOTH void takeQuantile(Control& control, const Crew& crew) {
   const Magnitudes sample(control, crew);
   const double threshold = sample.quantile(requestedShare(control) * sample.total());
-  crew.alone([&] { setThreshold(control, largerOf(threshold, kLeastMagnitude)); });
+  crew.alone([&] { setThreshold(control, reachable(threshold)); });
 }
 
 // How a tensor is sampled: every stride-th entry, so that there are at least as many as max(1 %, 2 / share).
@@ -45,7 +45,7 @@ SC_BOTH uint64_t countAsPublished(const A* acc, const Window& window, uint64_t s
   const uint64_t top = std::max<uint64_t>(tensorShare(length / stride, share), 1);
   const Sweeps<A> tensor(acc, window.begin, window.end, crew);
   auto threshold = static_cast<A>(kthLargest(acc, window.begin + start % stride, window.end, stride, top, crew));
-  const auto count = [&] { return tensor.reaching(largerOf(static_cast<double>(threshold), kLeastMagnitude)); };
+  const auto count = [&] { return tensor.reaching(reachable(static_cast<double>(threshold))); };
   uint64_t found = count();
   for (int trial = 0; stride != 1 && trial < kMostTrials; ++trial) {
     if (static_cast<double>(found) >= kLower * static_cast<double>(entries)) break;

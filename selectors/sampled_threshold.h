@@ -43,9 +43,6 @@ inline SC_BOTH void setThreshold(Control& control, double threshold) {
   control.windows[0].key = key;
 }
 
-// A fit at density 1 gives 0, which all entries but zeros are to pass.
-inline SC_BOTH double reachable(double threshold) { return threshold == 0 ? kLeastMagnitude : threshold; }
-
 // k / n, and the same times the correction, which every cut multiplies by clamp(k / found, 1/2, 2)^(1/2).
 inline SC_BOTH double shareWanted(const Control& control) {
   return static_cast<double>(control.k) / static_cast<double>(control.n);
