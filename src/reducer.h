@@ -172,7 +172,7 @@ class Reducer final : public AnyReducer {
   Status takeShardsOf(Reducer& from, bool stepBack);
   uint64_t lostOf(std::span<const Range> held, const Range& range) const;
   Status restore(std::span<const std::byte> blob, bool anyRank, Merge merge, Stream stream);
-  void addSaved(void* vector, std::span<const std::byte> saved, const Buffer& piece, Stream stream);
+  void addSaved(void* vector, std::span<const std::byte> saved, double factor, const Buffer& piece, Stream stream);
 
   const std::shared_ptr<Communicator> comm_;
   ReducerSpec spec_;

@@ -72,6 +72,7 @@ Result<BlobHead> readHead(Reader& from) {
   SC_TRY(head.ranks, from.read<uint32_t>());
   SC_TRY(head.rank, from.read<uint32_t>());
   SC_TRY(head.velocity, from.read<uint32_t>());
+  if (head.ranks == 0) return fail(sparsecollCorrupted, "the state is of no ranks");
   if (version == kVersion) return head;
   SC_TRY(head.shards, from.read<uint32_t>());
   SC_TRY(head.shard, from.read<uint32_t>());
@@ -158,8 +159,12 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, Merge mer
   SC_TRY(const auto selectionPart, reader.take(selectionBytes));
   SC_TRY(auto vectorPart, reader.take(vectorBytes));
   SC_TRY(checkFinite(vectorPart, spec_.accumulateType));
+  // The average divides by other many ranks, and is to get from what was kept what it would have got.
+  const bool divides = spec_.params.op == sparsecollAvg && !spec_.countsContributors();
+  const double factor = divides ? static_cast<double>(here.ranks) / head.ranks : 1;
+  const bool adds = merge == Merge::kAdd || (merge == Merge::kReplace && factor != 1);
   Buffer piece;  // now, because what fails has changed nothing
-  if (merge == Merge::kAdd) {
+  if (adds) {
     SC_TRY(piece, comm_->kernels().allocate(kMergedPiece, nullptr));
   }
   if (method_.selection == nullptr && selectionBytes != 0)
@@ -174,10 +179,11 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, Merge mer
   for (void* const vector : vectors) {
     if (vector == nullptr || merge == Merge::kLeaveOut) continue;
     const std::span<const std::byte> saved = vectorPart.first(residual_.bytes());
-    if (merge == Merge::kAdd)
-      addSaved(vector, saved, piece, stream);
-    else
+    if (!adds)
       comm_->kernels().transfer(vector, saved.data(), saved.size(), stream);
+    else if (merge == Merge::kReplace)
+      comm_->kernels().fillZero(vector, saved.size(), stream);
+    if (adds) addSaved(vector, saved, factor, piece, stream);
     vectorPart = vectorPart.subspan(residual_.bytes());
   }
   residual_.forgetStep();
@@ -186,14 +192,15 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, Merge mer
 }
 
 // What was saved may lie at any address, and not in the kernels' memory.
-void Reducer::addSaved(void* vector, std::span<const std::byte> saved, const Buffer& piece, Stream stream) {
+void Reducer::addSaved(void* vector, std::span<const std::byte> saved, double factor, const Buffer& piece,
+                       Stream stream) {
   Kernels& kernels = comm_->kernels();
   const uint64_t element = elementBytes(spec_.accumulateType);
   for (uint64_t at = 0; at < saved.size(); at += kMergedPiece) {
     const uint64_t length = std::min(kMergedPiece, saved.size() - at);
     kernels.transfer(piece.as<>(), saved.data() + at, length, stream);
     kernels.addFinite(static_cast<std::byte*>(vector) + at, spec_.accumulateType, piece.as<>(), spec_.accumulateType,
-                      length / element, 1, 1, nullptr, stream);
+                      length / element, factor, 1, nullptr, stream);
   }
 }
 

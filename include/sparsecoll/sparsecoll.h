@@ -835,8 +835,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommDumpFlightRecorder(sparsecollCom
    Errors: InvalidArgument, InvalidUsage, NonFinite, Timeout; CudaError and every other code that ends a communicator. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs);
 
-/* Ends the communicator: every wait of this rank returns Aborted, every wait of its peers PeerFailed. Frees nothing, needs
-   no peer, may be repeated. Any thread, any moment. Returns within abortTimeoutMs, whatever peers and devices do.
+/* Ends the communicator: every wait of this rank returns Aborted, every wait of its peers PeerFailed; but CommShrink, which
+   goes on without what has ended, keeps waiting. Frees nothing, needs no peer, may be repeated. Any thread, any moment. Returns within abortTimeoutMs, whatever peers and devices do.
    Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm);
 
@@ -1006,8 +1006,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t re
                                                           sparsecollStream_t stream);
 
 /* After a change of the number of ranks: takes over a blob of any rank. Its residual and velocity replace this reducer's
-   (merge = 0), are added to them (1), or are left out (2). Thresholds and iteration are the blob's; in host memory a step
-   of ranks whose iterations differ is a Mismatch. Errors: as Import; OutOfMemory. */
+   (merge = 0), are added to them (1), or are left out (2). With sparsecollAvg they are multiplied by the ranks that are
+   now over those that were, so that the averages get from them what they would have got. Thresholds and iteration are the
+   blob's; in host memory a step of ranks whose iterations differ is a Mismatch. Errors: as Import; OutOfMemory. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int merge, sparsecollStream_t stream);
 

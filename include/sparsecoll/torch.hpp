@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -273,9 +274,11 @@ class GradientSync {
     };
     std::vector<Cut> cuts;
     std::map<std::pair<at::ScalarType, double>, std::size_t> open;
+    std::set<const at::TensorImpl*> seen;
     for (std::size_t i = parameters.size(); i-- > 0;) {
       const at::Tensor& parameter = parameters[i];
       if (!parameter.requires_grad() || parameter.numel() == 0) continue;
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;  // tied weights: one gradient
       if (parameter.device() != parameters.back().device())
         throw Error(sparsecollUnsupported, "parameters on several devices");
       const double own = ownDensity(i, parameter);

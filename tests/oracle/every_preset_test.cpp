@@ -159,6 +159,7 @@ TEST_CASE("lastThreshold is the one that the step selected with, for every prese
           passedBy += !sent && std::abs(acc[i]) > threshold ? 1 : 0;
         }
         CAPTURE(threshold, selected, below, passedBy);
+        REQUIRE_FALSE(std::isnan(threshold));
         const bool fellBack = std::exchange(fallbacks, group.stats(0).opsFallback) != group.stats(0).opsFallback;
         if (threshold == 0) {
           CHECK((fellBack || without.contains(name) || (name == "dgc" && faithful != 0)));
