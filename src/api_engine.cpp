@@ -40,7 +40,8 @@ sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* comm, int nRanks, 
     ends.ranks = nRanks;
     // First: nothing may fail once the engine is the communicator's.
     CommunicatorPlace handle(communicators());
-    SC_TRY(const auto made, meetOverEngine(read, std::move(ends), table, nullptr, place));
+    const Deadline deadline = Deadline::in(read.initTimeoutMs);
+    SC_TRY(const auto made, meetOverEngine(read, std::move(ends), table, nullptr, place, deadline));
     *comm = handle.fill(made);
     return {};
   });

@@ -7,6 +7,7 @@
 #include "src/ranks.h"
 #include "src/structs.h"
 #include "src/tables.h"
+#include "transports/bootstrap/address.h"
 #include "transports/bootstrap/oob.h"
 #include "transports/bootstrap/star.h"
 
@@ -30,12 +31,21 @@ Result<CommunicatorConfig> readMeetingConfig(const sparsecollConfig_t* user, boo
   return read;
 }
 
+// Looked at before ranks meet: a call whose own settings are wrong may be corrected and repeated, while others wait.
+Result<Candidate> lookHere(const CommunicatorConfig& config, int device) {
+  const bool byNccl = config.transport == sparsecollTransportNccl ||
+                      (config.transport == sparsecollTransportAuto && device != SPARSECOLL_HOST);
+  if (!byNccl) {  // which has an interface of its own
+    SC_TRY([[maybe_unused]] const bootstrap::Address at, bootstrap::addressOf(interfaceOf(config).c_str()));
+  }
+  return candidateHere(config.transport, device);
+}
+
 // Ranks that can talk to each other choose their engine, and meet over it. secret(): what a mesh of theirs is made by.
 template <class Secret>
-Status join(sparsecollComm_t* comm, const CommunicatorConfig& config, int device, bootstrap::Exchange& exchange,
-            const Deadline& deadline, Secret secret) {
+Status join(sparsecollComm_t* comm, const CommunicatorConfig& config, int device, const Candidate& own,
+            bootstrap::Exchange& exchange, const Deadline& deadline, Secret secret) {
   CommunicatorPlace handle(communicators());  // once the ranks have met there is no way back
-  SC_TRY(const Candidate own, candidateHere(config.transport, device));
   SC_TRY(const Choice choice, agreeOnEngine(exchange, own, deadline));
   std::shared_ptr<Communicator> made;
   if (choice.engine == sparsecollTransportNccl) {
@@ -77,9 +87,10 @@ sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm, int nRanks, co
       read.transport = invitation.engine;
       SC_TRY(checkMemory(read.transport, place != SPARSECOLL_HOST));
     }
+    SC_TRY(const Candidate own, lookHere(read, place));
     const Deadline deadline = deadlineToMeet(read, rank);
     SC_TRY(const auto exchange, bootstrap::meet(invitation, rank, nRanks, deadline));
-    return join(comm, read, place, *exchange, deadline, [&]() -> Result<bootstrap::MeshSecret> {
+    return join(comm, read, place, own, *exchange, deadline, [&]() -> Result<bootstrap::MeshSecret> {
       return bootstrap::MeshSecret{invitation.key, invitation.job};
     });
   });
@@ -90,8 +101,9 @@ sparsecollResult_t sparsecollCommInitEnv(sparsecollComm_t* comm, int device, con
     if (comm == nullptr) return invalid("comm is NULL");
     SC_TRY(const int place, readDevice(device));
     SC_TRY(const CommunicatorConfig read, readMeetingConfig(config, place != SPARSECOLL_HOST));
+    SC_TRY(const Candidate own, lookHere(read, place));
     SC_TRY(const Meeting meeting, meetLaunched(read));
-    return join(comm, read, place, *meeting.exchange, meeting.deadline, meeting.secret);
+    return join(comm, read, place, own, *meeting.exchange, meeting.deadline, meeting.secret);
   });
 }
 
@@ -104,9 +116,11 @@ sparsecollResult_t sparsecollCommInitOob(sparsecollComm_t* comm, int nRanks, int
     SC_TRY(const sparsecollOob_t given, readStruct(oob, "oob"));
     if (given.allgather == nullptr) return invalid("oob.allgather is NULL");
     SC_TRY(const CommunicatorConfig read, readMeetingConfig(config, place != SPARSECOLL_HOST));
+    SC_TRY(const Candidate own, lookHere(read, place));
     const Deadline deadline = Deadline::in(read.initTimeoutMs);
     bootstrap::OobExchange exchange(given, rank, nRanks);
-    return join(comm, read, place, exchange, deadline, [&] { return bootstrap::drawTogether(exchange, deadline); });
+    return join(comm, read, place, own, exchange, deadline,
+                [&] { return bootstrap::drawTogether(exchange, deadline); });
   });
 }
 

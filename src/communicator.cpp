@@ -168,11 +168,12 @@ Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(std::
 Result<std::shared_ptr<Communicator>> Communicator::meet(const CommunicatorConfig& config,
                                                          std::shared_ptr<Kernels> kernels,
                                                          std::shared_ptr<MemoryBudget> budget,
-                                                         std::unique_ptr<Transport> transport, int device) {
+                                                         std::unique_ptr<Transport> transport, int device,
+                                                         const Deadline& deadline) {
   auto made =
       std::make_shared<Communicator>(config, std::move(kernels), std::move(budget), std::move(transport), device);
   SC_TRY(made->makeAgreementRoom());
-  made->meetsUntil_ = Deadline::in(config.initTimeoutMs);
+  made->meetsUntil_ = deadline;
   const AgreedFields fields = agreedOfCommunicator(config, !made->onHost(), made->transport().sumsItself());
   SC_TRY(const Agreement agreement, agree(*made, "CommInit", fields, drawId(made.get())));
   made->id_ = agreement.numbers[0];

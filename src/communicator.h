@@ -70,10 +70,11 @@ class Communicator {
   static Result<std::vector<std::shared_ptr<Communicator>>> inProcess(std::span<const int> places,
                                                                       const CommunicatorConfig& config);
   // This rank's, on an engine that reaches the other ones. Collective: returns when all ranks are there, of one version
-  // and with vectors in one kind of memory. Errors: what an operation's are, Timeout after initTimeoutMs.
+  // and with vectors in one kind of memory. Errors: what an operation's are.
   static Result<std::shared_ptr<Communicator>> meet(const CommunicatorConfig& config, std::shared_ptr<Kernels> kernels,
                                                     std::shared_ptr<MemoryBudget> budget,
-                                                    std::unique_ptr<Transport> transport, int device);
+                                                    std::unique_ptr<Transport> transport, int device,
+                                                    const Deadline& deadline);
 
   // The same on all ranks, and on no others, once they have met.
   uint64_t id() const { return id_; }

@@ -43,20 +43,26 @@ void warnOnce(const CommunicatorConfig& config, const bootstrap::Place& place) {
       variable::kSecretFile);
 }
 
-// shared: what the ranks know by their launcher; nullptr: nothing.
-Result<bootstrap::Key> keyOf(const bootstrap::JobId& job, const bootstrap::Key* shared) {
+using Secret = std::optional<bootstrap::Key>;
+
+// nullopt: no file is named.
+Result<Secret> secretHere() {
   const char* const file = environmentText(variable::kSecretFile);
-  bootstrap::Key key = bootstrap::openKey(job);
-  if (file != nullptr) {
-    SC_TRY(key, bootstrap::keyFromFile(file, job));
-  }
+  if (file == nullptr) return Secret();
+  SC_TRY(const bootstrap::Key secret, bootstrap::secretFromFile(file));
+  return Secret(secret);
+}
+
+// shared: what the ranks know by their launcher; nullptr: nothing.
+bootstrap::Key keyOf(const bootstrap::JobId& job, const Secret& secret, const bootstrap::Key* shared) {
+  const bootstrap::Key key = secret ? bootstrap::keyOf(*secret, job) : bootstrap::openKey(job);
   return shared != nullptr ? bootstrap::deriveKey(*shared, "sparsecoll launcher's key", key.bytes()) : key;
 }
 
 Result<Meeting> meetAtPlace(const sparsecollLaunch_t& launch, uint32_t number, const bootstrap::Place& place,
-                            const bootstrap::Key* shared, const Deadline& deadline) {
+                            const Secret& secret, const bootstrap::Key* shared, const Deadline& deadline) {
   const bootstrap::JobId job = bootstrap::jobOf(launch.job, static_cast<uint32_t>(launch.restart), number);
-  SC_TRY(const bootstrap::Key key, keyOf(job, shared));
+  const bootstrap::Key key = keyOf(job, secret, shared);
   auto met = bootstrap::meetAt(place, key, job, launch.rank, launch.size, deadline);
   if (!met.ok()) {
     Failure why = met.takeStatus().failure();
@@ -70,10 +76,10 @@ Result<Meeting> meetAtPlace(const sparsecollLaunch_t& launch, uint32_t number, c
 }
 
 Result<Meeting> meetAtHost(const CommunicatorConfig& config, const sparsecollLaunch_t& launch, uint32_t number,
-                           const Deadline& deadline) {
+                           const Secret& secret, const Deadline& deadline) {
   const bootstrap::Place place{launch.host, static_cast<uint16_t>(launch.port), static_cast<uint16_t>(launch.ports)};
-  if (launch.rank == 0 && environmentText(variable::kSecretFile) == nullptr) warnOnce(config, place);
-  return meetAtPlace(launch, number, place, nullptr, deadline);
+  if (launch.rank == 0 && !secret) warnOnce(config, place);
+  return meetAtPlace(launch, number, place, secret, nullptr, deadline);
 }
 
 Result<std::unique_ptr<bootstrap::Launcher>> openLauncher(const sparsecollLaunch_t& launch) {
@@ -124,8 +130,7 @@ Result<Meeting> meetByFile(const CommunicatorConfig& config, const sparsecollLau
   bootstrap::IdFile file(std::string(launch.path) + "-" + std::to_string(number));
   const auto meetBy = [&]() -> Result<Meeting> {
     SC_TRY(const bootstrap::Invitation invitation, bootstrap::readInvitation(id));
-    SC_TRY(auto exchange,
-           meet(invitation, launch.rank, launch.size, deadline, [&] { return file.replaced(id); }));
+    SC_TRY(auto exchange, meet(invitation, launch.rank, launch.size, deadline, [&] { return file.replaced(id); }));
     const bootstrap::MeshSecret secret{invitation.key, invitation.job};
     return Meeting{std::move(exchange), [secret] { return Result<bootstrap::MeshSecret>(secret); }, deadline};
   };
@@ -157,12 +162,20 @@ Result<Meeting> meetLaunched(const CommunicatorConfig& config) {
   sparsecollLaunchRead(&launch);
   SC_TRY(checkVariables(launch));
   SC_TRY(bootstrap::cryptoReady());
+  // What is wrong with this rank's own settings comes to light before the call counts, so that it may be repeated.
+  const bool byHost = launch.host[0] != '\0' && launch.size > 1;
+  Secret secret;
+  if (byHost || launch.service != nullptr) {
+    SC_TRY(secret, secretHere());
+  } else if (launch.rank == 0) {
+    SC_TRY([[maybe_unused]] const bootstrap::Address at, bootstrap::addressOf(interfaceOf(config).c_str()));
+  }
   const uint32_t number = communicators++;
   const Deadline deadline = deadlineToMeet(config, launch.rank);
   if (launch.service != nullptr) {
     static Told told;
     auto notice = told.ask(config, launch, deadline);
-    if (notice.ok()) return meetAtPlace(launch, number, notice->place, &notice->key, deadline);
+    if (notice.ok()) return meetAtPlace(launch, number, notice->place, secret, &notice->key, deadline);
     const Status why = notice.takeStatus();
     if (why.result() != sparsecollUnsupported) return Status(why.failure());
     loggerOf(config).write(sparsecollLogInfo, "launch", "{}", why.failure().text);
@@ -171,8 +184,7 @@ Result<Meeting> meetLaunched(const CommunicatorConfig& config) {
       return unsupported("no place to meet: {}; set MASTER_ADDR and MASTER_PORT, or SPARSECOLL_LAUNCH_DIR",
                          why.failure().text);
   }
-  const bool byHost = launch.host[0] != '\0' && launch.size > 1;
-  return (byHost ? meetAtHost : meetByFile)(config, launch, number, deadline);
+  return byHost ? meetAtHost(config, launch, number, secret, deadline) : meetByFile(config, launch, number, deadline);
 }
 
 }  // namespace sparsecoll

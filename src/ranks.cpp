@@ -32,7 +32,8 @@ std::shared_ptr<engine::Pace> paceOf(const CommunicatorConfig& config) {
 
 Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& config, engine::EngineSetup setup,
                                                      const sparsecollEngine_t& table,
-                                                     std::unique_ptr<engine::PeerWatch> watch, int device) {
+                                                     std::unique_ptr<engine::PeerWatch> watch, int device,
+                                                     const Deadline& deadline) {
   const bool onDevice = device != SPARSECOLL_HOST;
   if (onDevice && setup.ranks > kMostDeviceRanks)
     return unsupported("{} ranks on devices, at most {} can be", setup.ranks, kMostDeviceRanks);
@@ -57,7 +58,7 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
   } else {
     kernels = setup.kernels;
   }
-  SC_TRY(auto made, Communicator::meet(config, std::move(kernels), setup.budget, std::move(transport), device));
+  SC_TRY(auto made, Communicator::meet(config, std::move(kernels), setup.budget, std::move(transport), device, deadline));
   engine::takeOver(engine);
   return made;
 }
@@ -94,7 +95,7 @@ Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine,
   setup.calls = messenger->calls();
   SC_TRY(auto control, bootstrap::Control::make(std::move(mesh), bootstrap::ControlTimes::of(config.silenceMs)));
   SC_TRY(auto made, meetOverEngine(config, std::move(setup), messenger->table(),
-                                   std::make_unique<bootstrap::Watch>(control), device));
+                                   std::make_unique<bootstrap::Watch>(control), device, deadline));
   (void)messenger.release();
   made->watchBy(std::move(control));
   return made;
@@ -146,18 +147,19 @@ Result<std::shared_ptr<Communicator>> meetOverNccl(const CommunicatorConfig& con
   if (!setup.ok()) placed = setup.takeStatus();
   SC_TRY(const nccl::Id id, shareId(exchange, std::move(placed), deadline));
   SC_TRY(auto transport, nccl::makeTransport(*setup, exchange.ranks(), exchange.rank(), id));
-  return Communicator::meet(config, setup->kernels, setup->budget, std::move(transport), device);
+  return Communicator::meet(config, setup->kernels, setup->budget, std::move(transport), device, deadline);
 }
 
 Result<std::shared_ptr<Communicator>> adoptNccl(const CommunicatorConfig& config, ncclComm* comm, bool split) {
   if (config.bitsPerSecond != 0) return unsupported("NCCL cannot keep to {}", variable::kRate);
   SC_TRY(const int device, nccl::deviceOf(comm));
   const cuda::OnDevice current(device);
-  SC_TRY(const nccl::NcclSetup setup, ncclSetupOn(device, config, Deadline::in(config.initTimeoutMs)));
+  const Deadline deadline = Deadline::in(config.initTimeoutMs);
+  SC_TRY(const nccl::NcclSetup setup, ncclSetupOn(device, config, deadline));
   SC_TRY(auto transport, nccl::makeTransport(setup, comm, split));
   if (transport->ranks() > kMostDeviceRanks)
     return unsupported("{} ranks on devices, at most {} can be", transport->ranks(), kMostDeviceRanks);
-  return Communicator::meet(config, setup.kernels, setup.budget, std::move(transport), device);
+  return Communicator::meet(config, setup.kernels, setup.budget, std::move(transport), device, deadline);
 }
 
 }  // namespace sparsecoll

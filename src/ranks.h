@@ -22,7 +22,8 @@ std::string interfaceOf(const CommunicatorConfig& config);
 // OutOfMemory.
 Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& config, engine::EngineSetup setup,
                                                      const sparsecollEngine_t& table,
-                                                     std::unique_ptr<engine::PeerWatch> watch, int device);
+                                                     std::unique_ptr<engine::PeerWatch> watch, int device,
+                                                     const Deadline& deadline);
 
 // Whether ranks may meet as the configuration asks. Errors: Unsupported.
 Status checkSecurity(const CommunicatorConfig& config);

@@ -50,8 +50,8 @@ Result<InProcess> regroupInProcess(Communicator& comm, const Regrouping& call, c
   SC_TRY(Regrouped regrouped, regroupThreads(comm.transport(), call, kernels, budget, deadline));
   InProcess result;
   result.lowest = regrouped.lowest;
-  SC_TRY(result.made,
-         Communicator::meet(config, std::move(kernels), budget, std::move(regrouped.transport), comm.device()));
+  SC_TRY(result.made, Communicator::meet(config, std::move(kernels), budget, std::move(regrouped.transport),
+                                         comm.device(), deadline));
   return result;
 }
 

@@ -209,8 +209,10 @@ TEST_CASE("a forked process keeps none of its parent's connections open, whateve
   }
   const Opening door = openListener(Address::loopback(), 1);
   REQUIRE(door.listener.open());
-  auto here = connectTo(*localAddress(door.listener));
+  const Address at = *localAddress(door.listener);
+  auto here = socketFor(at);
   REQUIRE(here.ok());
+  REQUIRE(connectTo(*here, at).ok());
   REQUIRE(here->get() >= least);
   Fd there;
   CHECK(eventually([&] { return there.open() || accept(door.listener, there) == Arrival::kCame; }));

@@ -269,25 +269,23 @@ TEST_CASE("a host that has no address yet is looked up again") {
 TEST_CASE("a secret is read from a file of this user's alone, and belongs to one job") {
   const JobId job = jobOf("a job", 0, 0);
   const SecretFile good("0123456789abcdef", 0600), same("0123456789abcdef", 0440), other("0123456789abcdeg", 0400);
-  const auto keyOf = [](const SecretFile& file, const JobId& id) {
-    auto key = keyFromFile(file.path(), id);
-    REQUIRE(key.ok());
-    return std::vector<std::byte>(key->bytes().begin(), key->bytes().end());
+  const auto keyBy = [](const SecretFile& file, const JobId& id) {
+    auto secret = secretFromFile(file.path());
+    REQUIRE(secret.ok());
+    const Key key = keyOf(*secret, id);
+    return std::vector<std::byte>(key.bytes().begin(), key.bytes().end());
   };
-  CHECK(keyOf(good, job) == keyOf(same, job));
-  CHECK(keyOf(good, job) != keyOf(other, job));
-  CHECK(keyOf(good, job) != keyOf(good, jobOf("a job", 1, 0)));
-  CHECK(keyFromFile(SecretFile("0123456789abcdef", 0644).path(), job).takeStatus().result() ==
-        sparsecollInvalidArgument);
-  CHECK(keyFromFile(SecretFile("0123456789abcdef", 0620).path(), job).takeStatus().result() ==
-        sparsecollInvalidArgument);
-  CHECK(keyFromFile(SecretFile("0123456789abcde", 0600).path(), job).takeStatus().result() ==
-        sparsecollInvalidArgument);
-  CHECK(keyFromFile(SecretFile(std::string(4096, 'x'), 0600).path(), job).ok());
-  CHECK(keyFromFile(SecretFile(std::string(4097, 'x'), 0600).path(), job).takeStatus().result() ==
-        sparsecollInvalidArgument);
-  CHECK(keyFromFile("/no/such/file", job).takeStatus().result() == sparsecollInvalidArgument);
-  CHECK(keyFromFile("/tmp", job).takeStatus().result() == sparsecollInvalidArgument);
+  CHECK(keyBy(good, job) == keyBy(same, job));
+  CHECK(keyBy(good, job) != keyBy(other, job));
+  CHECK(keyBy(good, job) != keyBy(good, jobOf("a job", 1, 0)));
+  const auto resultOf = [](const char* path) { return secretFromFile(path).takeStatusOrOk().result(); };
+  CHECK(resultOf(SecretFile("0123456789abcdef", 0644).path()) == sparsecollInvalidArgument);
+  CHECK(resultOf(SecretFile("0123456789abcdef", 0620).path()) == sparsecollInvalidArgument);
+  CHECK(resultOf(SecretFile("0123456789abcde", 0600).path()) == sparsecollInvalidArgument);
+  CHECK(resultOf(SecretFile(std::string(4096, 'x'), 0600).path()) == sparsecollSuccess);
+  CHECK(resultOf(SecretFile(std::string(4097, 'x'), 0600).path()) == sparsecollInvalidArgument);
+  CHECK(resultOf("/no/such/file") == sparsecollInvalidArgument);
+  CHECK(resultOf("/tmp") == sparsecollInvalidArgument);
 }
 
 TEST_CASE("the first host of a Slurm list") {

@@ -167,8 +167,9 @@ TEST_CASE("the second claim of a rank is sent away, and the first stays") {
     if (who == 3) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       Hello hello = Hello::asClient({invitation.key, invitation.job, Purpose::kRendezvous, rank, 3});
-      auto socket = connectTo(invitation.address);
+      auto socket = socketFor(invitation.address);
       if (!socket.ok()) return socket.takeStatus();
+      SC_TRY(connectTo(*socket, invitation.address));
       Stranger stranger(std::move(*socket), std::move(hello), deadline, true);
       while (stranger.advance() == Stranger::State::kGoing && !deadline.expired()) {
         std::array<pollfd, 1> watched = {stranger.watch()};

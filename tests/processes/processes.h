@@ -116,20 +116,26 @@ class Processes {
     }
   }
 
-  // The communicator of a child's rank, by an id of rank 0's.
-  sparsecollComm_t join(int rank, const sparsecollConfig_t* config = nullptr) {
-    sparsecollConfig_t own = SPARSECOLL_INIT(sparsecollConfig_t);
-    own.transport = way_.engine;
+  // Rank 0's id, in a child.
+  sparsecollUniqueId_t idFor(int rank, const sparsecollConfig_t& config) {
     sparsecollUniqueId_t id{};
-    Finding& finding = findings_[rank];
-    const sparsecollConfig_t* const used = config != nullptr ? config : &own;
     if (rank == 0) {
-      finding.made = sparsecollGetUniqueId(&id, used);
+      findings_[rank].made = sparsecollGetUniqueId(&id, &config);
       for (int peer = 1; peer < ranks_; ++peer)
         if (write(pipes_[static_cast<size_t>(peer)][1], &id, sizeof id) != sizeof id) _exit(1);
     } else if (read(pipes_[static_cast<size_t>(rank)][0], &id, sizeof id) != sizeof id) {
       _exit(1);
     }
+    return id;
+  }
+
+  // The communicator of a child's rank, by an id of rank 0's.
+  sparsecollComm_t join(int rank, const sparsecollConfig_t* config = nullptr) {
+    sparsecollConfig_t own = SPARSECOLL_INIT(sparsecollConfig_t);
+    own.transport = way_.engine;
+    Finding& finding = findings_[rank];
+    const sparsecollConfig_t* const used = config != nullptr ? config : &own;
+    const sparsecollUniqueId_t id = idFor(rank, *used);
     const double start = nowMs();
     sparsecollComm_t comm = nullptr;
     finding.made = sparsecollCommInitRank(&comm, ranks_, &id, rank, SPARSECOLL_HOST, used);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/processes/processes.h"
+#include "tests/processes/shared_board.h"
 #include "tests/support/catch.h"
 #include "tests/support/wanted.h"
 
@@ -398,50 +399,16 @@ TEST_CASE("an abort at a random moment while ranks shrink keeps none of them fro
   }
 }
 
-namespace {
-
-// An all-gather by shared memory.
-struct Board {
-  std::atomic<int> arrived[64];
-  char bytes[64][kMostProcesses][4096];
-};
-
-struct Caller {
-  Board* board;
-  int rank, ranks, turn;
-};
-
-int allgather(void* user, const void* send, void* recv, size_t bytesPerRank, uint64_t) {
-  auto* const caller = static_cast<Caller*>(user);
-  if (bytesPerRank > 4096 || caller->turn == 64) return 1;
-  Board& board = *caller->board;
-  const int turn = caller->turn++;
-  std::memcpy(board.bytes[turn][caller->rank], send, bytesPerRank);
-  ++board.arrived[turn];
-  while (board.arrived[turn] < caller->ranks) usleep(200);
-  for (int rank = 0; rank < caller->ranks; ++rank)
-    std::memcpy(static_cast<char*>(recv) + static_cast<size_t>(rank) * bytesPerRank, board.bytes[turn][rank],
-                bytesPerRank);
-  return 0;
-}
-
-}  // namespace
-
 TEST_CASE("a communicator is made by an all-gather of the caller's, and without an id") {
   const Way way = GENERATE(from_range(engines()));
   CAPTURE(way.name());
-  auto* const board =
-      static_cast<Board*>(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  SharedBoard board;
   Processes processes(3, way);
   processes.start([&](int rank, Finding& finding) {
-    Caller caller{board, rank, 3, 0};
-    sparsecollOob_t oob = SPARSECOLL_INIT(sparsecollOob_t);
-    oob.user = &caller;
-    oob.allgather = allgather;
     auto config = SPARSECOLL_INIT(sparsecollConfig_t);
     config.transport = way.engine;
     sparsecollComm_t comm = nullptr;
-    finding.made = sparsecollCommInitOob(&comm, 3, rank, SPARSECOLL_HOST, &oob, &config);
+    finding.made = board.meet(&comm, rank, 3, config);
     if (finding.made != sparsecollSuccess) {
       std::snprintf(finding.text, sizeof finding.text, "%s", sparsecollGetLastError());
       return;
@@ -460,7 +427,6 @@ TEST_CASE("a communicator is made by an all-gather of the caller's, and without 
     CHECK(processes[rank].result == sparsecollSuccess);
     CHECK(processes[rank].numbers[0] == 7);
   }
-  munmap(board, sizeof(Board));
 }
 
 }  // namespace sparsecoll::test

@@ -176,11 +176,13 @@ Result<Address> readAddress(Reader& from) {
 
 Result<Address> addressOf(const char* named) {
   if (named == nullptr || named[0] == '\0') return Address::loopback();
-  Address literal;
-  literal.family = kIpv4;
-  if (inet_pton(AF_INET, named, literal.bytes.data()) == 1) return literal;
-  literal.family = kIpv6;
-  if (inet_pton(AF_INET6, named, literal.bytes.data()) == 1) return literal;
+  for (const auto& [family, systems] : {std::pair(kIpv4, AF_INET), std::pair(kIpv6, AF_INET6)}) {
+    Address literal;
+    literal.family = family;
+    if (inet_pton(systems, named, literal.bytes.data()) != 1) continue;
+    if (literal.isAny()) return invalid("{} is every address of this machine: name one", named);
+    return literal;
+  }
   return addressOfInterface(named);
 }
 

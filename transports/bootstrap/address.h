@@ -53,7 +53,8 @@ void writeAddress(Writer& to, const Address& address);
 Result<Address> readAddress(Reader& from);
 
 // An address of this machine to listen at, port 0. named: an interface ("eth0"), an address ("10.0.0.1"), "auto" for
-// the first interface that is up and leads elsewhere, nullptr or "" for loopback. Errors: InvalidArgument, SystemError.
+// the first interface that is up and leads elsewhere, nullptr or "" for loopback. Errors: InvalidArgument (also for
+// 0.0.0.0 and ::, where nobody can be reached), SystemError.
 Result<Address> addressOf(const char* named);
 
 // Where other hosts may reach this one: the addresses of all interfaces that lead elsewhere, those of IPv4 first; where

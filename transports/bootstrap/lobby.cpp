@@ -46,6 +46,7 @@ void Lobby::admit() {
     if (arrival == Arrival::kNone) return;
     if (arrival == Arrival::kNoRoom) {
       rests_ = Deadline::in(kRestMs);
+      turnedAway_ = true;
       if (const auto idle = idlest(); idle != strangers_.end()) strangers_.erase(idle);
       return;
     }

@@ -12,6 +12,8 @@ namespace sparsecoll::bootstrap {
 
 namespace {
 
+constexpr const char* kNoRoomText = "this process has no descriptors left for those that call";
+
 Status wentAway(int rank) {
   return failBy(rank, sparsecollPeerFailed, "rank {} went away while ranks were connected", rank);
 }
@@ -46,8 +48,7 @@ class Connecting {
       const std::vector<int> missing = notHere();
       if (missing.empty()) return std::move(links_);
       SC_TRY(ended(exchange_, missing));
-      if (deadline.expired())
-        return failBy(missing[0], sparsecollTimeout, "rank(s) {} were not reached", listOf(missing));
+      if (deadline.expired()) return notReached(missing);
       SC_TRY(sleep(deadline));
     }
   }
@@ -58,7 +59,15 @@ class Connecting {
     Link proven;  // until the other side says that it holds its end, too
     Deadline again = Deadline::in(0);
     uint64_t retryMs = kFirstRetryMs;
+    Text<128> last;  // why it has not come about so far
   };
+
+  Status notReached(const std::vector<int>& missing) const {
+    const auto rank = static_cast<size_t>(missing[0]);
+    const auto why = rank < calls_.size() ? calls_[rank].last : Text<128>(lobby_.turnedAway() ? kNoRoomText : "");
+    return failBy(missing[0], sparsecollTimeout, "rank(s) {} were not reached{}{}", listOf(missing),
+                  why.empty() ? "" : ": ", why);
+  }
 
   void seat(Guest guest) {
     const Claim claim = guest.claim;
@@ -74,19 +83,19 @@ class Connecting {
     if (call.proven.open()) return awaitWord(r);
     if (!call.stranger) {
       if (!call.again.expired()) return {};
-      auto socket = connectTo(addresses_[r]);
-      if (!socket.ok()) return retry(call);
+      SC_TRY(Fd socket, socketFor(addresses_[r]));  // without a descriptor waiting helps nobody
+      if (const Status begun = connectTo(socket, addresses_[r]); !begun.ok()) return retry(call, begun);
       const Deadline patience = Deadline::earlier(deadline, Deadline::in(kHelloMs));
-      call.stranger.emplace(std::move(*socket), Hello::asClient(self_), patience, true);
+      call.stranger.emplace(std::move(socket), Hello::asClient(self_), patience, true);
     }
     const Stranger::State state = call.stranger->advance();
     if (state == Stranger::State::kGoing) return {};
     if (state == Stranger::State::kGone) {
       const sparsecollResult_t why = call.stranger->why().result();
       if (why == sparsecollAuthFailed) return failBy(static_cast<int>(r), why, "rank {} has another key", r);
-      return retry(call);
+      return retry(call, call.stranger->why());
     }
-    if (call.stranger->peer().rank != r) return retry(call);
+    if (call.stranger->peer().rank != r) return retry(call, fail(sparsecollPeerFailed, "another rank answers"));
     call.proven = call.stranger->intoLink(static_cast<int>(r));
     call.stranger.reset();
     return awaitWord(r);
@@ -108,12 +117,13 @@ class Connecting {
       links_[r] = std::exchange(call.proven, Link());
     } else if (call.proven.closed()) {
       call.proven = Link();
-      return retry(call);
+      return retry(call, fail(sparsecollPeerFailed, "it hung up"));
     }
     return {};
   }
 
-  static Status retry(Call& call) {
+  static Status retry(Call& call, const Status& why) {
+    call.last = Text<128>::format("{}", why.failure().text);
     call.stranger.reset();
     call.again = Deadline::in(call.retryMs);
     call.retryMs = std::min(2 * call.retryMs, kLastRetryMs);

@@ -99,7 +99,7 @@ JobId jobOf(std::string_view name, uint32_t restart, uint32_t communicator) {
   return job;
 }
 
-Result<Key> keyFromFile(const char* path, const JobId& job) {
+Result<Key> secretFromFile(const char* path) {
   SC_TRY(cryptoReady());
   const Fd file(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
@@ -114,9 +114,10 @@ Result<Key> keyFromFile(const char* path, const JobId& job) {
     got = ::read(file.get(), secret.data() + bytes, secret.size() - bytes);
   if (bytes < kLeastSecretBytes || bytes > kMostSecretBytes)
     return invalid("secret file {}: it has to have {} to {} bytes", path, kLeastSecretBytes, kMostSecretBytes);
-  const Key secrets = deriveKey(Key(), "sparsecoll secret file", Bytes(secret).first(bytes));
-  return deriveKey(secrets, "sparsecoll job", job);
+  return deriveKey(Key(), "sparsecoll secret file", Bytes(secret).first(bytes));
 }
+
+Key keyOf(const Key& secret, const JobId& job) { return deriveKey(secret, "sparsecoll job", job); }
 
 Key openKey(const JobId& job) { return deriveKey(Key(), "sparsecoll meeting without a secret", job); }
 

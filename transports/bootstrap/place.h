@@ -30,10 +30,12 @@ Result<Fd> listenAt(const Place& place, int backlog);
 // A job as its ranks' hellos carry it: which one, how often it was started anew, which of its communicators.
 JobId jobOf(std::string_view name, uint32_t restart, uint32_t communicator);
 
-// The job's key, from a file of at least kLeastSecretBytes that others can neither read nor write.
+// What a file of at least kLeastSecretBytes says that others can neither read nor write.
 // Errors: InvalidArgument (no such file, too short or long, others may read it), those of cryptoReady.
 inline constexpr size_t kLeastSecretBytes = 16;
-Result<Key> keyFromFile(const char* path, const JobId& job);
+Result<Key> secretFromFile(const char* path);
+// The job's key by that secret.
+Key keyOf(const Key& secret, const JobId& job);
 // Without one: a key that everybody can make who knows the job.
 Key openKey(const JobId& job);
 

@@ -34,8 +34,9 @@ Status Search::lookUp() {
 
 void Search::begin(Call& call, const Deadline& deadline) {
   if (call.stranger || !call.again.expired()) return;
-  auto socket = connectTo(call.to);
+  auto socket = socketFor(call.to);
   if (!socket.ok()) return putOff(call, socket.takeStatus());
+  if (const Status begun = connectTo(*socket, call.to); !begun.ok()) return putOff(call, begun);
   call.stranger.emplace(std::move(*socket), Hello::asClient(self_), Deadline::earlier(deadline, Deadline::in(kHelloMs)),
                         true);
 }

@@ -146,14 +146,18 @@ Arrival accept(const Fd& listener, Fd& into) {
   }
 }
 
-Result<Fd> connectTo(const Address& address) {
+Result<Fd> socketFor(const Address& address) {
   SC_TRY(Fd made, makeSocket(address));
   Inherited::add(made.get());
   sendAtOnce(made);
-  const SocketName name = address.name();
-  if (::connect(made.get(), name.get(), name.length) != 0 && errno != EINPROGRESS && errno != EINTR)
-    return systemError("connect to", address, errno);
   return made;
+}
+
+Status connectTo(const Fd& socket, const Address& address) {
+  const SocketName name = address.name();
+  if (::connect(socket.get(), name.get(), name.length) != 0 && errno != EINPROGRESS && errno != EINTR)
+    return systemError("connect to", address, errno);
+  return {};
 }
 
 Status connected(const Fd& socket) {

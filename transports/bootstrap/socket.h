@@ -48,8 +48,10 @@ Arrival accept(const Fd& listener, Fd& into);
 constexpr uint64_t kFirstRetryMs = 2;
 constexpr uint64_t kLastRetryMs = 100;  // at one address; where there are many, those of a late rank 0 get no flood
 
-// Begins to connect. Errors: SystemError (at once, as a refusal on this machine is).
-Result<Fd> connectTo(const Address& address);
+// One that is not connected yet. Errors: SystemError (no descriptor is left).
+Result<Fd> socketFor(const Address& address);
+// Begins to connect it. Errors: SystemError (at once, as a refusal on this machine is).
+Status connectTo(const Fd& socket, const Address& address);
 // Once the socket can be written to. Errors: SystemError.
 Status connected(const Fd& socket);
 

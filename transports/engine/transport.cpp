@@ -162,7 +162,9 @@ class EngineTransport final : public Transport {
     if (closed_ || busy_) return;
     closed_ = true;
     const Deadline deadline = Deadline::in(state_->setup.abortTimeoutMs);
-    for (Patience patience(deadline); rounds_.telling() && rounds_.work().ok() && patience.rest();) continue;
+    // Ranks that have not met yet learn it by their control connections; some may never have posted a receive.
+    const bool tells = owned_ || rounds_.watch() == nullptr;
+    for (Patience patience(deadline); tells && rounds_.telling() && rounds_.work().ok() && patience.rest();) continue;
     dense_.close();
     rounds_.close();
     state_->port.close(deadline);
