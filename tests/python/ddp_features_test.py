@@ -110,6 +110,68 @@ class TwoRanks(unittest.TestCase):
             with self.subTest(reentrant=reentrant):
                 self.assert_as_plain(Checkpointed(reentrant), run, **options)
 
+    def test_memory_formats(self):
+        """DDP lays a parameter into its bucket as it lies in memory."""
+        def model(memory_format):
+            torch.manual_seed(3)
+            return torch.nn.Sequential(torch.nn.Conv2d(8, 16, 3, bias=False), torch.nn.Flatten(),
+                                       torch.nn.Linear(16 * 16, 4, bias=False)).to(memory_format=memory_format)
+
+        def step(ddp, optimizer, number):
+            torch.manual_seed(10 * number + dist.get_rank())
+            optimizer.zero_grad()
+            ddp(torch.randn(4, 8, 6, 6)).pow(2).mean().backward()
+            optimizer.step()
+
+        formats = (torch.contiguous_format, torch.channels_last)
+        for memory_format in formats:
+            with self.subTest(memory_format=memory_format):
+                results = []
+                for attached in (False, True):
+                    module = model(memory_format)
+                    ddp = ddp_of(module)
+                    optimizer = sgd(ddp, momentum=0.9)
+                    for number in range(5):
+                        if attached and number == 3:  # the optimiser has velocities by then
+                            ddp = ddp_of(module)
+                            state = sct.attach(ddp, optimizer, 0.01, "topka", warmup_steps=4, config=QUICK)
+                            self.addCleanup(state.close)
+                        step(ddp, optimizer, number)
+                    results.append(vector_of(ddp))
+                torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-6)
+        saved, results = [], []
+        for memory_format in formats:
+            ddp = ddp_of(model(memory_format))
+            state = self.state(ddp, density=0.1, warmup_steps=0, keep_dense=lambda name, parameter: False)
+            step(ddp, sgd(ddp), 0)
+            saved.append(state.state_dict())
+            state.close()
+        for name, value in saved[0]["residuals"].items():
+            self.assertEqual(value.shape, saved[1]["residuals"][name].shape)
+            self.assertGreater(value.count_nonzero(), 0)
+            torch.testing.assert_close(value, saved[1]["residuals"][name], rtol=1e-4, atol=1e-6)
+        for memory_format in formats:  # the state of the other format
+            ddp = ddp_of(model(memory_format))
+            state = self.state(ddp, density=0.1, warmup_steps=0, keep_dense=lambda name, parameter: False)
+            state.load_state_dict(saved[memory_format == torch.contiguous_format])
+            step(ddp, sgd(ddp), 1)
+            results.append(vector_of(ddp))
+        torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-6)
+
+    def test_parameters_without_elements(self):
+        class Empty(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers, self.nothing = model_of(), torch.nn.Parameter(torch.zeros(0))
+
+            def forward(self, inputs):
+                return self.layers(inputs) + self.nothing.sum()
+
+        def run(ddp, optimizer):
+            train(ddp, optimizer, range(5))
+
+        self.assert_as_plain(Empty(), run)
+
     def test_parameters_that_are_frozen_later(self):
         """With find_unused_parameters they stay; without, DDP itself ends the next step, and close still returns."""
         def run(ddp, optimizer):
@@ -442,7 +504,7 @@ class Starts(unittest.TestCase):
     def test_two_ranks(self):
         for status, output in in_ranks(lambda: run_tests("TwoRanks"), RANKS):
             self.assertEqual(status, 0, output)
-            self.assertRegex(output, r"Ran 18 tests[^$]*\nOK")
+            self.assertRegex(output, r"Ran 20 tests[^$]*\nOK")
 
 
 if __name__ == "__main__":

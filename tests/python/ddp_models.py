@@ -69,7 +69,7 @@ def dense_takes(nanoseconds):
 
 
 def vector_of(ddp):
-    return torch.nn.utils.parameters_to_vector(ddp.parameters()).detach().clone()
+    return torch.cat([parameter.detach().reshape(-1) for parameter in ddp.parameters()])
 
 
 def sgd(ddp, **options):

@@ -24,6 +24,7 @@ import sparsecoll.torch as sct
 from ddp_models import (QUICK, Parts, assert_replicas_equal, backward, batch_of, ddp_of, model_of, sgd, train,
                         vector_of)
 from sparsecoll.torch._buckets import Buckets, Method
+from sparsecoll.torch._layout import Layout
 from sparsecoll.torch._state import chosen
 from sparsecoll.torch._worker import Worker
 
@@ -819,7 +820,8 @@ class Alone(unittest.TestCase):
     def test_ranks_that_take_over_nothing_send_as_the_others_do(self):
         saved = {"form": 2, "step": 3, "rank": 0, "ranks": 1, "density": 0.1, "choices": {},
                  "residuals": {"a": torch.full((2, 3), 4.0)}, "velocities": {}}
-        taken = [chosen([saved], 2, rank, 2, 0.1, lambda state: None)[1] for rank in range(2)]
+        layouts = {"a": Layout(torch.zeros(2, 3))}
+        taken = [chosen([saved], 2, rank, 2, 0.1, lambda state: None, layouts)[1] for rank in range(2)]
         self.assertEqual([each["a"].tolist() for each in taken], [[8.0] * 6, [0.0] * 6])
 
     def test_an_optimiser_may_get_parameters_later(self):

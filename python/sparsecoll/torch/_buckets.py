@@ -233,7 +233,8 @@ class Bucket:
             self.residual = self._take(self._store.residuals)
         self._spare = None
         density = method.density if method.per_tensor else 0.0
-        segments = [Segment(length, 0.0 if kept else density, kept) for length, kept in zip(self.lengths, self.kept)]
+        segments = [Segment(length, 0.0 if kept else density, kept) for length, kept in zip(self.lengths, self.kept)
+                    if length]
         self.made = self.choice or method.running, method.density
         self.reducer = Reducer(communicator, self.n, self.dtype, preset=self.made[0], density=method.density, op="avg",
                                segments=segments, residual=self.residual,

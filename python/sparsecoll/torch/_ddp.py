@@ -20,6 +20,7 @@ from .._reducer import presets
 from ._buckets import Buckets, BucketStats, Method
 from ._gather import agree, agree_on_group, gatherer, waits_as
 from ._hook_state import HookState
+from ._layout import Layout
 from ._state import check_floats, chosen
 from ._worker import Worker
 
@@ -138,7 +139,7 @@ class DDPState(HookState):
         self._ddp = weakref.ref(ddp)
         self._names: Dict[torch.Tensor, str] = {parameter: name for name, parameter in averaged(ddp)}
         self._kept = {name: bool(keep_dense(name, parameter)) for parameter, name in self._names.items()}
-        self._shapes = {name: parameter.shape for parameter, name in self._names.items()}
+        self._layouts = {name: Layout(parameter) for parameter, name in self._names.items()}
         self._types = {name: parameter.dtype for parameter, name in self._names.items()}
         self._views = bool(getattr(ddp, "gradient_as_bucket_view", False))
         self._method = Method(preset, density, warmup_steps, adjust)
@@ -369,7 +370,7 @@ class DDPState(HookState):
         def copy():
             _settle(self)
             residuals, velocities, choices = self._buckets.snapshot()
-            shaped = [{name: value.reshape(self._shapes[name]) for name, value in kind.items()}
+            shaped = [{name: self._layouts[name].shaped(value) for name, value in kind.items()}
                       for kind in (residuals, velocities)]
             return {"form": _FORM, "step": self.step, "rank": self._communicator.rank, "ranks": self._communicator.size,
                     "density": self._density, "residuals": shaped[0], "velocities": shaped[1], "choices": choices}
@@ -396,7 +397,8 @@ class DDPState(HookState):
         try:
             state = self._without_frozen(state) if isinstance(state, dict) else list(map(self._without_frozen, state))
             step, residuals, velocities, choices = chosen(state, _FORM, self._communicator.rank,
-                                                          self._communicator.size, self._density, self._check_values)
+                                                          self._communicator.size, self._density, self._check_values,
+                                                          self._layouts)
         except Exception as error:  # pylint: disable=broad-except  (raised once the other ranks know)
             failed = error
         if self._method.preset != "auto":
@@ -430,7 +432,7 @@ class DDPState(HookState):
         ddp = self._ddp()
         if ddp is None or not isinstance(state, dict):
             return state
-        frozen = {name for name, _ in ddp.module.named_parameters()} - set(self._shapes)
+        frozen = {name for name, _ in ddp.module.named_parameters()} - set(self._layouts)
         parts = {kind: {name: value for name, value in state[kind].items() if name not in frozen}
                  for kind in ("residuals", "velocities", "choices") if isinstance(state.get(kind), dict)}
         return {**state, **parts}
@@ -438,16 +440,16 @@ class DDPState(HookState):
     def _check_values(self, state):
         for kind in ("residuals", "velocities"):
             for name, value in state[kind].items():
-                if name not in self._shapes:
+                if name not in self._layouts:
                     raise InvalidArgument(f"the state has {kind} of {name}, which the model has not")
                 check_floats(f"{kind} of {name}", value)
-                if value.shape != self._shapes[name]:
+                if value.shape != self._layouts[name].shape:
                     raise InvalidArgument(f"the state's {name} is {tuple(value.shape)}, the model's "
-                                          f"{tuple(self._shapes[name])}")
+                                          f"{tuple(self._layouts[name].shape)}")
                 if kind == "residuals" and self._kept[name]:
                     raise InvalidArgument(f"the state has a residual of {name}, which keep_dense keeps dense")
         for name, choice in state["choices"].items():
-            if name not in self._shapes or choice not in presets():
+            if name not in self._layouts or choice not in presets():
                 raise InvalidArgument(f"the state has {choice!r} chosen for {name}")
         if state["velocities"] and not self._method.momentum:
             raise InvalidArgument("the state has velocities; this one has no momentum: see sparsecoll.torch.attach")

@@ -126,7 +126,8 @@ def _take_velocities(state, optimizers, momentum, nesterov):
             velocity = optimizer.state.get(parameter, {}).get("momentum_buffer")
             if velocity is not None and parameter in state._names:
                 kind = accumulate_type(parameter.dtype)
-                velocities[state._names[parameter]] = velocity.detach().reshape(-1).to(kind, copy=True)
+                name = state._names[parameter]
+                velocities[name] = state._layouts[name].flat(velocity.detach()).to(kind, copy=True)
     agree(state._gather, momentum=momentum, nesterov=bool(nesterov), velocities=sorted(velocities))
     state._buckets.velocities.update(velocities)
 

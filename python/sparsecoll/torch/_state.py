@@ -31,9 +31,9 @@ def _all_of(states, form):
     return sorted(states, key=lambda state: state["rank"])
 
 
-def chosen(saved, form, rank, ranks, density, check):
-    """(step, residuals, velocities, auto's choices) for `rank` of `ranks`: flat, by parameter name, in memory of their
-    own.
+def chosen(saved, form, rank, ranks, density, check, layouts):
+    """(step, residuals, velocities, auto's choices) for `rank` of `ranks`: as they lie in buckets, by parameter name, in
+    memory of their own.
 
     saved: the state of this rank, or the list of all ranks' states. An average over other many ranks divides by their
     number, so what is taken over is multiplied by it. Choices were made for a number of ranks and a density: others
@@ -62,7 +62,7 @@ def chosen(saved, form, rank, ranks, density, check):
         for state in mine:
             for name, value in state[kind].items():
                 # What was saved in half precision is added in more.
-                value = value.detach().reshape(-1).to(accumulate_type(value.dtype), copy=True)
+                value = layouts[name].flat(value.detach()).to(accumulate_type(value.dtype), copy=True)
                 total[name] = total[name] + value if name in total else value
         sums.append({name: value if factor == 1 else value * factor for name, value in total.items()})
     stays = before == ranks and states[0]["density"] == density
