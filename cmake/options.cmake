@@ -1,13 +1,14 @@
-# Build options, compiler flags and the output layout: programs in bin/, libraries in lib/.
-option(SPARSECOLL_BUILD_TESTS "Build the tests" ON)
+# Build options, compiler flags and the output layout: programs in bin/, libraries in lib/. A project that has this one
+# inside gets the library and sparsecoll-run, unless it asks for more.
+option(SPARSECOLL_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(SPARSECOLL_SHARE_TESTS "Leave to builds with sanitizers the tests that need no optimised code" OFF)
-option(SPARSECOLL_BUILD_BENCH "Build sparsecoll-perf, -tune, -kernels and -fit" ON)
-option(SPARSECOLL_BUILD_EXAMPLES "Build the examples" ON)
+option(SPARSECOLL_BUILD_BENCH "Build sparsecoll-perf, -tune, -kernels and -fit" ${PROJECT_IS_TOP_LEVEL})
+option(SPARSECOLL_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(SPARSECOLL_WITH_TORCH "Build the LibTorch trainers where LibTorch is found" ON)
 option(SPARSECOLL_WITH_MPI "Test and measure over MPI, where Open MPI or MPICH is found" ON)
 set(SPARSECOLL_WITH_CUDA AUTO CACHE STRING "CUDA back end: ON (required), OFF or AUTO (if a toolkit is found)")
 option(SPARSECOLL_WHEEL "Build only what Python's wheel holds: one library that needs libc alone" OFF)
-option(SPARSECOLL_WERROR "Warnings are errors" ON)
+option(SPARSECOLL_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
 set(SPARSECOLL_SANITIZE "" CACHE STRING "Sanitizers to compile with, for example address,undefined")
 
 if(SPARSECOLL_WHEEL)
@@ -33,7 +34,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 find_program(SPARSECOLL_CCACHE ccache)
-if(SPARSECOLL_CCACHE)
+if(SPARSECOLL_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SPARSECOLL_CCACHE})
 endif()
 

@@ -17,8 +17,12 @@ file(WRITE $folder/chosen "\${CMAKE_CUDA_ARCHITECTURES}")
 sparsecoll_share_ptx(shared \${CMAKE_CUDA_ARCHITECTURES})
 file(WRITE $folder/shared "\${shared}")
 END
-printf '#!/bin/sh\nprintf "sm_75\\nsm_80\\nsm_90\\nsm_100\\nsm_103\\n"\n' > "$folder/nvcc"
-chmod +x "$folder/nvcc"
+# compiler NUMBERS...: the devices that nvcc knows.
+compiler() {
+  printf '#!/bin/sh\nprintf "sm_%%s\\n" %s\n' "$*" > "$folder/nvcc"
+  chmod +x "$folder/nvcc"
+}
+compiler 75 80 86 89 90 100 103
 # driver TEXT [STATUS]: what nvidia-smi says of the GPUs' compute capabilities.
 driver() {
   printf '#!/bin/sh\nprintf "%s"\nexit %s\n' "$1" "${2:-0}" > "$folder/bin/nvidia-smi"
@@ -67,9 +71,13 @@ expect "a wish in the environment" "80-real;100" CUDAARCHS="80-real;100"
 shares "PTX of the oldest goes along where a newer one's was asked for" "arch=compute_80,code=[sm_80,sm_100,compute_80]"
 expect "a wish of the build's" 86 CUDAARCHS=80 -DSPARSECOLL_CUDA_ARCHITECTURES=86
 shares "one architecture is CMake's" ""
+expect "a wish by CMake's own name" "80;86" CUDAARCHS=90 -DCMAKE_CUDA_ARCHITECTURES="80;86"
 expect "a device's own features" "80;90a" CUDAARCHS="80;90a"
 shares "a device's own features are CMake's" ""
 expect "all" "$all" -DSPARSECOLL_CUDA_ARCHITECTURES=supported
 shares "all" "arch=compute_80,code=[sm_80,sm_86,sm_89,sm_90,sm_100,compute_80]"
+compiler 75 80 86 89 90
+expect "all that an older compiler knows" "80-real;86-real;89-real;90-real;90-virtual" \
+  -DSPARSECOLL_CUDA_ARCHITECTURES=supported
 [ $failed != 0 ] || echo passed
 exit $failed
