@@ -15,12 +15,12 @@ struct MethodRow {
   bool transactional;
   double momentum = 0;
 };
-inline constexpr MethodRow kMethods[] = {{"topka", false, false},     {"topka", false, true},   {"threshold", false, false},
-                                  {"micro", false, false},     {"micro", false, true},   {"micro", true, false},
-                                  {"dense", false, false},     {"sage", false, true},    {"sage", true, false},
-                                  {"sidco-gp", false, false},  {"sidco-p", true, false}, {"gaussiank", false, false},
-                                  {"redsync", false, false},   {"cltk", false, true},    {"topka", false, false, 0.9},
-                                  {"micro", false, true, 0.5}, {"dgc", false, false},    {"dgc", true, true}};
+inline constexpr MethodRow kMethods[] = {
+    {"topka", false, false},   {"topka", false, true},     {"threshold", false, false},  {"micro", false, false},
+    {"micro", false, true},    {"micro", true, false},     {"dense", false, false},      {"sage", false, true},
+    {"sage", true, false},     {"sidco-gp", false, false}, {"sidco-p", true, false},     {"gaussiank", false, false},
+    {"redsync", false, false}, {"cltk", false, true},      {"topka", false, false, 0.9}, {"micro", false, true, 0.5},
+    {"dgc", false, false},     {"dgc", true, true}};
 
 inline sparsecollParams_t paramsOf(const MethodRow& row, double density = 0.05) {
   sparsecollParams_t params = preset(row.preset, std::string(row.preset) == "dense" ? 0 : density);
