@@ -55,7 +55,8 @@ endfunction()
 # sparsecoll_choose_architectures(): CMAKE_CUDA_ARCHITECTURES, as the caller wishes; else for the GPUs of this machine;
 # and where there are none for one architecture, with PTX for whatever is newer.
 function(sparsecoll_choose_architectures)
-  if(CMAKE_CUDA_ARCHITECTURES)
+  # A project around this one that has CUDA and says nothing has CMake's default, which is older than any supported.
+  if(CMAKE_CUDA_ARCHITECTURES AND NOT CMAKE_CUDA_ARCHITECTURES MATCHES "^[567][0-9]$")
     set(wish ${CMAKE_CUDA_ARCHITECTURES})
   elseif(DEFINED ENV{CUDAARCHS})
     set(wish $ENV{CUDAARCHS})

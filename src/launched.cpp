@@ -167,7 +167,8 @@ Result<Meeting> meetLaunched(const CommunicatorConfig& config) {
   Secret secret;
   if (byHost || launch.service != nullptr) {
     SC_TRY(secret, secretHere());
-  } else if (launch.rank == 0) {
+  }
+  if (!byHost && launch.rank == 0) {
     SC_TRY([[maybe_unused]] const bootstrap::Address at, bootstrap::addressOf(interfaceOf(config).c_str()));
   }
   const uint32_t number = communicators++;

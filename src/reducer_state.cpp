@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x31425053;       // "SPB1"
 constexpr uint32_t kVersion = 4;              // of a whole vector's state
-constexpr uint32_t kShardVersion = 5;         // of a shard's, which has two fields more
+constexpr uint32_t kShardVersion = 6;         // of a shard's, which has three fields more
 constexpr uint64_t kMergedPiece = 32 * 1024;  // bytes of a saved vector that are added at once
 
 struct BlobHead {
@@ -22,9 +22,10 @@ struct BlobHead {
   uint32_t ranks, rank;
   uint32_t velocity;               // 1: the blob has one
   uint32_t shards = 0, shard = 0;  // 0 shards: the vector is whole
+  uint32_t averaged = 0;           // ranks by whose number averages divide; of a shard more than those of the exchange
 };
 
-BlobHead headOf(const ReducerSpec& spec, Transport& exchanging, const NodeLevel* level) {
+BlobHead headOf(const ReducerSpec& spec, int averaged, Transport& exchanging, const NodeLevel* level) {
   const int ranks = exchanging.ranks();
   const int rank = exchanging.rank();
   const auto shards = static_cast<uint32_t>(level != nullptr ? level->shards() : 0);
@@ -38,7 +39,8 @@ BlobHead headOf(const ReducerSpec& spec, Transport& exchanging, const NodeLevel*
           static_cast<uint32_t>(rank),
           spec.params.momentum != 0 ? 1u : 0u,
           shards,
-          shard};
+          shard,
+          static_cast<uint32_t>(averaged)};
 }
 
 void writeHead(Writer& to, const BlobHead& head) {
@@ -55,6 +57,7 @@ void writeHead(Writer& to, const BlobHead& head) {
   if (head.shards == 0) return;
   to.write(head.shards);
   to.write(head.shard);
+  to.write(head.averaged);
 }
 
 Result<BlobHead> readHead(Reader& from) {
@@ -72,10 +75,13 @@ Result<BlobHead> readHead(Reader& from) {
   SC_TRY(head.ranks, from.read<uint32_t>());
   SC_TRY(head.rank, from.read<uint32_t>());
   SC_TRY(head.velocity, from.read<uint32_t>());
-  if (head.ranks == 0) return fail(sparsecollCorrupted, "the state is of no ranks");
-  if (version == kVersion) return head;
-  SC_TRY(head.shards, from.read<uint32_t>());
-  SC_TRY(head.shard, from.read<uint32_t>());
+  head.averaged = head.ranks;
+  if (version == kShardVersion) {
+    SC_TRY(head.shards, from.read<uint32_t>());
+    SC_TRY(head.shard, from.read<uint32_t>());
+    SC_TRY(head.averaged, from.read<uint32_t>());
+  }
+  if (head.averaged == 0) return fail(sparsecollCorrupted, "the state is of no ranks");
   return head;
 }
 
@@ -84,12 +90,15 @@ Status sameField(const char* name, uint64_t blob, uint64_t here) {
   return {};
 }
 
-// No step leaves NaN or Inf in a residual, so a residual that has one is not this library's.
-Status checkFinite(std::span<const std::byte> residual, sparsecollDataType_t type) {
+// No step leaves NaN or Inf in a residual, so a residual that has one is not this library's. factor: what it will be
+// multiplied by.
+Status checkFinite(std::span<const std::byte> residual, sparsecollDataType_t type, double factor) {
   return withAccumulate(type, [&]<class A>(A element) -> Status {
     for (uint64_t at = 0; at < residual.size(); at += sizeof element) {
       std::memcpy(&element, residual.data() + at, sizeof element);
       if (!isFinite(element)) return fail(sparsecollCorrupted, "the state's residual has NaN or Inf");
+      if (!isFinite(static_cast<A>(element * factor)))
+        return invalid("the state's residual has {}, which {} makes infinite", element, factor);
     }
     return {};
   });
@@ -101,7 +110,7 @@ Result<uint64_t> Reducer::exportState(void* blob, uint64_t room, Stream stream) 
   SC_TRY(notCaptured(stream));
   SC_TRY(comm_->reach(stream));
   Writer writer;
-  writeHead(writer, headOf(spec_, exchanging(), level_.get()));
+  writeHead(writer, headOf(spec_, comm_->ranks(), exchanging(), level_.get()));
   if (method_.selection != nullptr) {
     method_.selection->use(stream);
     method_.selection->save(writer);
@@ -138,7 +147,7 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, Merge mer
   SC_TRY(const auto body, bodyOf(blob));
   Reader reader(body);
   SC_TRY(const BlobHead head, readHead(reader));
-  const BlobHead here = headOf(spec_, exchanging(), level_.get());
+  const BlobHead here = headOf(spec_, comm_->ranks(), exchanging(), level_.get());
   SC_TRY(sameField("shards", head.shards, here.shards));
   SC_TRY(sameField("shard", head.shard, here.shard));
   SC_TRY(sameField("selector", head.selector, here.selector));
@@ -158,10 +167,10 @@ Status Reducer::restore(std::span<const std::byte> blob, bool anyRank, Merge mer
   const auto selectionBytes = reader.left() - vectorBytes;
   SC_TRY(const auto selectionPart, reader.take(selectionBytes));
   SC_TRY(auto vectorPart, reader.take(vectorBytes));
-  SC_TRY(checkFinite(vectorPart, spec_.accumulateType));
   // The average divides by other many ranks, and is to get from what was kept what it would have got.
   const bool divides = spec_.params.op == sparsecollAvg && !spec_.countsContributors();
-  const double factor = divides ? static_cast<double>(here.ranks) / head.ranks : 1;
+  const double factor = divides ? static_cast<double>(here.averaged) / head.averaged : 1;
+  SC_TRY(checkFinite(vectorPart, spec_.accumulateType, factor));
   const bool adds = merge == Merge::kAdd || (merge == Merge::kReplace && factor != 1);
   Buffer piece;  // now, because what fails has changed nothing
   if (adds) {

@@ -1006,9 +1006,10 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t re
                                                           sparsecollStream_t stream);
 
 /* After a change of the number of ranks: takes over a blob of any rank. Its residual and velocity replace this reducer's
-   (merge = 0), are added to them (1), or are left out (2). With sparsecollAvg they are multiplied by the ranks that are
-   now over those that were, so that the averages get from them what they would have got. Thresholds and iteration are the
-   blob's; in host memory a step of ranks whose iterations differ is a Mismatch. Errors: as Import; OutOfMemory. */
+   (merge = 0), are added to them (1), or are left out (2). Where averages divide by the number of ranks they are multiplied
+   by the ranks that are now over those that were, so that the averages get from them what they would have got. Thresholds
+   and iteration are the blob's; in host memory a step of ranks whose iterations differ is a Mismatch.
+   Errors: as Import, InvalidArgument also where that makes them infinite; OutOfMemory. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int merge, sparsecollStream_t stream);
 

@@ -279,7 +279,8 @@ class Reducer(Handle):
 
     def import_state_from(self, state: bytes, add: Optional[bool], stream: Optional[int] = None) -> None:
         """After a change of the number of ranks: takes over any rank's state. Residual and velocity are added to this
-        reducer's (add), replace them (not add), or are left out (None). Errors: as import_state; OutOfMemory."""
+        reducer's (add), replace them (not add), or are left out (None). Those of averages are multiplied, so that the
+        averages get from them what they would have got. Errors: as import_state; OutOfMemory."""
         merge = 2 if add is None else int(add)
         self._check(lib.sparsecollReducerImportFrom(self.handle, state, len(state), merge, stream))
 

@@ -20,8 +20,9 @@ class SharedBoard {
     ranks_ = ranks;
     sparsecollOob_t oob = SPARSECOLL_INIT(sparsecollOob_t);
     oob.user = this;
-    oob.allgather = [](void* self, const void* send, void* recv, size_t bytesPerRank, uint64_t) {
-      return static_cast<SharedBoard*>(self)->allgather(send, static_cast<char*>(recv), bytesPerRank);
+    oob.allgather = [](void* self, const void* send, void* recv, size_t bytesPerRank, uint64_t timeoutMs) {
+      const double end = nowMs() + static_cast<double>(timeoutMs);
+      return static_cast<SharedBoard*>(self)->allgather(send, static_cast<char*>(recv), bytesPerRank, end);
     };
     return sparsecollCommInitOob(comm, ranks, rank, SPARSECOLL_HOST, &oob, &config);
   }
@@ -33,12 +34,13 @@ class SharedBoard {
     char bytes[kMostProcesses][kMostBytes];
   };
 
-  int allgather(const void* send, char* recv, size_t bytesPerRank) {
+  int allgather(const void* send, char* recv, size_t bytesPerRank, double endMs) {
     if (bytesPerRank > kMostBytes || turn_ == kTurns) return 1;
     Turn& turn = turns_[turn_++];
     std::memcpy(turn.bytes[rank_], send, bytesPerRank);
     ++turn.arrived;
-    while (turn.arrived < ranks_) usleep(200);
+    for (; turn.arrived < ranks_; usleep(200))
+      if (nowMs() > endMs) return 1;
     for (int rank = 0; rank < ranks_; ++rank)
       std::memcpy(recv + static_cast<size_t>(rank) * bytesPerRank, turn.bytes[rank], bytesPerRank);
     return 0;

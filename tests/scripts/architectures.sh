@@ -72,6 +72,7 @@ shares "PTX of the oldest goes along where a newer one's was asked for" "arch=co
 expect "a wish of the build's" 86 CUDAARCHS=80 -DSPARSECOLL_CUDA_ARCHITECTURES=86
 shares "one architecture is CMake's" ""
 expect "a wish by CMake's own name" "80;86" CUDAARCHS=90 -DCMAKE_CUDA_ARCHITECTURES="80;86"
+expect "a default of CMake's" 90-real -DCMAKE_CUDA_ARCHITECTURES=75
 expect "a device's own features" "80;90a" CUDAARCHS="80;90a"
 shares "a device's own features are CMake's" ""
 expect "all" "$all" -DSPARSECOLL_CUDA_ARCHITECTURES=supported

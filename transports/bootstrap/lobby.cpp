@@ -50,6 +50,7 @@ void Lobby::admit() {
       if (const auto idle = idlest(); idle != strangers_.end()) strangers_.erase(idle);
       return;
     }
+    turnedAway_ = false;
     if (leaves != strangers_.end()) strangers_.erase(leaves);
     strangers_.emplace_back(std::move(came), Hello::asServer(self_), Deadline::in(kHelloMs), false);
     if (newcomer == strangers_.end()) newcomer = std::prev(strangers_.end());

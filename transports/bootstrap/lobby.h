@@ -29,7 +29,7 @@ class Lobby {
   void watch(std::vector<pollfd>& into) const;
   // By when serve() is to be called, whether or not something is ready.
   Deadline next() const;
-  // Whether there was no descriptor for somebody who came.
+  // Whether there was no descriptor for whoever came last.
   bool turnedAway() const { return turnedAway_; }
   // Admits who has come, and goes on with who is there. Those that have proven themselves come back.
   std::vector<Guest> serve();
@@ -43,7 +43,7 @@ class Lobby {
   Identity self_;
   std::list<Stranger> strangers_;     // oldest first
   Deadline rests_ = Deadline::in(0);  // no descriptors were left: nobody is admitted until then
-  bool turnedAway_ = false;           // that has happened
+  bool turnedAway_ = false;           // and nobody has been admitted since
 };
 
 }  // namespace sparsecoll::bootstrap

@@ -24,7 +24,7 @@ from ._layout import Layout
 from ._state import check_floats, chosen
 from ._worker import Worker
 
-_FORM = 2  # of state_dict
+_FORM = 3  # of state_dict
 _LONGEST = 1e9  # seconds, about what PyTorch's clocks can hold
 _NO_SYNC_USES = not torch.__version__.startswith("1.")  # DDP counts what a backward pass within no_sync has used
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}
@@ -122,6 +122,7 @@ class DDPState(HookState):
     then the exception itself, and ranks in it count as in `group`. Ctrl-C ends a backward pass that waits for other
     ranks, and tells them; elsewhere close does, and the end of the process.
     Threads: a thread of the state's sends buckets in DDP's order while backward goes on. Call methods between steps.
+    Change a model's memory format before DDP wraps it.
     """
 
     def __init__(self, ddp: Any, density: float = 0.01, preset: str = "auto", *, group: Any = None,
