@@ -836,8 +836,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommDumpFlightRecorder(sparsecollCom
 SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs);
 
 /* Ends the communicator: every wait of this rank returns Aborted, every wait of its peers PeerFailed; but CommShrink, which
-   goes on without what has ended, keeps waiting. Frees nothing, needs no peer, may be repeated. Any thread, any moment. Returns within abortTimeoutMs, whatever peers and devices do.
-   Errors: InvalidArgument, InvalidUsage. */
+   goes on without what has ended, keeps waiting. Frees nothing, needs no peer, may be repeated. Any thread, any moment.
+   Returns within abortTimeoutMs, whatever peers and devices do. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm);
 
 /* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed; peers that have
