@@ -18,6 +18,12 @@ uint32_t crc32c(const Blob& bytes, size_t count) {
   return ~crc;
 }
 
+// With the right checksum for what it holds.
+void seal(Blob& blob) {
+  const uint32_t crc = crc32c(blob, blob.size() - 4);
+  std::memcpy(blob.data() + blob.size() - 4, &crc, 4);
+}
+
 }  // namespace
 
 TEST_CASE("a forged blob with a right checksum does no harm") {
@@ -45,8 +51,7 @@ TEST_CASE("a forged blob with a right checksum does no harm") {
         if (random.chance(0.3))  // a whole number
           for (uint64_t i = at; i < std::min<uint64_t>(body, at + 8); ++i) bad[i] = bad[at];
       }
-      const uint32_t crc = crc32c(bad, body);
-      std::memcpy(bad.data() + body, &crc, 4);
+      seal(bad);
       const sparsecollResult_t result =
           sparsecollReducerImportFrom(group.reducer(0), bad.data(), bad.size(), random.chance(0.5) ? 1 : 0, nullptr);
       if (result != sparsecollSuccess && result != sparsecollInvalidArgument && result != sparsecollCorrupted &&
@@ -76,8 +81,7 @@ TEST_CASE("a forged blob that holds more than a state is refused") {
     const size_t vectors = group.residual(0).byteCount() * (paramsOf(method).momentum != 0 ? 2 : 1);
     Blob longer = good;
     longer.insert(longer.end() - static_cast<std::ptrdiff_t>(vectors + 4), 8, std::byte{0});
-    const uint32_t crc = crc32c(longer, longer.size() - 4);
-    std::memcpy(longer.data() + longer.size() - 4, &crc, 4);
+    seal(longer);
     CHECK(importInto(group.reducer(0), longer) == sparsecollCorrupted);
     CHECK(exported(group.reducer(0)) == good);
   }
@@ -92,8 +96,7 @@ TEST_CASE("a blob of another version is refused by name") {
     CAPTURE(version);
     Blob other = good;
     std::memcpy(other.data() + kVersionAt, &version, sizeof version);
-    const uint32_t crc = crc32c(other, other.size() - 4);
-    std::memcpy(other.data() + other.size() - 4, &crc, 4);
+    seal(other);
     CHECK(importInto(group.reducer(0), other) == sparsecollUnsupported);
     CHECK(std::string(sparsecollGetLastError()).find("state of version " + std::to_string(version)) !=
           std::string::npos);
