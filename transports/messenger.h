@@ -12,6 +12,9 @@
 
 namespace sparsecoll::engine {
 
+// Longest wait, once a table is released, for what was sent last to leave.
+constexpr uint64_t kMostCloseMs = 10000;
+
 class Messenger {
  public:
   virtual ~Messenger() = default;

@@ -15,8 +15,7 @@ namespace sparsecoll::tcp {
 // anything), SystemError.
 Result<int> version();
 
-// closeMs: longest wait, once its table is released, for what was sent last to reach the peers' hosts; at most 10 s.
 // Errors: SystemError.
-Result<std::unique_ptr<engine::Messenger>> makeMessenger(uint64_t closeMs);
+Result<std::unique_ptr<engine::Messenger>> makeMessenger();
 
 }  // namespace sparsecoll::tcp

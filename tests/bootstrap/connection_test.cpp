@@ -220,7 +220,7 @@ namespace {
 // Sends a frame and goes as soon as this host has it.
 Status sendAndGo(bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh, const Message& frame,
                  const Deadline& deadline) {
-  SC_TRY(const auto messenger, makeMessenger(60000));
+  SC_TRY(const auto messenger, makeMessenger());
   SC_TRY(messenger->connect(exchange, mesh, deadline));
   const sparsecollEngine_t table = messenger->table();
   void* request = nullptr;
@@ -274,7 +274,7 @@ TEST_CASE("a message that is to leave with the next one waits for it, or until t
   std::vector<std::vector<bool>> left;  // of the frames, after each step
   const std::vector<std::byte> all = whatComes([&](bootstrap::Exchange& exchange, const bootstrap::Mesh& mesh,
                                                    const Deadline& deadline) -> Status {
-    SC_TRY(const auto messenger, makeMessenger(60000));
+    SC_TRY(const auto messenger, makeMessenger());
     SC_TRY(messenger->connect(exchange, mesh, deadline));
     const sparsecollEngine_t table = messenger->table();
     const engine::MessengerCalls calls = messenger->calls();

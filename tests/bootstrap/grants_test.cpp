@@ -30,7 +30,7 @@ TEST_CASE("a message without a place waits at its sender, and stands in front of
 }
 
 TEST_CASE("the engine tells whether a send has begun, and moves requests to other memory") {
-  auto messenger = makeMessenger(1000);
+  auto messenger = makeMessenger();
   REQUIRE(messenger.ok());
   const engine::MessengerCalls calls = (*messenger)->calls();
   Message message(100), elsewhere(100);

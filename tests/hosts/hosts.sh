@@ -20,6 +20,7 @@
 #                whose density counts all ranks with P times as much; one line says which was the fastest that delivers as
 #                many entries as topka (but 10 %), and the largest: not any, or a chunk's, which are fewer bytes to send.
 #                The others have a !. And how auto compares; the last line judges it
+#   test-leaving over a slow link a rank that goes is no loss to the one that what it sent has not reached yet
 #   test-grid    two cells of it, and links that no machine fills
 #   test-refusal a table of links that no machine fills is refused
 set -euo pipefail
@@ -80,20 +81,27 @@ mpi() {
     --mca oob_tcp_if_include eth0 --mca mpi_yield_when_idle $((each == 1)) ${MPI_OPTIONS:-} "$@"
 }
 
-# perf ENGINE OPTIONS...: sparsecoll-perf with a rank on every host; what it prints.
-perf() {
-  local engine=$1 rank=0 host processes=() process status=0 folder
+# each FOLDER COMMAND...: a rank on every host, which meet in the folder; rank R writes FOLDER/outR. The status is one's.
+each() {
+  local folder=$1 rank=0 host processes=() process status=0
   shift
-  folder=$(mktemp -d "$HOSTS_DIR/perf.XXXXXX")
   for host in $HOSTS; do
     on "$host" env RANK=$rank WORLD_SIZE="$(wc -w <<< "$HOSTS")" SPARSECOLL_LAUNCH_DIR="$folder" \
       SPARSECOLL_INTERFACE=eth0 UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 UCX_LOG_LEVEL=fatal \
-      "$bin/sparsecoll-perf" --transport "$engine" "$@" > "$folder/out$rank" 2>&1 &
+      "$@" > "$folder/out$rank" 2>&1 &
     processes+=($!)
     rank=$((rank + 1))
   done
-  for process in "${processes[@]}"; do wait "$process" || status=1; done
-  [ $status = 0 ] || fail "$engine between hosts: $(cat "$folder"/out*)"
+  for process in "${processes[@]}"; do wait "$process" || status=$?; done
+  return $status
+}
+
+# perf ENGINE OPTIONS...: sparsecoll-perf with a rank on every host; what it prints.
+perf() {
+  local engine=$1 folder
+  shift
+  folder=$(mktemp -d "$HOSTS_DIR/perf.XXXXXX")
+  each "$folder" "$bin/sparsecoll-perf" --transport "$engine" "$@" || fail "$engine between hosts: $(cat "$folder"/out*)"
   cat "$folder/out0"
 }
 
@@ -131,6 +139,17 @@ case $what in
     "$bin/sparsecoll-perf" --ranks threads:2 $options --json "$HOSTS_DIR/threads.json" > /dev/null
     hashes() { grep -E '"(preset|sum_hash|wrong)"' "$1"; }
     diff -u <(hashes "$HOSTS_DIR/threads.json") <(hashes "$HOSTS_DIR/hosts.json") || fail "other sums than on threads"
+    ;;
+  test-leaving) between --hosts 2 --rate 4mbit -- inside-leaving ;;
+  inside-leaving)  # 1 MB takes two seconds, and rank 0 has nothing to wait for
+    for engine in tcp ucx; do
+      [ $engine = tcp ] && other=ucx || other=tcp
+      folder=$(mktemp -d "$HOSTS_DIR/leaving.XXXXXX") status=0
+      each "$folder" env SPARSECOLL_DISABLE_ENGINES=$other,nccl "$bin/hosts_leaving" 125000 || status=$?
+      if [ $status = 77 ]; then echo "skipped: no $engine here"; continue; fi
+      [ $status = 0 ] || fail "over $engine: $(cat "$folder"/out*)"
+      echo "over $engine: $(cat "$folder/out1")"
+    done
     ;;
   test-perf) between --hosts 4 --rate none -- inside-perf ;;
   inside-perf)

@@ -23,10 +23,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kFrameBytes = 100000;
 
-// The peer's only frame, of which some comes at every look, or nothing at all.
+// The peer's only frame: some of it comes at every look, or all of it at last, or nothing at all.
 class Slow {
  public:
-  explicit Slow(bool moves) : moves_(moves) {}
+  enum class Comes { kInPieces, kAtOnce, kNever };
+  explicit Slow(Comes comes) : comes_(comes) {}
 
   sparsecollEngine_t table() {
     auto table = SPARSECOLL_INIT(sparsecollEngine_t);
@@ -69,16 +70,17 @@ class Slow {
     return 0;
   }
   int test(Request& request, int* done, size_t* bytes) const {
-    if (request.tag == kFrames && moves_) {
+    if (request.tag == kFrames && comes_ != Comes::kNever) {
       request.done = request.done || Clock::now() > end_;
-      request.bytes = request.done ? kFrameBytes : request.bytes + 1;
+      if (comes_ == Comes::kInPieces) ++request.bytes;
+      if (request.done) request.bytes = kFrameBytes;
     }
     *done = request.done ? 1 : 0;
     *bytes = request.bytes;
     return 0;
   }
 
-  const bool moves_;
+  const Comes comes_;
   bool announced_ = false;
   const Clock::time_point end_ = Clock::now() + std::chrono::milliseconds(kLossGraceMs + kLossGraceMs / 2);
   std::deque<Request> requests_;
@@ -88,8 +90,8 @@ class Slow {
 class Opened {
  public:
   Opened(int ranks, const sparsecollEngine_t& table, std::unique_ptr<PeerWatch> watch = nullptr,
-         const MessengerCalls& requests = {})
-      : state(setupOf(ranks, requests), table), rounds(state, std::move(watch)) {
+         const MessengerCalls& requests = {}, uint64_t abortTimeoutMs = 0)
+      : state(setupOf(ranks, requests, abortTimeoutMs), table), rounds(state, std::move(watch)) {
     REQUIRE(rounds.open().ok());
   }
   ~Opened() {
@@ -107,8 +109,9 @@ class Opened {
   }
 
  private:
-  static EngineSetup setupOf(int ranks, const MessengerCalls& requests) {
+  static EngineSetup setupOf(int ranks, const MessengerCalls& requests, uint64_t abortTimeoutMs) {
     EngineSetup setup;
+    setup.abortTimeoutMs = abortTimeoutMs;
     setup.calls = requests;
     setup.ranks = ranks;
     setup.kernels = host::makeHostKernels();
@@ -124,8 +127,8 @@ class Left final : public PeerWatch {
   void announce(bool) override {}
 };
 
-Status roundOver(Slow& slow) {
-  Opened opened(2, slow.table(), std::make_unique<Left>());
+Status roundOver(Slow& slow, uint64_t abortTimeoutMs = 0) {
+  Opened opened(2, slow.table(), std::make_unique<Left>(), {}, abortTimeoutMs);
   std::vector<std::byte> landing(kFrameBytes);
   std::array<Incoming, 1> in = {{{1, landing.data(), landing.size(), nullptr, 0}}};
   opened.begin();
@@ -346,12 +349,17 @@ TEST_CASE("the peer whose message has no room any more, because nobody takes wha
 }
 
 TEST_CASE("a long frame of a peer that has left comes to its end") {
-  Slow slow(true);
+  Slow slow(Slow::Comes::kInPieces);
   CHECK(roundOver(slow).ok());
 }
 
+TEST_CASE("of a frame that shows only once it is whole a peer that has left may need its abortTimeoutMs twice") {
+  Slow slow(Slow::Comes::kAtOnce);
+  CHECK(roundOver(slow, kLossGraceMs).ok());
+}
+
 TEST_CASE("a peer that has left is waited for no longer once nothing comes from it") {
-  Slow slow(false);
+  Slow slow(Slow::Comes::kNever);
   const Status ended = roundOver(slow);
   CHECK(ended.result() == sparsecollPeerFailed);
   CHECK(ended.failure().peer == 1);

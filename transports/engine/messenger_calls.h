@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/wait.h"
+
 namespace sparsecoll::engine {
 
 // What the library's own messengers do beside what a table can.
@@ -18,6 +20,8 @@ struct MessengerCalls {
   void (*expect)(void* user, uint64_t bytes) = nullptr;
   // That what is sent next may wait for what is sent to the same peer after it. nullptr: each leaves at once.
   void (*joinNext)(void* user) = nullptr;
+  // That the table is about to be released: what was sent last has until then to leave. nullptr: release does not wait.
+  void (*closeBy)(void* user, const Deadline& latest) = nullptr;
 };
 
 }  // namespace sparsecoll::engine

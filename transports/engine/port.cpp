@@ -293,7 +293,8 @@ void Port::close(const Deadline& deadline) noexcept {
   retired_.clear();
 }
 
-void Port::release() {
+void Port::release(const Deadline& latest) {
+  if (calls_.closeBy != nullptr) calls_.closeBy(table_.user, latest);
   if (table_.release != nullptr) table_.release(table_.user);
 }
 

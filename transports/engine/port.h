@@ -121,8 +121,8 @@ class Port {
 
   // Cancels what is under way, and waits until the engine has let go of it. What it does not let go of is never freed.
   void close(const Deadline& deadline) noexcept;
-  // After close. The table is not used any more.
-  void release();
+  // After close: what was sent last leaves. The table is not used any more.
+  void release(const Deadline& latest);
 
   // PeerFailed, in the words of the latest function that failed.
   Status unreachable(int peer) const;

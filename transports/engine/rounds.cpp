@@ -8,6 +8,7 @@ namespace sparsecoll::engine {
 
 namespace {
 
+constexpr uint64_t kMostLeftMs = 60000;
 constexpr uint64_t kManyBeats = 2;  // one may be late
 
 Status inAnotherOperation(int peer) {
@@ -237,11 +238,17 @@ Status Rounds::check(int peer, uint64_t came) {
   if (now == PeerState::kHere) return {};
   Awaited& from = awaited(peer);
   if (!from.grace || (now == PeerState::kLeft && came != from.came)) {
-    from.grace = Deadline::in(now == PeerState::kLeft ? kLossGraceMs : 0);
+    from.grace = Deadline::in(now == PeerState::kLeft ? leftGraceMs() : 0);
     from.came = came;
     return {};
   }
   return from.grace->expired() ? lose(peer) : Status();
+}
+
+// Its farewell, which comes behind all that a peer has sent, takes its lane down. Until then that may lie in its
+// process, for abortTimeoutMs at most, and as long again in the buffers of hosts, on a slow link.
+uint64_t Rounds::leftGraceMs() const {
+  return std::max(kLossGraceMs, 2 * std::min(state_.setup.abortTimeoutMs, kMostLeftMs));
 }
 
 Status Rounds::lose(int peer) {

@@ -86,6 +86,7 @@ class Rounds {
   std::byte* slot(size_t index) const { return slots_.as<>() + index * state_.slotBytes; }
   bool hasEnded(int peer);
   bool isLost(int peer);
+  uint64_t leftGraceMs() const;
   Status lose(int peer);
   const Outgoing& nextOut() const { return out_[(firstOut_ + sent_) % out_.size()]; }
   Result<bool> post(const Outgoing& message);

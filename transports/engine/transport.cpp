@@ -168,7 +168,7 @@ class EngineTransport final : public Transport {
     dense_.close();
     rounds_.close();
     state_->port.close(deadline);
-    if (owned_) state_->port.release();
+    if (owned_) state_->port.release(deadline);
   }
 
  private:

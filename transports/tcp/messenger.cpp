@@ -20,7 +20,6 @@ namespace {
 constexpr int kVersion = 2;
 constexpr int kFailed = 1;
 constexpr uint64_t kStuckMs = 1000;  // hosts that take nothing of the last messages for so long never will
-constexpr uint64_t kMostCloseMs = 10000;
 
 // Looks in vain come at once, for a while; then this thread sleeps until something comes.
 constexpr uint32_t kSleepAfter = 32;
@@ -30,7 +29,7 @@ constexpr size_t kMostEvents = 64;
 
 class TcpMessenger final : public engine::Messenger {
  public:
-  explicit TcpMessenger(uint64_t closeMs) : closeMs_(closeMs) {}
+  TcpMessenger() = default;
   ~TcpMessenger() override {
     // In a forked process the connections are the parent's: there only the copies of their descriptors are closed.
     if (getpid() == process_) awaitDelivery();
@@ -74,7 +73,8 @@ class TcpMessenger final : public engine::Messenger {
               return static_cast<const TcpMessenger*>(user)->peers_[static_cast<size_t>(peer)].connection->leavesHost();
             },
         .expect = [](void* user, uint64_t bytes) { self(user).expect(bytes); },
-        .joinNext = [](void* user) { self(user).joinsNext_ = true; }};
+        .joinNext = [](void* user) { self(user).joinsNext_ = true; },
+        .closeBy = [](void* user, const Deadline& latest) { self(user).latest_ = latest; }};
   }
 
   sparsecollEngine_t table() override {
@@ -262,7 +262,7 @@ class TcpMessenger final : public engine::Messenger {
   // What was sent last may still stand in this host, which forgets it if a connection is closed before all that came on
   // it was read, or if anything comes later.
   void awaitDelivery() {
-    const Deadline latest = Deadline::in(std::min(closeMs_, kMostCloseMs));
+    const Deadline latest = Deadline::earlier(latest_, Deadline::in(engine::kMostCloseMs));
     Deadline deadline = Deadline::earlier(latest, Deadline::in(kStuckMs));
     for (uint64_t before = UINT64_MAX; !deadline.expired(); pause(deadline)) {
       uint64_t left = 0;
@@ -273,7 +273,7 @@ class TcpMessenger final : public engine::Messenger {
     }
   }
 
-  const uint64_t closeMs_;
+  Deadline latest_ = Deadline::in(SPARSECOLL_NO_TIMEOUT);  // for what was sent last to reach the peers' hosts
   const pid_t process_ = getpid();
   bootstrap::Fd poll_;
   std::shared_ptr<const engine::Pace> pace_;
@@ -285,7 +285,7 @@ class TcpMessenger final : public engine::Messenger {
   std::vector<std::unique_ptr<Request>> all_;
   std::vector<Request*> free_;
   bool joinsNext_ = false;  // the next message that is sent leaves with the one after it
-  uint32_t idle_ = 0;  // looks in vain
+  uint32_t idle_ = 0;       // looks in vain
 };
 
 }  // namespace
@@ -295,8 +295,8 @@ Result<int> version() {
   return kVersion;
 }
 
-Result<std::unique_ptr<engine::Messenger>> makeMessenger(uint64_t closeMs) {
-  auto made = std::make_unique<TcpMessenger>(closeMs);
+Result<std::unique_ptr<engine::Messenger>> makeMessenger() {
+  auto made = std::make_unique<TcpMessenger>();
   SC_TRY(made->open());
   return std::unique_ptr<engine::Messenger>(std::move(made));
 }

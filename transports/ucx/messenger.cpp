@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include "core/environment.h"
@@ -25,7 +26,7 @@ namespace sparsecoll::ucx {
 namespace {
 
 constexpr uint64_t kGiveUpMs = 100;  // for what was cancelled to end after all
-constexpr uint64_t kCloseMs = 1000;  // for the last messages to leave
+constexpr uint64_t kStuckMs = 1000;  // for the last messages to leave, where peers have not met or take nothing
 constexpr int kFailed = 1;
 
 // Version 1.13 ends a process that reads from a dead one by cross-memory attach. It does so, too, when a rank dies
@@ -124,6 +125,10 @@ class UcxMessenger final : public engine::Messenger {
   }
 
   void keepAwake(std::shared_ptr<const std::atomic<bool>> awake) override { awake_ = std::move(awake); }
+
+  engine::MessengerCalls calls() const override {
+    return {.closeBy = [](void* user, const Deadline& latest) { self(user).latest_ = latest; }};
+  }
 
   sparsecollEngine_t table() override {
     auto table = SPARSECOLL_INIT(sparsecollEngine_t);
@@ -225,6 +230,7 @@ class UcxMessenger final : public engine::Messenger {
     auto* const request = static_cast<Request*>(*out);
     if (!request->cancelled && !anyCancelled_) giveUp_ = Deadline::in(kGiveUpMs);
     request->cancelled = anyCancelled_ = true;
+    sendsGivenUp_ = sendsGivenUp_ || !request->receives;
     if (request->ucs != nullptr && request->receives && !stuck_) ucx_.ucp_request_cancel(worker_, request->ucs);
     return 0;
   }
@@ -260,7 +266,9 @@ class UcxMessenger final : public engine::Messenger {
   // Messages that the other ranks do not have yet leave. A rank that is not there any more cannot take them, so this
   // has a limit: false, and the worker is not to be touched any more.
   bool flush() {
-    const Deadline deadline = Deadline::in(kCloseMs);
+    const bool met = latest_.has_value() && !sendsGivenUp_;
+    const Deadline limit = Deadline::in(met ? engine::kMostCloseMs : kStuckMs);
+    const Deadline deadline = latest_ ? Deadline::earlier(*latest_, limit) : limit;
     std::vector<ucs_status_ptr_t> closing;
     for (ucp_ep_h endpoint : endpoints_) {
       if (endpoint == nullptr) continue;
@@ -290,7 +298,9 @@ class UcxMessenger final : public engine::Messenger {
   std::shared_ptr<const std::atomic<bool>> awake_;
   uint32_t idle_ = 0;
   bool anyCancelled_ = false;
+  std::optional<Deadline> latest_;                         // for the last messages to leave
   Deadline giveUp_ = Deadline::in(SPARSECOLL_NO_TIMEOUT);  // of what was cancelled
+  bool sendsGivenUp_ = false;
   bool stuck_ = false;
   bool memoryOnly_ = false;
 };
