@@ -86,6 +86,8 @@ SC_BOTH TeamShare nextShare(const TeamShare& share, double merged, double wanted
     next.step = std::abs(share.step) > 1 ? std::trunc(-share.step / 2) : -share.step;
     next.confirmed = 0;
   }
+  // At an end of what is possible a step would double without end: a longer one than this says nothing more.
+  next.step = std::min(std::max(next.step, -wanted), wanted);
   if (next.step == 0 && !freezes) next.step = merged > wanted ? -1 : 1;
   const double entries = share.entries + next.step;
   // Published code has no upper end, although no block gives more than it has.

@@ -275,8 +275,8 @@ class HostKernels final : public Kernels {
                  Stream) override {
     withAccumulate(type, [&]<class A>(A) {
       auto* sum = static_cast<A*>(to.values);
-      for (uint32_t begin = 0; begin < *count; begin += kSumBlock) {
-        const uint32_t length = std::min(kSumBlock, *count - begin);
+      for (uint64_t begin = 0; begin < *count; begin += kSumBlock) {
+        const auto length = static_cast<uint32_t>(std::min<uint64_t>(kSumBlock, *count - begin));
         std::fill_n(sum + begin, length, A{0});
         for (const void* rank : from) {
           const A* const values = static_cast<const A*>(rank) + begin;

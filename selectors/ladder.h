@@ -148,7 +148,10 @@ inline SC_BOTH void startFaithful(Control& control) {
 inline SC_BOTH void moveFaithful(Control& control) {
   if (control.k == 0) return;
   const double x = static_cast<double>(control.delivered) / static_cast<double>(control.k);
-  moveThreshold(control, control.threshold * (x > 1.1 ? 1.005 : x > 0.909 ? 1.00125 : 0.995));
+  const double next = control.threshold * (x > 1.1 ? 1.005 : x > 0.909 ? 1.00125 : 0.995);
+  // Published code has no ends, from which no factor would lead back.
+  const double most = control.isDouble != 0 ? 1e300 : 1e38;
+  moveThreshold(control, control.threshold != 0 ? clamped(next, 1 / most, most) : 0);
 }
 
 }  // namespace sparsecoll

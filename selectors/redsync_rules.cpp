@@ -59,7 +59,7 @@ SC_BOTH void searchDefault(Control& control, const Crew& crew) {
     if (std::abs(count - wanted) <= kClose * wanted) break;
     (count < wanted ? high : low) = middle;
   }
-  crew.alone([&] { setThreshold(control, threshold); });
+  crew.alone([&] { setThreshold(control, reachable(threshold)); });
 }
 
 }  // namespace

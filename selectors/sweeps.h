@@ -119,9 +119,10 @@ inline SC_BOTH void keepCounted(Control& control, Window& window, uint64_t count
   if (control.k != 0 && count > window.room) ++control.overflows;
 }
 
+// A threshold that is no magnitude, as of a mean below 0, has been counted with, but is none to be told or saved.
 inline SC_BOTH void keepCounted(Control& control, const Crew& crew, double threshold, uint64_t count) {
   crew.alone([&] {
-    control.threshold = threshold;
+    control.threshold = isFinite(threshold) && threshold > 0 ? threshold : 0;
     keepCounted(control, control.windows[0], count);
   });
 }

@@ -10,6 +10,7 @@
 #include "src/names.h"
 #include "src/params.h"
 #include "src/pointer_checks.h"
+#include "src/scales.h"
 #include "src/vectors.h"
 
 namespace sparsecoll {
@@ -179,7 +180,8 @@ Status scatterAdd(Communicator& comm, const sparsecollVector_t* in, void* dense,
   SC_TRY(checkVector("in", in));
   if (n != in->length) return invalid("n is {}, in.length is {}", n, in->length);
   if (dense == nullptr && n > 0) return invalid("dense is NULL");
-  if (!std::isfinite(scale)) return invalid("scale is {}", scale);
+  if (scale != 0)
+    SC_TRY(checkFactor("scale", scale, accumulateTypeOf(static_cast<sparsecollDataType_t>(in->dataType))));
   const uint64_t element = elementBytes(static_cast<sparsecollDataType_t>(in->dataType));
   SC_TRY(checkPointer("dense", dense, element));
   if (!comm.onHost()) {

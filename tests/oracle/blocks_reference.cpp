@@ -55,8 +55,8 @@ uint64_t SparDLReference::wanted(uint64_t block) const {
   return std::clamp<uint64_t>(static_cast<uint64_t>(entries), 1, length);
 }
 
-// Specification A5, and what differs from it by default: a step of 0 becomes 1 towards the goal, and a block's share
-// ends at what is wanted of it.
+// Specification A5, but that neither a share nor its step is larger than what is wanted of the block. By default a step
+// of 0 becomes 1 towards the goal.
 void SparDLReference::adapt(Share& share, double merged, double most) const {
   const bool right = (merged > most && share.step <= 0) || (merged <= most && share.step > 0);
   if (right) {
@@ -66,6 +66,7 @@ void SparDLReference::adapt(Share& share, double merged, double most) const {
     share.step = std::abs(share.step) > 1 ? std::trunc(-share.step / 2) : -share.step;
     share.confirmed = false;
   }
+  share.step = std::clamp(share.step, -most, most);
   if (share.step == 0 && !freezes) share.step = merged > most ? -1 : 1;
   share.entries = std::clamp(share.entries + share.step, std::floor(most / static_cast<double>(teams)), most);
 }

@@ -125,6 +125,11 @@ TEST_CASE("ScatterAdd adds every entry in turn") {
       const auto bad = vectorOf({{1, 1}, {kLength, 1}}, type, kLength, sparsecollIndexU32);
       CHECK(sparsecollScatterAdd(bad->view(), dense.data(), kLength, scale, ranks[0], nullptr) ==
             sparsecollInvalidArgument);
+      for (const double huge : {1e39, 1e-60, -1e300}) {
+        if (type == sparsecollFloat64) continue;
+        CHECK(sparsecollScatterAdd(in->view(), dense.data(), kLength, huge, ranks[0], nullptr) ==
+              sparsecollInvalidArgument);
+      }
       CHECK((dense == wanted));
     }
   const auto none = vectorOf({}, sparsecollFloat32, 0, sparsecollIndexU32);

@@ -91,6 +91,25 @@ TEST_CASE("what is hard to estimate is sent all the same") {
     }
 }
 
+TEST_CASE("a few entries among zeros travel soon, whether a sample has met them or not") {
+  constexpr uint64_t kLong = 400000, kFew = 10, kSteps = 20;
+  for (const char* const name : {"sage", "sidco-e", "sidco-gp", "sidco-p", "gaussiank", "redsync", "dgc"}) {
+    CAPTURE(name);
+    Group group(2, kLong, sparsecollFloat32, preset(name, 0.001));
+    uint64_t selected = 0;
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      for (Elements& gradient : group.gradients) {
+        gradient.fill(0);
+        for (uint64_t i = 0; i < kFew; ++i)
+          gradient.set((i * 39989 + 7919 * step) % kLong, 1 + 0.1 * static_cast<double>(i));
+      }
+      REQUIRE(group.step() == all(2, sparsecollSuccess));
+      selected += group.stats(0).lastSelected;
+    }
+    CHECK(selected >= kSteps * kFew / 2);
+  }
+}
+
 TEST_CASE("all entries travel where all are asked for") {
   for (const char* const name : {"sage", "sidco-e", "sidco-gp", "sidco-p", "gaussiank", "redsync", "dgc", "topka"})
     for (const uint64_t n : {1, 2, 33, 1000}) {
@@ -118,8 +137,7 @@ TEST_CASE("magnitudes that are much alike travel at any density") {
       Engine random(7);
       for (int step = 0; step < 400; ++step) {
         for (Elements& gradient : group.gradients)
-          for (uint64_t i = 0; i < 2000; ++i)
-            gradient.set(i, 1 + width * static_cast<double>(random() % 1000) / 1000);
+          for (uint64_t i = 0; i < 2000; ++i) gradient.set(i, 1 + width * static_cast<double>(random() % 1000) / 1000);
         REQUIRE(group.step() == all(2, sparsecollSuccess));
         selected += group.stats(0).lastSelected;
       }

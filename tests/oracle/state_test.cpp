@@ -28,6 +28,30 @@ TEST_CASE("a reducer goes on from a blob with the same bits") {
     }
 }
 
+TEST_CASE("whatever a published rule takes for its threshold, its state can be read again") {
+  struct Row {
+    const char* preset;
+    int32_t faithful;
+    uint32_t flags;
+  };
+  for (const Row& row : {Row{"gaussiank", 1, 0}, Row{"gaussiank", 2, 0}, Row{"sidco-e", 1, 0}, Row{"sidco-p", 1, 0},
+                         Row{"sidco-e", 1, SPARSECOLL_SELECT_NOTHING}, Row{"sidco-p", 1, SPARSECOLL_SELECT_NOTHING},
+                         Row{"redsync", 1, 0}, Row{"sage", 1, 0}, Row{"dgc", 1, 0}})
+    for (const uint64_t n : {1, 7, 300}) {
+      CAPTURE(row.preset, row.faithful, row.flags, n);
+      sparsecollParams_t params = preset(row.preset, row.flags != 0 ? 0 : 0.05);
+      params.faithful = row.faithful;
+      params.flags |= row.flags;
+      Group group(2, n, sparsecollFloat32, params);
+      for (Elements& gradient : group.gradients) gradient.fill(-1);  // a mean far below 0, and no deviation
+      for (int step = 0; step < 3; ++step) {
+        REQUIRE(group.step() == all(2, sparsecollSuccess));
+        CHECK(group.stats(0).lastThreshold >= 0);
+        CHECK(importInto(group.reducer(0), exported(group.reducer(0))) == sparsecollSuccess);
+      }
+    }
+}
+
 TEST_CASE("a blob lies at any address, and its size is told") {
   const MethodRow method{"micro", false, false};
   Group group(2, 33, sparsecollFloat64, paramsOf(method));

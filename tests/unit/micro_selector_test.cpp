@@ -127,6 +127,28 @@ TEST_CASE("the published factors as coded") {
   }
 }
 
+TEST_CASE("a published threshold that only rises, or only falls, comes back") {
+  auto plan = selectorRow(sparsecollSelectMicro)->plan(requestOf(100000, 4, 0.01, true));
+  for (const bool isDouble : {true, false})
+    for (const bool rises : {true, false}) {
+      CAPTURE(isDouble, rises);
+      const double most = isDouble ? 1e300 : 1e38;
+      Control control{};
+      control.k = 1000;
+      control.isDouble = isDouble ? 1 : 0;
+      control.threshold = 1;
+      const auto move = [&](uint64_t delivered, int times) {
+        control.delivered = delivered;
+        for (int i = 0; i < times; ++i) plan->afterExchange->onHost(control);
+      };
+      move(rises ? 1200 : 0, 200000);
+      CHECK(control.threshold == (rises ? most : 1 / most));
+      const double at = control.threshold;
+      move(rises ? 0 : 1200, 1);
+      CHECK(control.threshold == at * (rises ? 0.995 : 1.005));
+    }
+}
+
 TEST_CASE("a faithful rank that selects nothing sends one index of its partition") {
   const uint64_t n = 100;
   SelectionRequest request = requestOf(n, 4, 0.05, true);

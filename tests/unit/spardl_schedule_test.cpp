@@ -93,6 +93,21 @@ TEST_CASE("a share's step freezes at 0 only where that is asked for") {
   }
 }
 
+TEST_CASE("a share that stays at an end finds back as soon as it has to, however long that was") {
+  for (const bool freezes : {true, false})
+    for (const bool above : {true, false}) {
+      CAPTURE(freezes, above);
+      const double wanted = 40, teams = 4, most = above ? 41 : 39;
+      TeamShare share = firstShare(5000, 4);
+      for (int i = 0; i < 5000; ++i) share = nextShare(share, most, wanted, teams, freezes);
+      CHECK(std::abs(share.step) <= wanted);
+      CHECK(share.entries == (above ? 10 : 40));
+      for (int i = 0; i < 10; ++i)  // too much and too little in turns: each step is half of the one before
+        share = nextShare(share, i % 2 == 0 ? wanted + 1 : wanted - 1, wanted, teams, freezes);
+      CHECK(std::abs(share.step) <= 1);
+    }
+}
+
 TEST_CASE("the specification's table of costs") {
   struct Row {
     uint32_t ranks, teams;
