@@ -559,6 +559,12 @@ class Starts(unittest.TestCase):
                     self.assertIn("states of ranks [0, 0, 1, 2] of [4]", output)
                     self.assertIn("states of different steps: [1, 36]", output)
 
+    def test_a_program_whose_state_nobody_closes_ends_well(self):
+        for ends in ("destroy", "barrier", "nothing"):
+            script = str(pathlib.Path(__file__).with_name("dropped.py"))
+            for status, output in launch.finish(launch.start(script, [ends], 2)):
+                self.assertEqual((status, output), (0, "the end\n"), ends)
+
     def test_threads_and_descriptors_go_with_close(self):
         self.succeed(closed_many_times, 2)
 

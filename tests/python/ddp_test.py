@@ -413,7 +413,6 @@ class TwoProcesses(unittest.TestCase):
         for change, text in (({"rank": 1 - saved["rank"]}, "every rank loads its own"), ({"form": 0}, "no state_dict"),
                              ({"residuals": {"9.weight": torch.zeros(1)}}, "9.weight, which the model has not"),
                              ({"residuals": {"0.weight": torch.zeros(3)}}, r"0.weight is \(3,\)"),
-                             ({"residuals": {"0.bias": torch.zeros(600)}}, "keep_dense keeps dense"),
                              ({"velocities": {"0.bias": torch.zeros(600)}}, "no momentum")):
             with self.assertRaisesRegex(sparsecoll.InvalidArgument, text):
                 state.load_state_dict({**saved, **change})
@@ -557,6 +556,26 @@ class TwoProcesses(unittest.TestCase):
                 state.give_back()
             train(ddp, optimizer, range(5, 9))
         torch.testing.assert_close(vector_of(ours), vector_of(plain), rtol=1e-4, atol=1e-6)
+
+    def test_what_is_given_back_of_tensors_kept_dense_survives_a_resume(self):
+        def made():
+            ddp = ddp_of()
+            return ddp, sgd(ddp), self.state(ddp, density=0.02, warmup_steps=0)
+
+        ddp, optimizer, state = made()
+        train(ddp, optimizer, range(4))
+        self.assertNotIn("0.bias", state.state_dict()["residuals"])
+        optimizer.zero_grad()
+        backward(ddp, 4)
+        state.give_back()
+        saved = copy.deepcopy((ddp.module.state_dict(), state.state_dict()))
+        self.assertTrue(saved[1]["residuals"]["0.bias"].any())
+        train(ddp, optimizer, range(5, 8))
+        resumed, optimizer, state = made()
+        resumed.module.load_state_dict(saved[0])
+        state.load_state_dict(saved[1])
+        train(resumed, optimizer, range(5, 8))
+        self.assertTrue(torch.equal(vector_of(resumed), vector_of(ddp)))
 
     def test_an_optimiser_that_was_saved_behind_attach_tells_its_momentum(self):
         def attached(saved=None):

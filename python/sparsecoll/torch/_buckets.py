@@ -164,7 +164,8 @@ class Bucket:
             self.close_reducer()
         if self.reducer is None and self._wants_reducer(method, ready):
             self._make_reducer(method, communicator)
-        if self.choice == "dense" and self.residual is None and not self._store.residuals.keys().isdisjoint(self.names):
+        dense = self.choice == "dense" or all(self.kept)
+        if dense and self.residual is None and not self._store.residuals.keys().isdisjoint(self.names):
             self.residual = self._take(self._store.residuals)
         if used is not None and (self._unused is None or not method.static_graph):
             self._unused = self._find_unused(used, group, communicator)
@@ -322,7 +323,8 @@ class Bucket:
         for name, begin, end, kept in self.ranges():
             if choice and not kept:
                 choices[name] = choice
-            if self.residual is not None and not kept:
+            # Of what is kept dense only a step that was given back leaves anything.
+            if self.residual is not None and (not kept or bool(self.residual[begin:end].any())):
                 residuals[name] = self.residual[begin:end].clone()
             if self._velocity is not None:
                 velocities[name] = self._velocity[begin:end].clone()

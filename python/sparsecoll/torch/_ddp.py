@@ -447,8 +447,6 @@ class DDPState(HookState):
                 if value.shape != self._layouts[name].shape:
                     raise InvalidArgument(f"the state's {name} is {tuple(value.shape)}, the model's "
                                           f"{tuple(self._layouts[name].shape)}")
-                if kind == "residuals" and self._kept[name]:
-                    raise InvalidArgument(f"the state has a residual of {name}, which keep_dense keeps dense")
         for name, choice in state["choices"].items():
             if name not in self._layouts or choice not in presets():
                 raise InvalidArgument(f"the state has {choice!r} chosen for {name}")

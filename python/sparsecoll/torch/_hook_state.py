@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the states of hooks have in common: a thread, a communicator, and how they end."""
 from .._errors import InvalidUsage
-
-_MOMENT = 2.0  # seconds
+from ._worker import MOMENT
 
 
 class HookState:
@@ -21,9 +20,9 @@ class HookState:
         self.error = self.error or InvalidUsage("the state is closed")
         if failed:
             try:
-                worker.call(self._end, _MOMENT)
+                worker.call(self._end, MOMENT)
             finally:
-                worker.close(_MOMENT)
+                worker.close(MOMENT)
         else:
             worker.close()
             self._end()
@@ -63,4 +62,4 @@ class HookState:
 
     def __del__(self):
         if getattr(self, "_worker", None) is not None:
-            self._worker.post(None)
+            self._worker.leave()

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thread that does jobs in their order."""
+import atexit
 import queue
 import threading
+
+MOMENT = 2.0  # seconds
+
+_left = set()  # threads that nobody waits for, until they have ended
 
 
 def _serve(jobs):
@@ -49,8 +54,22 @@ class Worker:
             raise outcome[1]
         return outcome[0]
 
+    def leave(self):
+        """Ends behind all that was posted, and nobody waits for it but the end of the process."""
+        self.post(None)
+        _left.difference_update([thread for thread in _left if not thread.is_alive()])
+        _left.add(self._thread)
+
     def close(self, timeout=None):
         """Ends behind all that was posted, for which it waits, at most so many seconds. May be repeated."""
         self.post(None)
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)
+
+
+@atexit.register
+def _await():
+    """A thread that is still within PyTorch while Python ends, as the last one that has a process group, aborts the
+    process."""
+    for thread in _left:
+        thread.join(MOMENT)
