@@ -260,9 +260,10 @@ TEST_CASE("reducers in another order on one rank: Mismatch where the sizes are t
 
 TEST_CASE("over a communicator of the caller's") {
   const sparsecollParams_t params = preset("topka", 0.05);
+  const bool blocking = GENERATE(true, false);
   for (const int takeSplit : {0, 1}) {
-    CAPTURE(takeSplit);
-    const std::vector<fake::Comm> theirs = fake::makeBlocking(3);
+    CAPTURE(blocking, takeSplit);
+    const std::vector<fake::Comm> theirs = fake::makeComms(3, blocking);
     Group host(3, kLength, sparsecollFloat32, params);
     {
       NcclRanks ranks(3, nullptr, [&](int rank, sparsecollComm_t* comm) {
@@ -298,6 +299,24 @@ TEST_CASE("over a communicator of the caller's") {
     for (fake::Comm comm : theirs) CHECK((*nccl::library())->CommDestroy(comm) == nccl::kSuccess);
     checkNoMisuse();
   }
+}
+
+TEST_CASE("a split that the others do not join ends in time, where the caller's communicator does not block") {
+  const std::vector<fake::Comm> theirs = fake::makeComms(2, false);
+  const sparsecollConfig_t config = impatient();
+  sparsecollComm_t comms[2] = {};
+  CHECK(sparsecollCommInitNccl(&comms[0], theirs[0], 1, &config) == sparsecollTimeout);
+  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("ncclCommSplit: the other ranks have not come in time"));
+  // NCCL may write to the place that it was given as long as it likes.
+  CHECK(sparsecollCommInitNccl(&comms[1], theirs[1], 1, &config) != sparsecollSuccess);
+  nccl::Code state = nccl::kInProgress;
+  REQUIRE(nccl::library().ok());
+  for (int asked = 0; asked < 10; ++asked)
+    CHECK((*nccl::library())->CommGetAsyncError(theirs[0], &state) == nccl::kSuccess);
+  CHECK(state == nccl::kSuccess);
+  CHECK((comms[0] == nullptr && comms[1] == nullptr));
+  for (fake::Comm comm : theirs) CHECK((*nccl::library())->CommAbort(comm) == nccl::kSuccess);
+  fake::reset();
 }
 
 TEST_CASE("destroying: in good order without an abort, and after the deadline with one") {
@@ -346,7 +365,7 @@ TEST_CASE("arguments") {
   config.backend = sparsecollBackendHost;
   CHECK(sparsecollCommInitRank(&comm, 1, &id, 0, 0, &config) == sparsecollInvalidArgument);
   CHECK(comm == nullptr);
-  const std::vector<fake::Comm> theirs = fake::makeBlocking(1);
+  const std::vector<fake::Comm> theirs = fake::makeComms(1, true);
   CHECK(sparsecollCommInitNccl(&comm, theirs[0], 2, nullptr) == sparsecollInvalidArgument);
   (void)setenv("SPARSECOLL_RATE", "1G", 1);
   CHECK(sparsecollCommInitNccl(&comm, theirs[0], 0, nullptr) == sparsecollUnsupported);

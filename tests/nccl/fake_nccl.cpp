@@ -1,11 +1,13 @@
 #include "tests/nccl/fake_nccl.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -61,6 +63,8 @@ struct Collective {
 
 struct World {
   explicit World(int size) : ranks(size) {}
+  bool complete() const { return joined.size() == static_cast<size_t>(ranks); }
+
   const int ranks;
   std::set<int> joined;
   std::map<std::pair<int, int>, std::deque<Bytes>> mail;  // by sender and receiver
@@ -79,7 +83,8 @@ struct ncclComm {
   int unasked = 0;         // how often the state still is ncclInProgress
   size_t collectives = 0;  // begun
   bool aborted = false;
-  uint64_t open = 0;  // batches that streams have begun and not done
+  uint64_t open = 0;                            // batches that streams have begun and not done
+  Comm split = nullptr, *splitPlace = nullptr;  // a split that has begun, and where it is told
 };
 
 namespace fake {
@@ -266,6 +271,13 @@ Code add(const char* name, const Call& call, Comm comm, StreamHandle stream) {
   return static_cast<Code>(ncclGroupEnd());
 }
 
+Code tell(const char* name, Comm comm, int value, int* out) {
+  const Entry entry;
+  if (!enter(name, comm)) return kInvalidArgument;
+  *out = value;
+  return kSuccess;
+}
+
 Comm makeComm(std::shared_ptr<World> world, int rank, bool blocking) {
   state().all.emplace_back(new ncclComm{std::move(world), rank, simt::currentDevice(), blocking});
   const Comm comm = state().all.back().get();
@@ -276,7 +288,11 @@ Comm makeComm(std::shared_ptr<World> world, int rank, bool blocking) {
 
 Code statusOf(Comm comm) {
   if (const auto planted = state().planted.find(comm->rank); planted != state().planted.end()) return planted->second;
-  if (comm->world->joined.size() < static_cast<size_t>(comm->world->ranks)) return kInProgress;
+  if (!comm->world->complete()) return kInProgress;
+  if (comm->split != nullptr) {
+    if (!comm->split->world->complete()) return kInProgress;
+    *std::exchange(comm->splitPlace, nullptr) = std::exchange(comm->split, nullptr);
+  }
   if (comm->unasked == 0) return kSuccess;
   --comm->unasked;
   return kInProgress;
@@ -310,11 +326,11 @@ void reset() {
   state().version = 0;
 }
 
-std::vector<Comm> makeBlocking(int ranks) {
+std::vector<Comm> makeComms(int ranks, bool blocking) {
   const std::lock_guard lock(state().mutex);
   auto world = std::make_shared<World>(ranks);
   std::vector<Comm> comms;
-  for (int rank = 0; rank < ranks; ++rank) comms.push_back(makeComm(world, rank, true));
+  for (int rank = 0; rank < ranks; ++rank) comms.push_back(makeComm(world, rank, blocking));
   return comms;
 }
 bool isAlive(Comm comm) {
@@ -366,39 +382,40 @@ Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config
   return kInProgress;
 }
 
+// As NCCL does it, whether the new communicator blocks or not: of one that blocks it waits for all ranks, of another it
+// has begun once the call is over, and says so to nobody but those who ask the old one.
 Code ncclCommSplit(Comm comm, int color, int key, Comm* made, Config* config) {
-  const Entry entry;
-  if (!enter("ncclCommSplit", comm)) return kInvalidArgument;
-  if (color != 0 || key != comm->rank || config->blocking != 0) accuse("a split that the library has no reason for");
-  std::vector<Comm>& splits = comm->world->splits;
-  splits.resize(static_cast<size_t>(comm->world->ranks));
-  std::shared_ptr<World> world;
-  for (Comm other : splits)
-    if (other != nullptr) world = other->world;
-  if (world == nullptr) world = std::make_shared<World>(comm->world->ranks);
-  *made = splits[static_cast<size_t>(comm->rank)] = makeComm(world, key, false);
-  if (world->joined.size() == splits.size()) splits.clear();
-  return kInProgress;
+  *made = nullptr;
+  Comm split = nullptr;
+  {
+    const Entry entry;
+    if (!enter("ncclCommSplit", comm)) return kInvalidArgument;
+    if (color != 0 || key != comm->rank || config->blocking != 0) accuse("a split that the library has no reason for");
+    std::vector<Comm>& splits = comm->world->splits;
+    splits.resize(static_cast<size_t>(comm->world->ranks));
+    std::shared_ptr<World> world;
+    for (Comm other : splits)
+      if (other != nullptr) world = other->world;
+    if (world == nullptr) world = std::make_shared<World>(comm->world->ranks);
+    split = splits[static_cast<size_t>(comm->rank)] = makeComm(world, key, false);
+    if (world->complete()) splits.clear();
+    if (!comm->blocking) {
+      comm->split = split;
+      comm->splitPlace = made;
+      return kSuccess;
+    }
+  }
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    const Entry entry;
+    if (!split->world->complete()) continue;
+    *made = split;
+    return kSuccess;
+  }
 }
 
-Code ncclCommUserRank(Comm comm, int* rank) {
-  const Entry entry;
-  if (!enter("ncclCommUserRank", comm)) return kInvalidArgument;
-  *rank = comm->rank;
-  return kSuccess;
-}
-Code ncclCommCount(Comm comm, int* ranks) {
-  const Entry entry;
-  if (!enter("ncclCommCount", comm)) return kInvalidArgument;
-  *ranks = comm->world->ranks;
-  return kSuccess;
-}
-Code ncclCommCuDevice(Comm comm, int* device) {
-  const Entry entry;
-  if (!enter("ncclCommCuDevice", comm)) return kInvalidArgument;
-  *device = comm->device;
-  return kSuccess;
-}
+Code ncclCommUserRank(Comm comm, int* rank) { return tell("ncclCommUserRank", comm, comm->rank, rank); }
+Code ncclCommCount(Comm comm, int* ranks) { return tell("ncclCommCount", comm, comm->world->ranks, ranks); }
+Code ncclCommCuDevice(Comm comm, int* device) { return tell("ncclCommCuDevice", comm, comm->device, device); }
 
 Code ncclCommGetAsyncError(Comm comm, Code* code) {
   const Entry entry;

@@ -24,8 +24,8 @@ uint64_t waiting();
 uint64_t unreceived();
 void reset();
 
-// Communicators that block, one a rank, as another user of NCCL has them.
-std::vector<Comm> makeBlocking(int ranks);
+// Communicators, one a rank, as another user of NCCL has them.
+std::vector<Comm> makeComms(int ranks, bool blocking);
 // Not yet destroyed or aborted.
 bool isAlive(Comm comm);
 uint64_t aliveCount();

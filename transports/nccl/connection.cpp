@@ -1,5 +1,7 @@
 #include "transports/nccl/connection.h"
 
+#include <memory>
+#include <optional>
 #include <thread>
 
 namespace sparsecoll::nccl {
@@ -48,6 +50,19 @@ class Patience {
   int asked_ = 0;
 };
 
+constexpr const char* kNotInTime = "the other ranks have not come in time";
+
+// What a communicator of the caller's says once it is no longer in progress; nothing: it is at the deadline.
+std::optional<Code> settle(const Library& library, Comm comm, const Deadline& deadline) {
+  for (Patience patience;; patience.wait(deadline)) {
+    Code state = kInProgress;
+    const Code asked = library.CommGetAsyncError(comm, &state);
+    if (asked != kSuccess) return asked;
+    if (state != kInProgress) return state;
+    if (deadline.expired()) return std::nullopt;
+  }
+}
+
 }  // namespace
 
 Status statusOf(const Library& library, Code code, const char* call) {
@@ -77,8 +92,21 @@ Result<std::unique_ptr<Connection>> Connection::adopt(const Library& library, Co
     made->comm_ = comm;
     return made;
   }
+  // Of a communicator that does not block the call has only begun it, whatever it returns, and writes to the place once
+  // that communicator is no longer in progress: after a Timeout some time, or never.
+  auto place = std::make_unique<Comm>(nullptr);
   Config config;
-  const Code code = library.CommSplit(comm, 0, made->rank_, &made->comm_, &config);
+  Code code = library.CommSplit(comm, 0, made->rank_, place.get(), &config);
+  if ((code == kSuccess && *place == nullptr) || code == kInProgress) {
+    const auto settled = settle(library, comm, deadline);
+    if (!settled) {
+      (void)place.release();
+      return made->failHere(sparsecollTimeout, "ncclCommSplit: {}", kNotInTime);
+    }
+    code = *settled;
+  }
+  made->comm_ = *place;
+  if (code == kSuccess && made->comm_ != nullptr) code = kInProgress;  // the new one may need a while
   SC_TRY(made->begin("ncclCommSplit", code, deadline));
   return made;
 }
@@ -110,7 +138,7 @@ Result<Code> Connection::finish(const char* what, const Deadline& deadline) {
       if (asked != kSuccess) state = asked;
     }
     if (state != kInProgress) return state;
-    if (deadline.expired()) return failHere(sparsecollTimeout, "{}: the other ranks have not come in time", what);
+    if (deadline.expired()) return failHere(sparsecollTimeout, "{}: {}", what, kNotInTime);
   }
 }
 
