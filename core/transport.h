@@ -154,6 +154,10 @@ class Transport {
   // has passed. Errors: the engine's, and Timeout where an operation's own deadline has passed.
   virtual Result<bool> await(Stream, const Deadline&) { return true; }
 
+  // What has ended the communicator on a thread of the engine's, of which no call has told yet. Does not wait. Any
+  // thread.
+  virtual Status health() const { return {}; }
+
   // Ends this rank's waits with its own failure and the peers' with PeerFailed. Any thread, any moment.
   virtual void abort() = 0;
   // The communicator is destroyed in good order: what is under way may end first, until the deadline.

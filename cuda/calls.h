@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 #include "core/wait.h"
 
 namespace sparsecoll::cuda {
@@ -54,6 +56,11 @@ inline cudaError_t untilDone(cudaStream_t stream, const Deadline& deadline) {
 inline cudaError_t untilReached(cudaEvent_t event, const Deadline& deadline) {
   return untilReady([event] { return cudaEventQuery(event); }, deadline);
 }
+
+// Pinned memory of the host, which all devices reach. It is used again and never freed: whoever gives it back knows
+// that nothing that was enqueued uses it any more. Any thread; the device is the current one.
+cudaError_t takePinned(void** data, uint64_t bytes);
+void givePinned(void* data) noexcept;
 
 // A function of the driver's, to which nothing is linked, as it may not be there; nullptr: it has none of that name.
 inline void* driverFunction(const char* name) {

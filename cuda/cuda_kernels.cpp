@@ -69,6 +69,7 @@ class CudaKernels final : public Kernels {
     noteUse(stream);
     parts_.users->end(user_);
   }
+  bool usesOver() override { return parts_.users->wait(); }
   uint64_t abandonedBytes() const override {
     return parts_.memory->abandonedBytes() + parts_.flagMemory->abandonedBytes();
   }

@@ -1,6 +1,6 @@
-// Memory of cudaMalloc whose pieces are used again and never freed. Graphs need it: a graph that waits for values in a
-// pool's memory is refused when it is launched (CUDA 13.0 on an H200: cudaErrorInvalidValue). And cudaFree waits for
-// whatever the device does, other people's work as well.
+// Memory whose pieces are used again and never freed, since cudaFree and cudaFreeHost wait for whatever the device
+// does, other people's work as well. It is for pinned memory of the host (calls.h), and for flags: a graph that waits
+// for values in a pool's memory is refused when it is launched (CUDA 13.0 on an H200: cudaErrorInvalidValue).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,11 @@ namespace sparsecoll::cuda {
 
 class KeptMemory {
  public:
-  // The device's, as long as the process lives. Any thread, as all functions here.
+  using Allocate = cudaError_t (*)(void** data, size_t bytes);
+  explicit KeptMemory(Allocate allocate) : allocate_(allocate) {}
+  // The device's, and the host's, as long as the process lives. Any thread, as all functions here.
   static KeptMemory& ofDevice(int device);
+  static KeptMemory& ofHost();
 
   // On the device, which is the current one.
   cudaError_t take(void** data, uint64_t bytes);
@@ -27,6 +30,7 @@ class KeptMemory {
     bool taken;
   };
 
+  const Allocate allocate_;
   std::mutex mutex_;
   std::vector<Piece> pieces_;  // all that there are: as many as were ever taken at the same time
 };

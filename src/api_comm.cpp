@@ -42,6 +42,7 @@ sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t comm, sparsecoll
   return guard("CommGetAsyncError", [&]() -> Status {
     if (state == nullptr) return invalid("state is NULL");
     SC_TRY(const auto live, communicators().find(comm));
+    live->lookAtEngine();
     *state = live->state();
     return {};
   });
@@ -50,6 +51,7 @@ sparsecollResult_t sparsecollCommGetAsyncError(sparsecollComm_t comm, sparsecoll
 sparsecollResult_t sparsecollCommGetFailure(sparsecollComm_t comm, sparsecollFailure_t* failure) {
   return guard("CommGetFailure", [&]() -> Status {
     SC_TRY(const auto live, communicators().find(comm));
+    live->lookAtEngine();
     return writeStruct(failure, live->failure(), "failure");
   });
 }

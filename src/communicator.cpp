@@ -193,6 +193,12 @@ void Communicator::end(const Status& why) {
   leaveFlightFile(why);
 }
 
+void Communicator::lookAtEngine() {
+  if (forked() || state() != sparsecollSuccess) return;
+  const Status health = transport_->health();
+  if (!health.ok()) record(health, 0);
+}
+
 Status Communicator::drain(Stream stream) {
   for (;;) {
     auto over = transport_->await(stream, Deadline::in(config_.opTimeoutMs));

@@ -185,6 +185,8 @@ class Communicator {
   void abort();
   // The handle is gone: peers that wait for this rank are told, also while a reducer keeps the object alive.
   void close();
+  // Keeps what the engine has found since the last look, if it has ended the communicator. Does not wait. Any thread.
+  void lookAtEngine();
   sparsecollResult_t state() const { return static_cast<sparsecollResult_t>(state_.load(std::memory_order_acquire)); }
   sparsecollFailure_t failure() const;
   // Of another rank that is known to be gone.

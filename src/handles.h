@@ -64,10 +64,13 @@ class HandleTable {
     for (size_t i = 0; i < objects.size(); ++i) handles[i] = reinterpret_cast<Handle>(next_ += kStep);
   }
 
+  // Not in a process that was forked: there a handle can only be removed.
   Result<std::shared_ptr<Object>> find(Handle handle) const {
     const std::shared_lock lock(mutex_);
     const auto found = objects_.find(reinterpret_cast<uintptr_t>(handle));
     if (found == objects_.end() || found->second == nullptr) return notLive(handle);
+    if (found->second->forked())
+      return fail(sparsecollInvalidUsage, "the {} is of the process that this one was forked from", what_);
     return found->second;
   }
 

@@ -51,14 +51,15 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
   SC_TRY(auto transport, engine::makeTransport(setup, table, std::move(watch)));
   Transport& engine = *transport;
   if (onDevice) {
-    SC_TRY(auto memory, staged::pinnedMemory(device));
+    SC_TRY(auto memory, staged::pinnedMemory(device, kernels));
     const staged::StagedSetup over{kernels, host::makeHostKernels(host::bestIsa(), std::move(memory)), setup.budget,
                                    device};
     SC_TRY(transport, staged::makeTransport(over, std::move(transport)));
   } else {
     kernels = setup.kernels;
   }
-  SC_TRY(auto made, Communicator::meet(config, std::move(kernels), setup.budget, std::move(transport), device, deadline));
+  SC_TRY(auto made,
+         Communicator::meet(config, std::move(kernels), setup.budget, std::move(transport), device, deadline));
   engine::takeOver(engine);
   return made;
 }
@@ -78,7 +79,7 @@ Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine,
     if (engine == sparsecollTransportUcx) {
       SC_TRY(messenger, ucx::makeMessenger(oneHost, deadline));
     } else {
-      SC_TRY(messenger, tcp::makeMessenger(config.abortTimeoutMs));
+      SC_TRY(messenger, tcp::makeMessenger());
     }
     return messenger->card();
   };

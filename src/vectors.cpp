@@ -142,6 +142,8 @@ Status exchangeEntries(Communicator& comm, VectorExchange& exchange, const Sourc
   step.bytesReceived = operation.receivedBytes;
   step.lastSequence = operation.sequence;
   step.lastSelected = source.count;
+  step.lastRounds = operation.round;
+  step.lastMessagesSent = operation.sentMessages;
   comm.addStats(step);
   return status;
 }

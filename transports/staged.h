@@ -11,9 +11,9 @@
 
 namespace sparsecoll::staged {
 
-// Pinned memory that streams copy to and from. It has to go back after the device's memory that it stands beside: that
-// waits for the copies. Errors: Unsupported.
-Result<std::shared_ptr<MemorySource>> pinnedMemory(int device);
+// Pinned memory that streams copy to and from. It goes back once what the device's kernels have enqueued is over.
+// Errors: Unsupported.
+Result<std::shared_ptr<MemorySource>> pinnedMemory(int device, std::shared_ptr<Kernels> kernels);
 
 // What a rank's engine stands on.
 struct StagedSetup {

@@ -198,17 +198,20 @@ static inline void sparsecollMpiRelease_(void* user) {
 /* Makes this rank's communicator over a copy of the caller's MPI_Comm. Collective over it, and so is CommDestroy, which
    waits up to abortTimeoutMs for the others to come to theirs; it may be called after MPI_Finalize, but then frees
    less. MPI_Comm_dup makes the copy, without a deadline: it waits for all ranks, however long they take. device: as in
-   sparsecollCommInitEngine. Errors: as there; SystemError (MPI); InvalidUsage (MPI is not initialized, or for fewer
-   threads than a device needs). */
+   sparsecollCommInitEngine. Errors: as there; InvalidArgument (MPI_COMM_NULL, an intercommunicator); SystemError (MPI);
+   InvalidUsage (MPI is not initialized, or for fewer threads than a device needs). */
 static inline sparsecollResult_t sparsecollCommInitMpi(sparsecollComm_t* comm, MPI_Comm mpiComm, int device,
                                                        const sparsecollConfig_t* config) {
   sparsecollEngine_t engine = SPARSECOLL_INIT(sparsecollEngine_t);
   sparsecollMpi_* mpi;
   sparsecollResult_t result;
-  int rank = 0, initialized = 0, threads = MPI_THREAD_SINGLE;
+  int rank = 0, initialized = 0, threads = MPI_THREAD_SINGLE, between = 0;
   if (MPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return sparsecollInvalidUsage;
   if (device != SPARSECOLL_HOST && (MPI_Query_thread(&threads) != MPI_SUCCESS || threads < MPI_THREAD_MULTIPLE))
     return sparsecollInvalidUsage;
+  if (mpiComm == MPI_COMM_NULL) return sparsecollInvalidArgument;
+  if (MPI_Comm_test_inter(mpiComm, &between) != MPI_SUCCESS) return sparsecollSystemError;
+  if (between) return sparsecollInvalidArgument;
   mpi = (sparsecollMpi_*)calloc(1, sizeof(sparsecollMpi_));
   if (mpi == NULL) return sparsecollOutOfMemory;
   mpi->releaseSeconds = 10;

@@ -748,7 +748,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitOob(sparsecollComm_t* comm, 
                                                         const sparsecollOob_t* oob, const sparsecollConfig_t* config);
 
 /* A communicator over an NCCL one that the caller has, on its ranks and device. Collective.
-   takeSplit 1: over a copy (ncclCommSplit, NCCL 2.18); the caller's is free for anything else as soon as this returns.
+   takeSplit 1: over a copy (ncclCommSplit, NCCL 2.18); the caller's is free for anything else as soon as this returns. If
+   that blocks, as by default, this waits for all ranks without a deadline.
    takeSplit 0: over the very one. It stays the caller's: nobody else may use it until CommDestroy has returned, which does
    not destroy it; CommAbort and failures end this library's waits, but only the caller's ncclCommAbort frees a stream that
    is stuck in it; destroy it after this communicator and its reducers.
@@ -843,7 +844,8 @@ SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t com
 /* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed; peers that have
    all they need from it do not notice. Returns within abortTimeoutMs, whatever peers do: device memory that work still
    uses then stays where it is, and an error is logged (a reducer's shows as bytesAbandoned). Over NCCL, as long as it has
-   not failed, it waits up to opTimeoutMs for what is under way, then aborts. Destroy(NULL) succeeds.
+   not failed, it waits up to opTimeoutMs for what is under way, then aborts; graphs that hold steps of it are destroyed
+   before, since NCCL waits for that without end. Destroy(NULL) succeeds.
    Errors: InvalidUsage (already destroyed). */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm);
 
@@ -894,7 +896,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollMerge(const sparsecollVector_t* a, c
                                                   sparsecollStream_t stream);
 
 /* dense[index] += scale * value for every entry; dense has n = in->length elements of in's data type.
-   Errors: InvalidArgument (an index is out of range; then dense is untouched), InvalidUsage. */
+   Errors: InvalidArgument (an index is out of range, or the accumulate type cannot hold scale; then dense is untouched),
+   InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollScatterAdd(const sparsecollVector_t* in, void* dense, uint64_t n, double scale,
                                                        sparsecollComm_t comm, sparsecollStream_t stream);
 
@@ -1014,8 +1017,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_
                                                               int merge, sparsecollStream_t stream);
 
 /* Makes a reducer like this one on comm, which CommShrink or CommSplit has made of its communicator. Every rank of comm
-   calls it. *moved has this rank's residual and velocity. Thresholds and iteration are as after create, and so is the
-   density; a schedule that has not ended begins anew. The memory is the library's. The old reducer stays as it is.
+   calls it. *moved has this rank's residual and velocity, as they are: where averages divide by fewer ranks now they stand
+   for those of the ranks that are gone, too. Thresholds and iteration are as after create, and so is the density; a schedule
+   that has not ended begins anew. The memory is the library's. The old reducer stays as it is.
    Over nodes the residual and velocity that the ranks of a node held go to the owners of its new shards, where those of
    several nodes that have become one add up; meanwhile it takes a vector of n elements on each rank. What other ranks
    held is lost: so many entries as the moved reducers' entriesLost add up to.
@@ -1031,11 +1035,13 @@ SPARSECOLL_API_QUIET sparsecollResult_t sparsecollReducerDestroy(sparsecollReduc
 
 /* ---- telemetry ----------------------------------------------------------------------------------------------------- */
 
-/* Sums over the communicator's reducers and one-shot calls on this rank; last* fields of its latest step. Any thread.
+/* Sums over the communicator's reducers and one-shot calls on this rank; last* fields of its latest step, 0 where a call on
+   sparse vectors has none. Any thread.
    Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollGetStats(sparsecollComm_t comm, sparsecollStats_t* stats);
 
-/* All counters of the communicator = 0; those of its reducers stay. Errors: InvalidArgument, InvalidUsage. */
+/* All counters of the communicator = 0, but workspacePeakBytes and bytesAbandoned, which are of its whole life; those of its
+   reducers stay. Errors: InvalidArgument, InvalidUsage. */
 SPARSECOLL_API sparsecollResult_t sparsecollResetStats(sparsecollComm_t comm);
 
 #ifdef __cplusplus

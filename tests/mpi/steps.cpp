@@ -216,6 +216,22 @@ void manyCommunicators() {
   }
 }
 
+// Ranks of two groups that face each other have no common sum.
+void noGroup() {
+  const auto made = [](MPI_Comm from) {
+    sparsecollComm_t comm = nullptr;
+    return sparsecollCommInitMpi(&comm, from, SPARSECOLL_HOST, nullptr);
+  };
+  expect(made(MPI_COMM_NULL) == sparsecollInvalidArgument, "MPI_COMM_NULL");
+  if (rankCount < 2) return;
+  MPI_Comm half = MPI_COMM_NULL, facing = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, myRank % 2, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - myRank % 2, 7, &facing);
+  expect(made(facing) == sparsecollInvalidArgument, "an intercommunicator");
+  MPI_Comm_free(&facing);
+  MPI_Comm_free(&half);
+}
+
 }  // namespace
 
 }  // namespace sparsecoll::test
@@ -231,6 +247,7 @@ int main(int argc, char** argv) {
                                                       {"timeout", timeout},
                                                       {"manyCommunicators", manyCommunicators},
                                                       {"abort", abortOne},
+                                                      {"noGroup", noGroup},
                                                       {"everyPreset again", everyPreset}};
   for (const auto& [name, test] : tests) {
     const double start = MPI_Wtime();

@@ -341,7 +341,15 @@ TEST_CASE("a forked process cannot use its parent's communicator, and does not d
     if (child == 0) {
       const sparsecollResult_t used = sum();
       const sparsecollResult_t written = sparsecollCommDumpFlightRecorder(comm, "/dev/null/none");
-      (void)sparsecollCommAbort(comm);
+      int own = 0;
+      sparsecollResult_t state = sparsecollSuccess;
+      sparsecollComm_t fewer = nullptr;
+      const sparsecollResult_t others[] = {
+          sparsecollCommAbort(comm), sparsecollCommGetInfo(comm, &own, nullptr, nullptr),
+          sparsecollCommGetAsyncError(comm, &state), sparsecollCommWait(comm, nullptr, 0),
+          sparsecollCommShrink(comm, nullptr, 0, &fewer, nullptr)};
+      for (const sparsecollResult_t other : others)
+        if (other != sparsecollInvalidUsage) _exit(2);
       const sparsecollResult_t ended = sparsecollCommDestroy(comm);
       _exit(used == sparsecollInvalidUsage && written == used && ended == sparsecollSuccess ? 0 : 1);
     }

@@ -81,6 +81,61 @@ TEST_CASE("a rank that skips a step is missed by the others, and no stream is le
   checkNoMisuse();
 }
 
+TEST_CASE("whoever asks only for the communicator's state learns that it has ended, without CommWait") {
+  const sparsecollConfig_t config = impatient();
+  const StagedRanks ranks(2, &config);
+  StreamGroup group(ranks, kLength, sparsecollFloat32, paramsOf("topka"));
+  const KnownVectors known(group);
+  REQUIRE(group.step() == all(2, sparsecollSuccess));
+  const auto stateOf = [&](int rank) {
+    sparsecollResult_t state = sparsecollInternalError;
+    CHECK(sparsecollCommGetAsyncError(ranks[rank], &state) == sparsecollSuccess);
+    return state;
+  };
+  CHECK(stateOf(0) == sparsecollSuccess);
+  const bool asksForFailure = GENERATE(false, true);
+  CAPTURE(asksForFailure);
+  REQUIRE(group.run(0) == sparsecollSuccess);  // rank 1 does not
+  CHECK(cudaStreamSynchronize(ranks.stream(0)) == cudaSuccess);
+  if (asksForFailure) CHECK(failureOf(ranks[0]).peer == 1);
+  CHECK(stateOf(0) == sparsecollTimeout);
+  CHECK(failureOf(ranks[0]).result == sparsecollTimeout);
+  CHECK(group.run(0) == sparsecollTimeout);
+  checkNoMisuse();
+}
+
+TEST_CASE("a communicator goes while other work of the device goes on") {
+  const sparsecollConfig_t config = impatient();
+  cudaStream_t others = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&others, cudaStreamNonBlocking) == cudaSuccess);
+  std::atomic<bool> over{false};
+  {
+    StagedRanks ranks(2, &config);
+    auto group = std::make_unique<StreamGroup>(ranks, kLength, sparsecollFloat32, paramsOf("topka"));
+    auto known = std::make_unique<KnownVectors>(*group);
+    REQUIRE(group->step() == all(2, sparsecollSuccess));
+    simt::submitWhen(
+        others, [&] { return over.load(); }, [] {});
+    known.reset();
+    group.reset();
+    for (int rank = 0; rank < 2; ++rank) CHECK(sparsecollCommDestroy(ranks.release(rank)) == sparsecollSuccess);
+    CHECK(cudaStreamQuery(others) == cudaErrorNotReady);
+    over = true;
+  }
+  CHECK(cudaStreamSynchronize(others) == cudaSuccess);
+  CHECK(cudaStreamDestroy(others) == cudaSuccess);
+  // The next one gets the same pinned memory.
+  const uint64_t before = simt::calls("cudaHostAlloc");
+  {
+    const StagedRanks ranks(2, &config);
+    StreamGroup group(ranks, kLength, sparsecollFloat32, paramsOf("topka"));
+    const KnownVectors known(group);
+    REQUIRE(group.step() == all(2, sparsecollSuccess));
+  }
+  CHECK(simt::calls("cudaHostAlloc") == before);
+  checkNoMisuse();
+}
+
 TEST_CASE("a rank may be late, as long as it comes in time") {
   const StagedRanks ranks(3);
   for (const char* const name : {"topka", "gtopk", "dense"}) {

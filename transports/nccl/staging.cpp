@@ -11,6 +11,8 @@ namespace sparsecoll::nccl {
 
 namespace {
 
+constexpr uint64_t kDoneMs = 100;  // for copies behind operations that have ended
+
 Status check(cudaError_t error, const char* what) {
   if (cuda::taken(error) == cudaSuccess) return {};
   return fail(error == cudaErrorMemoryAllocation ? sparsecollOutOfMemory : sparsecollCudaError, "{} for NCCL: {}", what,
@@ -42,7 +44,7 @@ Result<std::unique_ptr<Staging>> Staging::make(Kernels& kernels, int ranks,
   cudaStream_t stream = nullptr;
   SC_TRY(check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream"));
   staging->stream_ = stream;
-  SC_TRY(check(cudaHostAlloc(&staging->pinned_, bytes, cudaHostAllocDefault), "pinned memory"));
+  SC_TRY(check(cuda::takePinned(&staging->pinned_, bytes), "pinned memory"));
   std::memset(staging->pinned_, 0, bytes);
   SC_TRY(staging->device_, kernels.allocate(bytes, budget));
   staging->out_.reserve(staging->ranks_);
@@ -52,8 +54,11 @@ Result<std::unique_ptr<Staging>> Staging::make(Kernels& kernels, int ranks,
 
 Staging::~Staging() {
   const cuda::BesideCaptures beside;
-  if (stream_ != nullptr) (void)cuda::taken(cudaStreamDestroy(static_cast<cudaStream_t>(stream_)));
-  if (pinned_ != nullptr) (void)cuda::taken(cudaFreeHost(pinned_));
+  const auto stream = static_cast<cudaStream_t>(stream_);
+  const bool over = stream == nullptr || cuda::untilDone(stream, Deadline::in(kDoneMs)) != cudaErrorNotReady;
+  if (stream != nullptr) (void)cuda::taken(cudaStreamDestroy(stream));
+  // Else it stays where it is: a rank may be missing for ever.
+  if (pinned_ != nullptr && over) cuda::givePinned(pinned_);
 }
 
 Result<std::unique_ptr<FrameWindow>> Staging::makeWindow(Buffer memory, bool onHost) {

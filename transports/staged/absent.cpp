@@ -3,7 +3,9 @@
 
 namespace sparsecoll::staged {
 
-Result<std::shared_ptr<MemorySource>> pinnedMemory(int) { return unsupported("this build has no CUDA back end"); }
+Result<std::shared_ptr<MemorySource>> pinnedMemory(int, std::shared_ptr<Kernels>) {
+  return unsupported("this build has no CUDA back end");
+}
 
 Result<std::unique_ptr<Transport>> makeTransport(const StagedSetup&, std::unique_ptr<Transport>) {
   return unsupported("this build has no CUDA back end");

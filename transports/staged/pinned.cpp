@@ -13,7 +13,7 @@ using cuda::taken;
 
 class PinnedMemory final : public MemorySource {
  public:
-  explicit PinnedMemory(int device) : device_(device) {}
+  PinnedMemory(int device, std::shared_ptr<Kernels> kernels) : device_(device), kernels_(std::move(kernels)) {}
 
   Result<void*> allocate(uint64_t bytes) override {
     const cuda::BesideCaptures beside;
@@ -21,7 +21,7 @@ class PinnedMemory final : public MemorySource {
     if (taken(cudaGetDevice(&before)) != cudaSuccess) before = device_;
     (void)taken(cudaSetDevice(device_));
     void* data = nullptr;
-    const cudaError_t error = taken(cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+    const cudaError_t error = cuda::takePinned(&data, bytes);
     (void)taken(cudaSetDevice(before));
     if (error == cudaSuccess) {
       std::memset(data, 0, bytes);
@@ -30,19 +30,20 @@ class PinnedMemory final : public MemorySource {
     return fail(error == cudaErrorMemoryAllocation ? sparsecollOutOfMemory : sparsecollCudaError,
                 "{} bytes of pinned memory for device {}: {}", bytes, device_, cudaGetErrorString(error));
   }
+  // What streams may still use stays where it is, for ever, as the device's memory beside it does.
   void release(void* data, uint64_t) noexcept override {
-    const cuda::BesideCaptures beside;
-    (void)taken(cudaFreeHost(data));
+    if (kernels_->usesOver()) cuda::givePinned(data);
   }
 
  private:
   const int device_;
+  const std::shared_ptr<Kernels> kernels_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<MemorySource>> pinnedMemory(int device) {
-  return std::shared_ptr<MemorySource>(std::make_shared<PinnedMemory>(device));
+Result<std::shared_ptr<MemorySource>> pinnedMemory(int device, std::shared_ptr<Kernels> kernels) {
+  return std::shared_ptr<MemorySource>(std::make_shared<PinnedMemory>(device, std::move(kernels)));
 }
 
 }  // namespace sparsecoll::staged

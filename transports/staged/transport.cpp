@@ -206,6 +206,7 @@ class StagedTransport final : public Transport {
     }
   }
 
+  Status health() const override { return service_->health(); }
   void abort() override {
     service_->abandon(fail(sparsecollAborted, "the communicator was aborted"));
     engine_->abort();
