@@ -301,24 +301,6 @@ TEST_CASE("over a communicator of the caller's") {
   }
 }
 
-TEST_CASE("a split that the others do not join ends in time, where the caller's communicator does not block") {
-  const std::vector<fake::Comm> theirs = fake::makeComms(2, false);
-  const sparsecollConfig_t config = impatient();
-  sparsecollComm_t comms[2] = {};
-  CHECK(sparsecollCommInitNccl(&comms[0], theirs[0], 1, &config) == sparsecollTimeout);
-  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("ncclCommSplit: the other ranks have not come in time"));
-  // NCCL may write to the place that it was given as long as it likes.
-  CHECK(sparsecollCommInitNccl(&comms[1], theirs[1], 1, &config) != sparsecollSuccess);
-  nccl::Code state = nccl::kInProgress;
-  REQUIRE(nccl::library().ok());
-  for (int asked = 0; asked < 10; ++asked)
-    CHECK((*nccl::library())->CommGetAsyncError(theirs[0], &state) == nccl::kSuccess);
-  CHECK(state == nccl::kSuccess);
-  CHECK((comms[0] == nullptr && comms[1] == nullptr));
-  for (fake::Comm comm : theirs) CHECK((*nccl::library())->CommAbort(comm) == nccl::kSuccess);
-  fake::reset();
-}
-
 TEST_CASE("destroying: in good order without an abort, and after the deadline with one") {
   {
     NcclRanks ranks(2);
@@ -411,5 +393,24 @@ TEST_CASE("an NCCL that is not there, is not one, or is too old") {
              Catch::Contains("has no nccl"));
   fake::pretendVersion(nccl::kOldestVersion);
   CHECK(nccl::loadLibrary(nullptr).ok());
+  fake::reset();
+}
+
+TEST_CASE("a split that the others do not join ends in time, where the caller's communicator does not block") {
+  const std::vector<fake::Comm> theirs = fake::makeComms(2, false);
+  const sparsecollConfig_t config = impatient();
+  sparsecollComm_t comms[2] = {};
+  CHECK(sparsecollCommInitNccl(&comms[0], theirs[0], 1, &config) == sparsecollTimeout);
+  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("ncclCommSplit: the other ranks have not come in time"));
+  // NCCL may write to the place that it was given as long as it likes.
+  CHECK(sparsecollCommInitNccl(&comms[1], theirs[1], 1, &config) != sparsecollSuccess);
+  nccl::Code state = nccl::kInProgress;
+  REQUIRE(nccl::library().ok());
+  for (int asked = 0; asked < 10; ++asked)
+    CHECK((*nccl::library())->CommGetAsyncError(theirs[0], &state) == nccl::kSuccess);
+  CHECK(state == nccl::kSuccess);
+  CHECK((comms[0] == nullptr && comms[1] == nullptr));
+  for (fake::Comm comm : theirs) CHECK((*nccl::library())->CommAbort(comm) == nccl::kSuccess);
+  CHECK(fake::aliveCount() == 1);  // rank 0's half of the split, which nobody knows of
   fake::reset();
 }

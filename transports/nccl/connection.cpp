@@ -1,8 +1,10 @@
 #include "transports/nccl/connection.h"
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace sparsecoll::nccl {
 
@@ -52,6 +54,14 @@ class Patience {
 
 constexpr const char* kNotInTime = "the other ranks have not come in time";
 
+// NCCL may still write there.
+void leaveBehind(std::unique_ptr<Comm> place) {
+  static std::mutex mutex;
+  static auto& places = *new std::vector<std::unique_ptr<Comm>>;
+  const std::lock_guard lock(mutex);
+  places.push_back(std::move(place));
+}
+
 // What a communicator of the caller's says once it is no longer in progress; nothing: it is at the deadline.
 std::optional<Code> settle(const Library& library, Comm comm, const Deadline& deadline) {
   for (Patience patience;; patience.wait(deadline)) {
@@ -100,7 +110,7 @@ Result<std::unique_ptr<Connection>> Connection::adopt(const Library& library, Co
   if ((code == kSuccess && *place == nullptr) || code == kInProgress) {
     const auto settled = settle(library, comm, deadline);
     if (!settled) {
-      (void)place.release();
+      leaveBehind(std::move(place));
       return made->failHere(sparsecollTimeout, "ncclCommSplit: {}", kNotInTime);
     }
     code = *settled;
