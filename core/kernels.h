@@ -363,7 +363,7 @@ class Kernels {
   // Between the two a call may enqueue on the stream: memory that goes back meanwhile waits for that, too.
   virtual void beginUse(Stream) {}
   virtual void endUse(Stream stream) { noteUse(stream); }
-  // Whether all that was enqueued is over. Waits for it, but all calls together no longer than abortTimeoutMs.
+  // Whether all that was enqueued is over. Does not wait.
   virtual bool usesOver() { return true; }
   // Memory that did not go back, because what uses it did not end in time.
   virtual uint64_t abandonedBytes() const { return 0; }

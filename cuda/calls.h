@@ -57,7 +57,7 @@ inline cudaError_t untilReached(cudaEvent_t event, const Deadline& deadline) {
   return untilReady([event] { return cudaEventQuery(event); }, deadline);
 }
 
-// Pinned memory of the host, which all devices reach. It is used again and never freed: whoever gives it back knows
+// Pinned memory of the host, which all devices reach. It is used again, and seldom freed: whoever gives it back knows
 // that nothing that was enqueued uses it any more. Any thread; the device is the current one.
 cudaError_t takePinned(void** data, uint64_t bytes);
 void givePinned(void* data) noexcept;

@@ -69,7 +69,7 @@ class CudaKernels final : public Kernels {
     noteUse(stream);
     parts_.users->end(user_);
   }
-  bool usesOver() override { return parts_.users->wait(); }
+  bool usesOver() override { return parts_.users->over(); }
   uint64_t abandonedBytes() const override {
     return parts_.memory->abandonedBytes() + parts_.flagMemory->abandonedBytes();
   }

@@ -30,11 +30,11 @@ KeptMemory& KeptMemory::ofDevice(int device) {
   static std::mutex mutex;
   static auto& all = *new std::map<int, KeptMemory>;  // never destroyed: the runtime may be gone by then
   const std::lock_guard lock(mutex);
-  return all.try_emplace(device, allocateOnDevice).first->second;
+  return all.try_emplace(device, allocateOnDevice, &cudaFree).first->second;
 }
 
 KeptMemory& KeptMemory::ofHost() {
-  static auto& memory = *new KeptMemory(allocateOnHost);
+  static auto& memory = *new KeptMemory(allocateOnHost, &cudaFreeHost);
   return memory;
 }
 
@@ -48,10 +48,18 @@ cudaError_t KeptMemory::take(void** data, uint64_t bytes) {
     return cudaSuccess;
   }
   pieces_.push_back({nullptr, length, true});
-  const cudaError_t error = allocate_(data, length);
+  cudaError_t error = allocate_(data, length);
+  if (error == cudaErrorMemoryAllocation && freeUnused()) error = allocate_(data, length);
   pieces_.back().data = *data;
   if (error != cudaSuccess) pieces_.pop_back();
   return error;
+}
+
+// Whether there was any.
+bool KeptMemory::freeUnused() noexcept {
+  for (const Piece& piece : pieces_)
+    if (!piece.taken) (void)taken(free_(piece.data));
+  return std::erase_if(pieces_, [](const Piece& piece) { return !piece.taken; }) != 0;
 }
 
 void KeptMemory::give(void* data) noexcept {

@@ -69,19 +69,33 @@ void Users::end(size_t user) {
 }
 
 // Marks are taken from their users, whose next ones are others: so work that goes on does not keep memory waiting.
+void Users::gather() {
+  for (const auto& user : users_) {
+    const OnDevice current(user->device);
+    if (user->stream && !isCaptured(*user->stream, true)) record(*user, *user->stream);
+    for (Run& run : user->runs) pending_.push_back(std::move(run.event));
+    user->runs.clear();
+  }
+  std::erase_if(pending_, [](const auto& event) { return reached(*event); });
+}
+
+bool Users::over() {
+  const BesideCaptures beside;
+  {
+    const std::lock_guard lock(mutex_);
+    gather();
+    if (!pending_.empty()) return false;
+  }
+  return replaysOver();
+}
+
 bool Users::wait() {
   const BesideCaptures beside;
   std::vector<std::shared_ptr<OwnEvent>> pending;
   Deadline deadline = Deadline::in(patienceMs_);
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& user : users_) {
-      const OnDevice current(user->device);
-      if (user->stream && !isCaptured(*user->stream, true)) record(*user, *user->stream);
-      for (Run& run : user->runs) pending_.push_back(std::move(run.event));
-      user->runs.clear();
-    }
-    std::erase_if(pending_, [](const auto& event) { return reached(*event); });
+    gather();
     if (!std::exchange(waits_, true)) until_ = deadline;
     deadline = until_;
     pending = pending_;

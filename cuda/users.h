@@ -30,6 +30,8 @@ class Users {
   // Whether everybody is past the latest marks, and past what is on the streams that are in use. Waits for that, but
   // all calls together no longer than patience allows.
   bool wait();
+  // The same at this moment.
+  bool over();
   void tellAbandoned(uint64_t bytes, int device) const {
     log_.write(sparsecollLogError, "cuda", "{} bytes on device {} are left for ever: work that uses them does not end",
                bytes, device);
@@ -47,6 +49,7 @@ class Users {
     bool captured = false;
     std::optional<cudaStream_t> stream;  // in use
   };
+  void gather();
   void record(User& user, cudaStream_t stream);
   bool tryRecord(User& user, cudaStream_t stream);
   bool poll(std::vector<std::shared_ptr<OwnEvent>>& pending, const Deadline& deadline);

@@ -146,7 +146,9 @@ Communicator::Communicator(CommunicatorConfig config, std::shared_ptr<Kernels> k
   if (config_.bitsPerSecond != 0) tellRate();
 }
 
-Communicator::~Communicator() { log_.write(sparsecollLogInfo, "comm", "destroyed after {} operations", sequence_); }
+Communicator::~Communicator() {
+  log_.write(sparsecollLogInfo, "comm", "destroyed after {} operations", sequence_.load());
+}
 
 Result<std::vector<std::shared_ptr<Communicator>>> Communicator::inProcess(std::span<const int> places,
                                                                            const CommunicatorConfig& config) {
@@ -190,13 +192,20 @@ Status Communicator::makeAgreementRoom() {
 
 void Communicator::end(const Status& why) {
   record(why, sequence_);
+  owesFlightFile_ = false;
   leaveFlightFile(why);
 }
 
 void Communicator::lookAtEngine() {
   if (forked() || state() != sparsecollSuccess) return;
   const Status health = transport_->health();
-  if (!health.ok()) record(health, 0);
+  if (health.ok()) return;
+  owesFlightFile_ = true;
+  record(health, sequence_);
+}
+
+void Communicator::leaveOwedFlightFile() noexcept {
+  if (owesFlightFile_.exchange(false)) leaveFlightFile(fail(state(), "{}", failure().text));
 }
 
 Status Communicator::drain(Stream stream) {
@@ -232,6 +241,7 @@ void Communicator::close() {
   const bool overNccl = transport_->kind() == sparsecollTransportNccl;
   const uint64_t patienceMs = overNccl ? config_.opTimeoutMs : std::min(config_.abortTimeoutMs, config_.opTimeoutMs);
   if (state() == sparsecollSuccess) transport_->close(Deadline::in(patienceMs));
+  leaveOwedFlightFile();
   record(fail(sparsecollInvalidUsage, "the communicator was destroyed"), 0, true, &Transport::leave);
   transport_->shutDown();
 }
@@ -249,7 +259,10 @@ uint64_t Communicator::node() const {
   return bootstrap::hostId();
 }
 
-void Communicator::abort() { record(fail(sparsecollAborted, "the communicator was aborted"), 0, true); }
+void Communicator::abort() {
+  record(fail(sparsecollAborted, "the communicator was aborted"), 0, true);
+  leaveOwedFlightFile();
+}
 
 void Communicator::record(const Status& status, uint64_t sequence, bool ends, void (Transport::*tell)()) {
   if (forked()) return;

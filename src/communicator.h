@@ -206,6 +206,7 @@ class Communicator {
   FlightSource flightSource() const;
   void end(const Status& why);  // between two operations
   // Where the environment asks for it, after what ends communicators and after a Mismatch.
+  void leaveOwedFlightFile() noexcept;
   void leaveFlightFile(const Status& why) const noexcept;
   template <class T>
   static Failure failureIn(Result<T>& result) {
@@ -231,7 +232,8 @@ class Communicator {
   AgreementRoom agreementRoom_;
   FlightRecorder flight_;
   uint64_t id_ = 0;
-  uint64_t sequence_ = 0;
+  std::atomic<uint64_t> sequence_{0};
+  std::atomic<bool> owesFlightFile_{false};  // of an end that was found by a call that does not wait
   uint64_t completed_ = 0;
   uint64_t shrinks_ = 0;
   std::weak_ptr<Communicator> parent_;

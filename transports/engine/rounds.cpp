@@ -230,7 +230,9 @@ void Rounds::noteCame(Awaited& from, int peer) {
   if (record_ != nullptr) record_->came(peer);
 }
 
-Status Rounds::check(int peer, uint64_t came) {
+Status Rounds::check(int peer, uint64_t came) { return check(peer, came, leftGraceMs()); }
+
+Status Rounds::check(int peer, uint64_t came, uint64_t leftMs) {
   if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
   if (state_.lanes.noticeOf(peer) == EnvelopeKind::kAbort) return gone(peer, EnvelopeKind::kAbort);
   if (watch_ == nullptr) return {};
@@ -238,7 +240,7 @@ Status Rounds::check(int peer, uint64_t came) {
   if (now == PeerState::kHere) return {};
   Awaited& from = awaited(peer);
   if (!from.grace || (now == PeerState::kLeft && came != from.came)) {
-    from.grace = Deadline::in(now == PeerState::kLeft ? leftGraceMs() : 0);
+    from.grace = Deadline::in(now == PeerState::kLeft ? leftMs : 0);
     from.came = came;
     return {};
   }
@@ -340,7 +342,8 @@ Result<bool> Rounds::finishSends(uint64_t sequence, bool& moved) {
   const std::optional<int> slow = state_.port.sendingTo(sequence);
   if (!slow) return true;
   moved = state_.lanes.look(*slow, current_) || moved;
-  if (!check(*slow, 0).ok()) state_.port.giveUp(*slow);  // what it needs of this rank it has, or never will
+  if (!check(*slow, 0, kLossGraceMs).ok())
+    state_.port.giveUp(*slow);  // what it needs of this rank it has, or never will
   return false;
 }
 

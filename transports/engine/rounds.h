@@ -87,6 +87,7 @@ class Rounds {
   bool hasEnded(int peer);
   bool isLost(int peer);
   uint64_t leftGraceMs() const;
+  Status check(int peer, uint64_t came, uint64_t leftMs);
   Status lose(int peer);
   const Outgoing& nextOut() const { return out_[(firstOut_ + sent_) % out_.size()]; }
   Result<bool> post(const Outgoing& message);

@@ -107,7 +107,7 @@ Result<std::unique_ptr<Connection>> Connection::adopt(const Library& library, Co
   auto place = std::make_unique<Comm>(nullptr);
   Config config;
   Code code = library.CommSplit(comm, 0, made->rank_, place.get(), &config);
-  if ((code == kSuccess && *place == nullptr) || code == kInProgress) {
+  if (code == kSuccess || code == kInProgress) {
     const auto settled = settle(library, comm, deadline);
     if (!settled) {
       leaveBehind(std::move(place));

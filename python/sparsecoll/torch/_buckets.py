@@ -139,6 +139,7 @@ class Bucket:
         self._velocity_before: Optional[torch.Tensor] = None  # that step
         self._spare: Optional[torch.Tensor] = None  # room for the next dense step's velocity
         self._unused: Optional[List[Tuple[int, int]]] = None  # ranges without a gradient on any rank in that step
+        self._given_back = False  # the latest step, which leaves what is kept dense in the residual, too; on all ranks
         self._inherits = self._inherit_choice()
         self.overflowed: Set[str] = set()  # parameters with NaN or Inf in the latest step
 
@@ -164,7 +165,7 @@ class Bucket:
             self.close_reducer()
         if self.reducer is None and self._wants_reducer(method, ready):
             self._make_reducer(method, communicator)
-        dense = self.choice == "dense" or all(self.kept)
+        dense = method.preset == "dense" or self.choice == "dense" or all(self.kept)
         if dense and self.residual is None and not self._store.residuals.keys().isdisjoint(self.names):
             self.residual = self._take(self._store.residuals)
         if used is not None and (self._unused is None or not method.static_graph):
@@ -190,6 +191,7 @@ class Bucket:
             for (first, last), values in zip(unused, stale):
                 buffer[first:last] = values
         self.steps += 1
+        self._given_back = False
         if self._store.step_refused:
             self.leave_step()
         self.overflowed = set()
@@ -323,8 +325,7 @@ class Bucket:
         for name, begin, end, kept in self.ranges():
             if choice and not kept:
                 choices[name] = choice
-            # Of what is kept dense only a step that was given back leaves anything.
-            if self.residual is not None and (not kept or bool(self.residual[begin:end].any())):
+            if self.residual is not None and (not kept or self._given_back):
                 residuals[name] = self.residual[begin:end].clone()
             if self._velocity is not None:
                 velocities[name] = self._velocity[begin:end].clone()
@@ -406,6 +407,7 @@ class Bucket:
         elif self.reducer is not None and self.buffer is not None:
             with self._without_unused():  # what is in the buffer there was not exchanged
                 self.reducer.give_back(self.buffer, factor)
+            self._given_back = True
         self.forget_step()
 
     def leave_step(self):

@@ -57,7 +57,7 @@ class Worker:
     def leave(self):
         """Ends behind all that was posted, and nobody waits for it but the end of the process."""
         self.post(None)
-        _left.difference_update([thread for thread in _left if not thread.is_alive()])
+        _left.difference_update([thread for thread in list(_left) if not thread.is_alive()])
         _left.add(self._thread)
 
     def close(self, timeout=None):
@@ -71,5 +71,5 @@ class Worker:
 def _await():
     """A thread that is still within PyTorch while Python ends, as the last one that has a process group, aborts the
     process."""
-    for thread in _left:
-        thread.join(MOMENT)
+    while _left:  # others may still come
+        _left.pop().join(MOMENT)
