@@ -60,7 +60,7 @@ class ToldEngine final : public Transport {
 class Fixture {
  public:
   Fixture() {
-    auto memory = staged::pinnedMemory(0);
+    auto memory = staged::pinnedMemory(0, host::makeHostKernels(host::bestIsa()));
     REQUIRE(memory.ok());
     kernels_ = host::makeHostKernels(host::bestIsa(), *memory);
     auto made = staged::Words::make(*kernels_, nullptr);
