@@ -130,6 +130,7 @@ Memory liveMemory() {
   for (const auto& [address, allocation] : registry().all) {
     live.allocations += allocation.owned;
     live.bytes += allocation.owned ? allocation.bytes : 0;
+    live.pinnedBytes += allocation.owned && allocation.type == cudaMemoryTypeHost ? allocation.bytes : 0;
   }
   return live;
 }

@@ -70,12 +70,15 @@ void resetCalls();
 void failCall(const std::string& name, uint64_t skip, cudaError_t error);
 // The same for allocations of device and pinned memory, whatever function asks.
 void failAllocation(uint64_t skip);
+// Whether that one is still to come.
+bool allocationWillFail();
 // Withdraws planted failures that did not happen.
 void forgetFailures();
 
 struct Memory {
   uint64_t allocations = 0;
   uint64_t bytes = 0;
+  uint64_t pinnedBytes = 0;  // of bytes
 };
 Memory liveMemory();
 // Streams, events, graphs and pools that were made and not destroyed.

@@ -197,6 +197,7 @@ void forgetFailures() {
 }
 
 void failAllocation(uint64_t skip) { shared().failingAllocation = skip; }
+bool allocationWillFail() { return shared().failingAllocation != UINT64_MAX; }
 bool allocationFails() { return countsDown(shared().failingAllocation); }
 
 void countObject(int64_t change) { shared().objects += change; }
