@@ -197,7 +197,7 @@ void Communicator::end(const Status& why) {
 }
 
 void Communicator::lookAtEngine() {
-  if (forked() || state() != sparsecollSuccess) return;
+  if (state() != sparsecollSuccess) return;
   const Status health = transport_->health();
   if (health.ok()) return;
   owesFlightFile_ = true;
@@ -247,7 +247,6 @@ void Communicator::close() {
 }
 
 Status Communicator::alive() const {
-  if (forked()) return fail(sparsecollInvalidUsage, "the communicator is of the process that this one was forked from");
   const sparsecollResult_t now = state();
   if (now == sparsecollSuccess) return {};
   return fail(now, "the communicator is dead: {}", failure().text);
@@ -293,7 +292,6 @@ FlightSource Communicator::flightSource() const {
 }
 
 Status Communicator::writeFlightFile(const char* path) const {
-  if (forked()) return fail(sparsecollInvalidUsage, "the communicator is of the process that this one was forked from");
   if (!flight_.on()) return unsupported("the flight recorder is off: {} is 0", variable::kFlightEntries);
   if (path != nullptr && *path == '\0') return invalid("path is empty");
   const FlightSource source = flightSource();

@@ -206,8 +206,9 @@ class Communicator {
   FlightSource flightSource() const;
   void end(const Status& why);  // between two operations
   // Where the environment asks for it, after what ends communicators and after a Mismatch.
-  void leaveOwedFlightFile() noexcept;
   void leaveFlightFile(const Status& why) const noexcept;
+  // The one of an end that lookAtEngine has found.
+  void leaveOwedFlightFile() noexcept;
   template <class T>
   static Failure failureIn(Result<T>& result) {
     if (result.ok()) return Status().failure();
@@ -233,7 +234,7 @@ class Communicator {
   FlightRecorder flight_;
   uint64_t id_ = 0;
   std::atomic<uint64_t> sequence_{0};
-  std::atomic<bool> owesFlightFile_{false};  // of an end that was found by a call that does not wait
+  std::atomic<bool> owesFlightFile_{false};
   uint64_t completed_ = 0;
   uint64_t shrinks_ = 0;
   std::weak_ptr<Communicator> parent_;
