@@ -451,7 +451,8 @@ typedef struct {
   int (*irecv)(void* user, int peer, int tag, void* data, size_t capacity, void** request);
   /* *done = 1: the request is done and freed, and its memory is not in use any more. *receivedBytes: of a receive. */
   int (*test)(void* user, void** request, int* done, size_t* receivedBytes);
-  /* The library has no use for the request any more. It goes on to test until the request is done in one way or another.
+  /* The library has no use for the request any more. It goes on to test until the request is done in one way or another,
+     also where this fails, which is no error: a request need not be one that can be cancelled.
      A request that is not done after abortTimeoutMs stays the engine's for ever; its memory is then never freed. */
   int (*cancel)(void* user, void** request);
   /* NULL: the library sums on its own. Else out = the sum (op: sparsecollSum) of all ranks' in, of count elements of
@@ -761,8 +762,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitNccl(sparsecollComm_t* comm,
    all ranks have called it, or with Timeout after initTimeoutMs. device: SPARSECOLL_HOST, SPARSECOLL_CURRENT_DEVICE or a
    CUDA ordinal; host memory on all ranks or on none. On devices there are at most 256 ranks, and what they send passes
    through pinned host memory. A function of the engine
-   that returns another number than 0 ends the communicator: with PeerFailed for isend, irecv, test and cancel, with
-   SystemError for progress and iallreduce. Errors: InvalidArgument, Unsupported (no CUDA in this build, a driver before
+   that returns another number than 0 ends the communicator: with PeerFailed for isend, irecv and test, with SystemError
+   for progress and iallreduce. Errors: InvalidArgument, Unsupported (no CUDA in this build, a driver before
    CUDA 12), OutOfMemory, CudaError, Mismatch (another version, devices on some ranks only), Timeout, PeerFailed,
    SystemError, Corrupted; then *comm is untouched, and the engine is the caller's again: nothing is under way in it that
    could be cancelled, and release is not called. */
@@ -964,13 +965,13 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerSetScales(sparsecollReducer_t
                                                              double outputScale);
 
 /* The trainer does not apply the last step's sum: adds this rank's share of out back to the residual, in unscaled units.
-   out: what Run wrote, multiplied by factor since then: 1 for an untouched out, 1 / S after a loss scaler has divided it
-   by S. The scale that is undone besides is the one of the last step, also after a SetScales since. out's non-finite
-   entries are left out; velocity is left alone. Nothing to do after a step that failed or was rolled back, nor a second
-   time (once steps were captured in a CUDA graph every call gives back; a call that is captured keeps its factor). Call
-   it on every rank. Errors: InvalidArgument (factor is 0, NaN or Inf; out is NULL or not aligned), InvalidUsage (in a
-   capture, before the first captured step of a transactional reducer), Unsupported (no residual, SPARSECOLL_ACCUMULATE, or
-   out was averaged over contributors). */
+   out: what Run wrote, multiplied by factor since then: 1 for an untouched out, 1 / S after a loss scaler has divided it by
+   S. The scale that is undone besides is the one of the last step, also after a SetScales since. out's non-finite entries
+   are left out; velocity is left alone. Nothing to do after a step that failed or was rolled back, after Reset or an import,
+   nor a second time (once steps were captured in a CUDA graph every call gives back; a call that is captured keeps its
+   factor). Call it on every rank. Errors: InvalidArgument (factor is 0, NaN or Inf; out is NULL or not aligned),
+   InvalidUsage (in a capture, before the first captured step of a transactional reducer), Unsupported (no residual,
+   SPARSECOLL_ACCUMULATE, or out was averaged over contributors). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerGiveBack(sparsecollReducer_t reducer, const void* out, double factor,
                                                             sparsecollStream_t stream);
 

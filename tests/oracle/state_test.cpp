@@ -355,6 +355,24 @@ TEST_CASE("what depends on the number of ranks starts anew where a state comes f
   CHECK(exportAll(fresh) == exportAll(used));
 }
 
+TEST_CASE("a sum is given back to the residual that it was taken from, and to none that was put in its place") {
+  sparsecollParams_t params = preset("topka", 0);
+  params.k = 1;
+  Group group(1, 700, sparsecollFloat32, params);
+  group.gradients[0].set(3, 8);
+  const auto stepAndGiveBackAfter = [&](const auto& between) {
+    REQUIRE(group.step() == all(1, sparsecollSuccess));
+    between();
+    REQUIRE(sparsecollReducerGiveBack(group.reducer(0), group.outs[0].data(), 1, nullptr) == sparsecollSuccess);
+    return group.residual(0)[3];
+  };
+  const Blob before = exported(group.reducer(0));
+  CHECK(stepAndGiveBackAfter([] {}) == 8);
+  CHECK(stepAndGiveBackAfter([&] { REQUIRE(importInto(group.reducer(0), before) == sparsecollSuccess); }) == 0);
+  const auto reset = [&] { REQUIRE(sparsecollReducerReset(group.reducer(0), nullptr) == sparsecollSuccess); };
+  CHECK(stepAndGiveBackAfter(reset) == 0);
+}
+
 TEST_CASE("a residual stays finite where what is added to it would make it infinite") {
   constexpr float kLarge = 3e38F;
   sparsecollParams_t params = preset("topka", 0);
