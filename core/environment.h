@@ -31,6 +31,7 @@ inline constexpr const char* kDeviceConnections = "CUDA_DEVICE_MAX_CONNECTIONS";
 inline constexpr const char* kUcxRendezvous = "UCX_RNDV_THRESH";
 inline constexpr const char* kUcxSignals = "UCX_HANDLE_ERRORS";
 inline constexpr const char* kUcxTransports = "UCX_TLS";
+inline constexpr const char* kUcxDevices = "UCX_NET_DEVICES";
 }  // namespace variable
 
 // nullptr: not set.

@@ -86,6 +86,12 @@ inline uint32_t frameChecksum(const std::byte* frame, uint64_t bytes, bool withP
   return withPayload ? crc32c({frame + kFrameHeaderBytes, bytes - kFrameHeaderBytes}, head) : head;
 }
 
+// A frame that is nothing but its header.
+inline void sealHeader(FrameHeader header, std::byte* frame) {
+  header.checksum = frameChecksum(reinterpret_cast<const std::byte*>(&header), kFrameHeaderBytes, true);
+  std::memcpy(frame, &header, sizeof header);
+}
+
 struct FrameExpectation {
   uint64_t sequence = 0;
   uint64_t plan = 0;

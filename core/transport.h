@@ -37,6 +37,7 @@ struct Incoming {
 // One operation of the communicator; every rank goes through the same ones in the same order.
 struct Operation {
   FrameExpectation identity() const { return {sequence, plan, sequenceAt}; }
+  bool captured() const { return sequenceAt != nullptr; }
 
   uint64_t sequence = 0;
   const uint64_t* sequenceAt = nullptr;  // see FrameExpectation; set by begin() where the operation is captured
@@ -135,7 +136,7 @@ class Transport {
   virtual Status gather(Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in, Stream stream) {
     return round(operation, out, in, stream);
   }
-  // The engine's own dense all-reduce. header: this rank's header-only frame, compared with the peers'.
+  // The engine's own dense all-reduce.
   virtual Status allReduce(Operation& operation, const DenseArgs& args, Stream stream) = 0;
   // Whether it has the next one, the same on all ranks.
   virtual bool sumsAmong() const { return false; }

@@ -1,4 +1,5 @@
-// The one waiting primitive: every wait has a deadline, and a predicate that also watches for cancellation.
+// Waiting, to a deadline: for a predicate that also watches for cancellation, or for descriptors. core/patience.h is for
+// what can only be asked.
 #pragma once
 
 #include <chrono>

@@ -51,12 +51,15 @@ uint64_t hashOf(const char* what, std::span<const AgreedField> fields) {
   return hash;
 }
 
-AgreedFields agreedOfCommunicator(const CommunicatorConfig& config, bool onDevice, bool enginesSum) {
+// Of ranks with heartbeats one with less patience than the others' pause between two would lose them all.
+AgreedFields agreedOfCommunicator(const CommunicatorConfig& config, bool onHost, const Transport& transport) {
+  const bool hasHeartbeats = transport.kind() == sparsecollTransportUcx || transport.kind() == sparsecollTransportTcp;
   return {{"version", SPARSECOLL_VERSION_CODE},
-          named("backend", onDevice ? sparsecollBackendCuda : sparsecollBackendHost, backendName),
+          named("backend", onHost ? sparsecollBackendHost : sparsecollBackendCuda, backendName),
           named("nonFinite", config.nonFinite, nonFiniteName),
           {"ranksPerNode", static_cast<uint32_t>(config.ranksPerNode)},
-          {"iallreduce", enginesSum ? 1u : 0u}};
+          {"silenceMs", hasHeartbeats ? config.silenceMs : 0},
+          {"iallreduce", transport.sumsItself() ? 1u : 0u}};
 }
 
 AgreedFields agreedOfReducer(const ReducerSpec& spec) {

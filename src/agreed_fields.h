@@ -15,6 +15,7 @@ struct CommunicatorConfig;
 struct ReducerSpec;
 struct ScalePair;
 class Selection;
+class Transport;
 
 // What the bits of a field are, for the text that says in what ranks differ.
 enum class Shown : uint8_t {
@@ -38,8 +39,8 @@ using AgreedFields = std::vector<AgreedField>;
 // Hash of a call and its fields; the same on all ranks and machines.
 uint64_t hashOf(const char* what, std::span<const AgreedField> fields);
 
-// A communicator that ranks meet for. enginesSum: the engine brings an all-reduce of its own.
-AgreedFields agreedOfCommunicator(const CommunicatorConfig& config, bool onDevice, bool enginesSum);
+// A communicator that ranks meet for.
+AgreedFields agreedOfCommunicator(const CommunicatorConfig& config, bool onHost, const Transport& transport);
 // A reducer, or the step of one that AllReduce makes. Auto is resolved, and teams are chosen.
 AgreedFields agreedOfReducer(const ReducerSpec& spec);
 // A step, by what can change between steps. plan: of its reducer. selection: nullptr for the dense collective.

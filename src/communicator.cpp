@@ -23,10 +23,6 @@ namespace sparsecoll {
 
 namespace {
 
-constexpr uint64_t kDefaultOpTimeoutMs = 600000;
-constexpr uint64_t kDefaultInitTimeoutMs = 120000;
-constexpr uint64_t kDefaultAbortTimeoutMs = 10000;
-
 // Tells communicators apart, in the names of files. It is no secret, and none is in it.
 uint64_t drawId(const void* own) {
   const auto now = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
@@ -47,8 +43,9 @@ Result<std::vector<std::shared_ptr<Kernels>>> kernelsFor(std::span<const int> pl
   return cuda::makeCudaKernels(places, memoryTerms(config));
 }
 
-// Linux: 1 to 15 bytes.
-bool isInterfaceName(const char* name) {
+// An interface of Linux has 1 to 15 bytes.
+bool namesInterface(const char* name) {
+  if (bootstrap::literalAddress(name)) return true;
   const size_t length = strnlen(name, 16);
   return length >= 1 && length <= 15 && std::strpbrk(name, "/ \t\n") == nullptr;
 }
@@ -93,8 +90,10 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   SC_TRY(checkEnum("config.transport", given.transport, transportName));
   SC_TRY(checkEnum("config.nonFinite", given.nonFinite, nonFiniteName));
   SC_TRY(checkEnum("config.security", given.security, securityName));
-  if (given.interfaceName != nullptr && !isInterfaceName(given.interfaceName))
-    return invalid("config.interfaceName is no name of a network interface");
+  if (given.security == sparsecollSecurityNone)
+    return unsupported("config.security is None: connections of this version are always authenticated");
+  if (given.interfaceName != nullptr && !namesInterface(given.interfaceName))
+    return invalid("config.interfaceName is no name of a network interface, and no address");
   if (given.reserved0 != 0) return unsupported("config.reserved0 is not 0");
   if (given.reserved1 != 0) return unsupported("config.reserved1 is not 0");
   if (given.reserved2 != 0) return unsupported("config.reserved2 is not 0");
@@ -108,13 +107,12 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
     return unsupported("config.transport is {}, over which this call makes no communicators",
                        engineName(config.transport));
   if (given.nonFinite == sparsecollNonFiniteError) config.nonFinite = sparsecollNonFiniteError;
-  config.opTimeoutMs = given.opTimeoutMs != 0 ? given.opTimeoutMs : kDefaultOpTimeoutMs;
-  config.initTimeoutMs = given.initTimeoutMs != 0 ? given.initTimeoutMs : kDefaultInitTimeoutMs;
-  config.abortTimeoutMs = given.abortTimeoutMs != 0 ? given.abortTimeoutMs : kDefaultAbortTimeoutMs;
+  if (given.opTimeoutMs != 0) config.opTimeoutMs = given.opTimeoutMs;
+  if (given.initTimeoutMs != 0) config.initTimeoutMs = given.initTimeoutMs;
+  if (given.abortTimeoutMs != 0) config.abortTimeoutMs = given.abortTimeoutMs;
   config.workspaceLimitBytes = given.workspaceLimitBytes;
   config.name = given.name != nullptr ? given.name : "comm";
   config.interfaceName = given.interfaceName != nullptr ? given.interfaceName : "";
-  if (given.security == sparsecollSecurityNone) config.security = sparsecollSecurityNone;
   config.logFn = given.logFn;
   config.logUser = given.logUser;
   SC_TRY(config.allocator, readAllocator(given.allocator));
@@ -122,7 +120,7 @@ Result<CommunicatorConfig> readConfig(const sparsecollConfig_t* user, bool onDev
   constexpr uint64_t kDay = 86'400'000;
   SC_TRY(config.silenceMs,
          environmentNumber(variable::kSilence, bootstrap::ControlTimes().silenceMs, {20, kDay, "milliseconds"}));
-  SC_TRY(const uint64_t shares, environmentNumber(variable::kSharedMemory, 1, {0, 1, "0 or 1,"}));
+  SC_TRY(const uint64_t shares, environmentNumber(variable::kSharedMemory, 1, {0, 1, "a number"}));
   config.sharesMemory = shares != 0;
   SC_TRY(config.ranksPerNode, ranksPerNodeOf(given.ranksPerNode));
   SC_TRY(config.flightEntries, flightEntries());
@@ -176,7 +174,7 @@ Result<std::shared_ptr<Communicator>> Communicator::meet(const CommunicatorConfi
       std::make_shared<Communicator>(config, std::move(kernels), std::move(budget), std::move(transport), device);
   SC_TRY(made->makeAgreementRoom());
   made->meetsUntil_ = deadline;
-  const AgreedFields fields = agreedOfCommunicator(config, !made->onHost(), made->transport().sumsItself());
+  const AgreedFields fields = agreedOfCommunicator(config, made->onHost(), made->transport());
   SC_TRY(const Agreement agreement, agree(*made, "CommInit", fields, drawId(made.get())));
   made->id_ = agreement.numbers[0];
   if (made->transport().sharedBytes() != 0) SC_TRY(shareMemory(*made));

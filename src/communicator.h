@@ -39,7 +39,6 @@ struct CommunicatorConfig {
   sparsecollTransport_t transport = sparsecollTransportAuto;
   std::string name;
   std::string interfaceName;  // empty: the engine's choice
-  sparsecollSecurity_t security = sparsecollSecurityKeyed;
   sparsecollLogFn_t logFn = nullptr;
   void* logUser = nullptr;
   std::optional<sparsecollAllocator_t> allocator;
@@ -132,7 +131,7 @@ class Communicator {
     return result;
   }
   // Writes what the flight recorder holds. path: nullptr for the usual place in the folder that the environment names.
-  // Errors: InvalidArgument, InvalidUsage (after a fork), Unsupported (it is off), SystemError. Any thread.
+  // Errors: InvalidArgument, Unsupported (it is off), SystemError. Any thread.
   Status writeFlightFile(const char* path) const;
 
   // Why it runs over this engine, in a sentence.

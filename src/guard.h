@@ -1,4 +1,4 @@
-// The C boundary: every function is one line around guard, which turns a Status or an exception into a result code and
+// The C boundary: every function begins with guard, which turns a Status or an exception into a result code and
 // remembers the text for sparsecollGetLastError.
 #pragma once
 

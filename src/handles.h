@@ -1,6 +1,5 @@
 // Handles are tokens, not addresses: a call looks its token up and holds the object while it runs. So a destroyed or
-// foreign handle is recognised, and Abort on one thread is safe against Destroy on another. The tables are the
-// library's only process-wide state that changes.
+// foreign handle is recognised, and Abort on one thread is safe against Destroy on another.
 #pragma once
 
 #include <cstdint>

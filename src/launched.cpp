@@ -24,6 +24,10 @@ namespace {
 
 // Numbers that a launcher's own variables hold are its business; these are the user's.
 Status checkVariables(const sparsecollLaunch_t& launch) {
+  if (launch.wrong != nullptr) {
+    const char* const text = environmentText(launch.wrong);
+    return invalid("{} is '{}', which is no number of a rank or of ranks", launch.wrong, text != nullptr ? text : "");
+  }
   if (launch.size < 1 || launch.size > kMostMeshRanks)
     return invalid("{} tells of {} ranks, allowed are 1 to {}", launch.by, launch.size, kMostMeshRanks);
   if (launch.rank >= launch.size) return invalid("{} tells of rank {} of {}", launch.by, launch.rank, launch.size);

@@ -64,20 +64,14 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
   return made;
 }
 
-Status checkSecurity(const CommunicatorConfig& config) {
-  if (config.security == sparsecollSecurityNone)
-    return unsupported("config.security is None: connections of this version are always authenticated");
-  return {};
-}
-
 Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine, const CommunicatorConfig& config,
                                                    bootstrap::Exchange& exchange, const bootstrap::MeshSecret& secret,
                                                    const std::string& interfaceName, const Deadline& deadline,
                                                    int device) {
   std::unique_ptr<engine::Messenger> messenger;
-  const auto open = [&](bool oneHost) -> Result<std::vector<std::byte>> {
+  const auto open = [&](bool oneHost, const bootstrap::Address& at) -> Result<std::vector<std::byte>> {
     if (engine == sparsecollTransportUcx) {
-      SC_TRY(messenger, ucx::makeMessenger(oneHost, deadline));
+      SC_TRY(messenger, ucx::makeMessenger(oneHost, at, deadline));
     } else {
       SC_TRY(messenger, tcp::makeMessenger());
     }

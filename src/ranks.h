@@ -25,9 +25,6 @@ Result<std::shared_ptr<Communicator>> meetOverEngine(const CommunicatorConfig& c
                                                      std::unique_ptr<engine::PeerWatch> watch, int device,
                                                      const Deadline& deadline);
 
-// Whether ranks may meet as the configuration asks. Errors: Unsupported.
-Status checkSecurity(const CommunicatorConfig& config);
-
 // Collective over the exchange's ranks: a control connection for every pair, UCX or TCP between them, and a first
 // operation. device: as for meetOverEngine. Errors: those, and AuthFailed.
 Result<std::shared_ptr<Communicator>> meetOverMesh(sparsecollTransport_t engine, const CommunicatorConfig& config,

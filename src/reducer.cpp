@@ -112,14 +112,14 @@ Status Reducer::step(StepBody body, StepArgs args) {
   if (!selects()) stats_->step().opsNonFinite = args.nonFinite ? 1 : 0;
   stats_->finish(operation, status, selects() ? method_.selection.get() : nullptr);
   if (!selects()) return status;
-  residual_.endStep(status.ok() && operation.sequenceAt != nullptr, method_.selection->control(), stream);
+  residual_.endStep(status.ok() && operation.captured(), method_.selection->control(), stream);
   // Not every rank got equally far, unless all of them met NaN or Inf at the end.
   if (!status.ok() && !captured && status.result() != sparsecollNonFinite) method_.selection->startAgreedAnew();
   return status;
 }
 
 Status Reducer::sparseStep(Operation& operation, StepArgs& args) {
-  const bool captured = operation.sequenceAt != nullptr;
+  const bool captured = operation.captured();
   SC_TRY(checkCapture(captured));
   SelectionInput input;
   input.gradient = args.gradient;
@@ -134,7 +134,7 @@ Status Reducer::sparseStep(Operation& operation, StepArgs& args) {
 
 Result<Delivered> Reducer::exchange(Operation& operation, SelectionInput& input, FinishStep finish, void* out,
                                     Stream stream) {
-  const bool captured = operation.sequenceAt != nullptr;
+  const bool captured = operation.captured();
   SC_TRY(residual_.prepare(input, operation, stream));
   method_.selection->pass(input, stream);
   CollectiveStep collective{&operation, input.out, method_.selection->control(), &method_.selection->tables(),
@@ -197,7 +197,7 @@ Status Reducer::finishSparse(const Delivered& delivered, const Finish& finish, v
 
 Finish Reducer::finishOf(const Operation& operation) const {
   const bool overRanks = spec_.params.op == sparsecollAvg && !spec_.countsContributors();
-  return {overRanks ? static_cast<double>(comm_->ranks()) : 1.0, scales_.out(operation.sequenceAt != nullptr)};
+  return {overRanks ? static_cast<double>(comm_->ranks()) : 1.0, scales_.out(operation.captured())};
 }
 
 Status Reducer::denseStep(Operation& operation, StepArgs& args) {
@@ -205,7 +205,7 @@ Status Reducer::denseStep(Operation& operation, StepArgs& args) {
   const bool forms = shapesInput(spec_.params) || owesResidual_;
   const bool keeps = spec_.keepsResidual();
   owesResidual_ = owesResidual_ || (forms && keeps);  // until the sum has taken it along
-  const Scale in = scales_.in(operation.sequenceAt != nullptr);
+  const Scale in = scales_.in(operation.captured());
   DenseArgs dense{
       args.gradient,  args.out, spec_.n, spec_.type, in, finishOf(operation), spec_.has(SPARSECOLL_ACCUMULATE),
       &args.nonFinite};

@@ -72,6 +72,7 @@ class Reducer final : public AnyReducer {
   std::vector<sparsecollChoice_t> choices() const override { return {{0, info().selector, info().collective}}; }
 
   // What methods that take turns need besides.
+
   // The two halves of run. Errors of the first, before anything that all ranks take part in: InvalidArgument.
   Status checkRun(const void* gradient, const void* out) const;
   Status runChecked(const void* gradient, void* out, Stream stream);
@@ -81,10 +82,10 @@ class Reducer final : public AnyReducer {
   void takeResidual(Reducer& other);
   // Thresholds as after create; iteration: of the next step.
   void startAnew(uint64_t iteration);
-  // Whether the next step has the density that stays, and the entries that it is asked for.
   // The same on all ranks of a communicator that they move to: a step that failed may have been the first behind the
   // schedule on some of them only.
   Result<bool> scheduleEndedOnAll(Communicator& comm, bool own) const;
+  // Whether the next step has the density that stays, and the entries that it is asked for.
   bool scheduleEnded() const { return !selects() || !warmsUpAt(method_.selection->iteration()); }
   bool warmsUpAt(uint64_t iteration) const { return schedule_.stepsLeft(iteration) != 0; }
   // Before anything of a step: the selection gets the density of the step's stage. Where that makes room anew, it is

@@ -14,7 +14,7 @@ Status Reducer::stepOverNodes(Operation& operation, StepArgs& args) {
 
 Status Reducer::stepLevels(Operation& operation, StepArgs& args) {
   const Stream stream = args.stream;
-  const bool captured = operation.sequenceAt != nullptr;
+  const bool captured = operation.captured();
   SC_TRY(checkCapture(captured));
   uint32_t* const nonFiniteAt = sumCheck_ ? sumCheck_->begin(stream) : nullptr;
   SC_TRY(level_->scatter(operation, args.gradient, stream));

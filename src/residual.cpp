@@ -149,7 +149,7 @@ void Residual::beginStep() {
 }
 
 Status Residual::prepare(SelectionInput& input, const Operation& operation, Stream stream) {
-  const bool isCaptured = operation.sequenceAt != nullptr;
+  const bool isCaptured = operation.captured();
   next_ = transactional_ && !captured_ && !isCaptured ? other() : current_;
   if (transactional_ && next_ == current_) {
     snapshot(other(), current_, stream);

@@ -58,7 +58,7 @@ void StepStats::finish(const Operation& operation, const Status& status, const S
   step_.workspacePeakBytes = budget_->peak();
   const std::lock_guard lock(mutex_);
   if (ended_ != nullptr && !comm_.kernels().captures(operation.stream)) comm_.kernels().mark(*ended_, operation.stream);
-  if (operation.sequenceAt != nullptr) {  // what was captured counts once it is replayed
+  if (operation.captured()) {  // what was captured counts once it is replayed
     if (status.ok()) replay_ = step_;
     step_.opsStarted = step_.opsCompleted = step_.opsDense = 0;
     step_.bytesSent = step_.bytesReceived = step_.bytesDense = 0;

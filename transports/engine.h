@@ -28,7 +28,7 @@ struct EngineSetup {
 };
 
 // Local: the first operation meets the peers. table: checked.
-// watch: nullptr if the engine has none; told when this rank leaves or aborts, and gone before the table is released.
+// watch: nullptr if the engine has none; told when this rank leaves or aborts.
 // Errors: Unsupported, OutOfMemory.
 Result<std::unique_ptr<Transport>> makeTransport(const EngineSetup& setup, const sparsecollEngine_t& table,
                                                  std::unique_ptr<PeerWatch> watch);

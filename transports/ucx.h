@@ -14,7 +14,9 @@ namespace sparsecoll::ucx {
 Result<int> version();
 
 // oneHost: all ranks are on this one. Then they use its memory and nothing else, unless UCX_TLS says otherwise.
+// Else its sockets are of the interface with this address, unless UCX_NET_DEVICES names others.
 // Errors: Unsupported (no UCX, or one that is too old), SystemError, Timeout (a thread stays behind in UCX).
-Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost, const Deadline& deadline);
+Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost, const bootstrap::Address& at,
+                                                         const Deadline& deadline);
 
 }  // namespace sparsecoll::ucx

@@ -83,6 +83,8 @@ class Benchmark {
     if (options_.against == "dense") report_.conclude();
     json_.write(report_.json());
     csv_.write(report_.csv());
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw EnvironmentError("standard output cannot be written");
     if (report_.anyWrong()) return kWrongData;
     bool failed = false;
     for (const Assertion& assertion : options_.assertions)

@@ -17,7 +17,6 @@ namespace {
 constexpr const char* kDense = "dense";
 constexpr const char* kNative = "native";
 constexpr int kMostRanks = 1024;
-constexpr uint64_t kMostElements = 0xfffffffe;  // of a reducer
 constexpr uint64_t kMostSteps = 1000000;
 constexpr double kMostThreshold = 1e30;
 constexpr const char* kFooter =

@@ -37,6 +37,8 @@ std::vector<uint64_t> Sweep::elements(uint64_t bytesPerElement) const {
   std::vector<uint64_t> all;
   for (uint64_t bytes = first; bytes <= last;) {
     const uint64_t n = std::max<uint64_t>(1, bytes / bytesPerElement);
+    if (n > kMostElements)
+      throw UsageError(fmt::format("--minbytes, --maxbytes: {} elements, a reducer has at most {}", n, kMostElements));
     if (all.empty() || all.back() != n) all.push_back(n);
     if (all.size() > kMostSizes)
       throw UsageError(fmt::format("--minbytes, --maxbytes: more than {} sizes", kMostSizes));

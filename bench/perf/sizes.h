@@ -11,6 +11,8 @@ namespace bench {
 // "1048576", "1024K", "1M", "4G": powers of 1024, 1 to 2^40 bytes.
 std::optional<uint64_t> bytesIn(const std::string& text);
 
+constexpr uint64_t kMostElements = 0xfffffffe;  // of a reducer
+
 struct Sweep {
   std::string least, most, increment;  // as bytesIn reads them; empty: not given
   double factor = 2;

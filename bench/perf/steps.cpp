@@ -99,7 +99,8 @@ Timing timingOf(const std::vector<Steps>& ranks, const sparsecollReducerInfo_t& 
   }
   timing.p50 = percentile(single, 0.5);
   timing.p99 = percentile(single, 0.99);
-  timing.sentBytes = static_cast<uint64_t>(slowest(&Stats::lastBytesSent) * 1e3);
+  timing.sentBytes =
+      static_cast<uint64_t>(medianOf(ranks, largest, [](const Step& step) { return step.stats.lastBytesSent; }));
   for (const Steps& rank : ranks) {
     const Stats& all = rank.back().stats;
     const uint64_t between = all.bytesSentBetweenNodes / std::max<uint64_t>(all.opsStarted, 1);

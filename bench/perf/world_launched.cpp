@@ -86,7 +86,7 @@ class LaunchedWorld final : public World {
 bool wasLaunched() {
   sparsecollLaunch_t launch;
   sparsecollLaunchRead(&launch);
-  return launch.size > 1;
+  return launch.size > 1 || launch.wrong != nullptr;
 }
 
 std::unique_ptr<World> joinLaunched(int32_t transport) { return std::make_unique<LaunchedWorld>(transport); }

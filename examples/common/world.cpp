@@ -139,8 +139,8 @@ void World::barrier(size_t rank) const {
 
 size_t launchedRanks() {
   const auto launch = readLaunch();
-  if (canMeet(launch)) return static_cast<size_t>(launch.size);
-  if (launch.size > 1)
+  if (canMeet(launch) && launch.wrong == nullptr) return static_cast<size_t>(launch.size);
+  if (launch.size > 1 || launch.wrong != nullptr)
     throw std::runtime_error("rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size) +
                              " cannot find the others: " + sparsecollLaunchProblem(&launch));
   return 0;

@@ -56,6 +56,8 @@ typedef struct {
   char path[512]; /* of the file that hands the id on; a number is appended for each communicator. Empty: there is none
                    */
   const char* service; /* "PMIx" or "PMI", by which the launcher hands on where rank 0 listens; NULL: it does not */
+  const char* wrong;   /* a variable that should tell the rank or the number of ranks, and holds none; that is -1 then.
+                          NULL: there is none */
 } sparsecollLaunch_t;
 
 static inline int sparsecollLaunchNumber(const char* name, int otherwise) {
@@ -98,11 +100,18 @@ static inline long sparsecollLaunchStarter(void) {
   return (long)getppid();
 }
 
+/* A rank, or the number of ranks. What is set but holds no number is a mistake: else every rank would run alone. */
+static inline int sparsecollLaunchPlace(sparsecollLaunch_t* launch, const char* name, int otherwise) {
+  const int number = getenv(name) != NULL ? sparsecollLaunchNumber(name, -1) : otherwise;
+  if (number < 0) launch->wrong = name;
+  return number;
+}
+
 /* The names of the variables that tell a rank its place in the job and on its host. */
 static inline void sparsecollLaunchReadPlace(sparsecollLaunch_t* launch, const char* rank, const char* size,
                                              const char* localRank, const char* localSize) {
-  launch->rank = sparsecollLaunchNumber(rank, 0);
-  launch->size = sparsecollLaunchNumber(size, 1);
+  launch->rank = sparsecollLaunchPlace(launch, rank, 0);
+  launch->size = sparsecollLaunchPlace(launch, size, 1);
   launch->localRank = sparsecollLaunchNumber(localRank, -1);
   launch->oneHost = sparsecollLaunchNumber(localSize, 0) == launch->size;
 }
@@ -176,8 +185,8 @@ static inline void sparsecollLaunchReadPmi(sparsecollLaunch_t* launch, const cha
 
 static inline void sparsecollLaunchReadSlurm(sparsecollLaunch_t* launch, const char* folder) {
   launch->by = "Slurm";
-  launch->rank = sparsecollLaunchNumber("SLURM_PROCID", 0);
-  launch->size = sparsecollLaunchNumber("SLURM_NTASKS", 1);
+  launch->rank = sparsecollLaunchPlace(launch, "SLURM_PROCID", 0);
+  launch->size = sparsecollLaunchPlace(launch, "SLURM_NTASKS", 1);
   launch->localRank = sparsecollLaunchNumber("SLURM_LOCALID", -1);
   launch->oneHost = sparsecollLaunchNumber("SLURM_STEP_NUM_NODES", sparsecollLaunchNumber("SLURM_NNODES", 2)) == 1;
   snprintf(launch->path, sizeof launch->path, "%s/.sparsecoll-%s-%s-%s",
@@ -207,9 +216,10 @@ static inline void sparsecollLaunchReadRank(sparsecollLaunch_t* launch, const ch
     snprintf(launch->path, sizeof launch->path, "%s/sparsecoll-%ld-rank", folder, (long)geteuid());
 }
 
-/* Reads the environment. Never fails: a program that nobody launched is rank 0 of 1. An mpirun or mpiexec inside of a
-   Slurm job goes before Slurm, whose variables the ranks inherit; srun may set PMI's variables, too, but not MPICH's.
-   torchrun goes before these, and so do RANK and WORLD_SIZE if they tell of another number of ranks. */
+/* Reads the environment. Never fails: a program that nobody launched is rank 0 of 1; `wrong` tells of mistakes. An
+   mpirun or mpiexec inside of a Slurm job goes before Slurm, whose variables the ranks inherit; srun may set PMI's
+   variables, too, but not MPICH's. torchrun goes before these, and so do RANK and WORLD_SIZE if they tell of another
+   number of ranks. */
 static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
   const char* const folder = sparsecollLaunchText("SPARSECOLL_LAUNCH_DIR", NULL);
   memset(launch, 0, sizeof *launch);
@@ -230,15 +240,16 @@ static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
     sparsecollLaunchReadSlurm(launch, folder);
   }
   if (getenv("RANK") != NULL && getenv("WORLD_SIZE") != NULL && strcmp(launch->by, "sparsecoll-run") != 0 &&
-      (getenv("TORCHELASTIC_RUN_ID") != NULL || sparsecollLaunchNumber("WORLD_SIZE", 1) != launch->size))
+      (getenv("TORCHELASTIC_RUN_ID") != NULL || sparsecollLaunchNumber("WORLD_SIZE", -1) != launch->size))
     sparsecollLaunchReadRank(launch, folder);
   sparsecollLaunchReadMeeting(launch, folder);
   sparsecollLaunchReadService(launch, folder);
 }
 
-/* Why the ranks cannot meet, in words for the user, where sparsecollCommInitEnv returns Unsupported for want of a
-   place; else NULL. */
+/* Why the ranks cannot meet, in words for the user, where sparsecollCommInitEnv returns InvalidArgument for what `wrong`
+   names, or Unsupported for want of a place; else NULL. */
 static inline const char* sparsecollLaunchProblem(const sparsecollLaunch_t* launch) {
+  if (launch->wrong != NULL) return "a variable that should tell the rank or the number of ranks holds no such number";
   if (launch->host[0] != '\0' || launch->path[0] != '\0' || launch->service != NULL || launch->size <= 1) return NULL;
   return "several ranks have no place to meet: set MASTER_ADDR to rank 0's host and MASTER_PORT to a port of this job "
          "alone, or SPARSECOLL_LAUNCH_DIR to a folder of this job alone, which all ranks see";

@@ -195,11 +195,12 @@ static inline void sparsecollMpiRelease_(void* user) {
   free(mpi);
 }
 
-/* Makes this rank's communicator over a copy of the caller's MPI_Comm. Collective over it, and so is CommDestroy, which
-   waits up to abortTimeoutMs for the others to come to theirs; it may be called after MPI_Finalize, but then frees
-   less. MPI_Comm_dup makes the copy, without a deadline: it waits for all ranks, however long they take. device: as in
-   sparsecollCommInitEngine. Errors: as there; InvalidArgument (MPI_COMM_NULL, an intercommunicator); SystemError (MPI);
-   InvalidUsage (MPI is not initialized, or for fewer threads than a device needs). */
+/* Makes this rank's communicator over a copy of the caller's MPI_Comm. Collective over it, and so is CommDestroy,
+   which waits up to abortTimeoutMs for what is still under way, and again as long for the others to come to theirs;
+   it may be called after MPI_Finalize, but then frees less. MPI_Comm_dup makes the copy, without a deadline: it waits
+   for all ranks, however long they take. device: as in sparsecollCommInitEngine. Errors: as there; InvalidArgument
+   (MPI_COMM_NULL, an intercommunicator); SystemError (MPI); InvalidUsage (MPI is not initialized, or for fewer
+   threads than a device needs). */
 static inline sparsecollResult_t sparsecollCommInitMpi(sparsecollComm_t* comm, MPI_Comm mpiComm, int device,
                                                        const sparsecollConfig_t* config) {
   sparsecollEngine_t engine = SPARSECOLL_INIT(sparsecollEngine_t);

@@ -131,9 +131,9 @@
    No call returns this code:
        InProgress
    There are exceptions. CommWait's own Timeout leaves the communicator alive. So does a failure outside of an exchange:
-   Corrupted of ReducerImport and ReducerImportFrom, which read the caller's bytes, SystemError of CommDumpFlightRecorder,
-   and any code of CommSplit and CommShrink that says why there is no new communicator. CommGetAsyncError tells whether a
-   communicator has ended, and by which code.
+   Corrupted of ReducerImport and ReducerImportFrom, which read the caller's bytes, SystemError of CommDumpFlightRecorder and
+   of a tuner file that ReducerCreate cannot read, and any code of CommSplit and CommShrink that says why there is no new
+   communicator. CommGetAsyncError tells whether a communicator has ended, and by which code.
    The collective calls of a communicator that has ended, and CommWait, return the code that ended it. What remains useful:
        CommGetInfo CommGetDetails CommGetAsyncError CommGetFailure CommGetPeerFailure to learn what happened
        GetStats ReducerGetInfo ReducerGetStats to learn what was done
@@ -404,7 +404,8 @@ typedef struct {
   uint64_t initTimeoutMs;        /* longest wait for the other ranks while a communicator is made; default 120000 */
   uint64_t abortTimeoutMs;       /* longest wait for an engine or a device to be done with memory that is to go back;
                                     default 10000 */
-  const char* interfaceName;     /* the network interface that ranks meet on, or "auto"; copied. Default: see GetUniqueId.
+  const char* interfaceName;     /* the network interface that ranks meet on, its address, or "auto"; copied. Default: see
+                                    GetUniqueId.
                                     For UCX and TCP other ranks take loopback where all share a host, else the one that leads
                                     to rank 0 */
   int32_t security;              /* sparsecollSecurity_t */
@@ -429,10 +430,10 @@ typedef struct {
 
    Threads. The library calls the functions inside its own calls on the communicator, on the thread that makes them, and
    never two at once. A trainer with one thread for those calls needs an engine for one thread. CommAbort on another thread
-   calls isend there, unless an operation is under way; then the operation's thread does it. Between calls of the library
-   no function is called, so an engine without a thread of its own moves nothing then: the library waits for its sends
-   before an operation returns. No function but release may wait for another rank. For vectors on a device a thread of the
-   communicator's calls the functions, also between calls of the library; still never two at once.
+   calls isend, test and progress there, unless an operation is under way; then the operation's thread does it. Between calls
+   of the library no function is called, so an engine without a thread of its own moves nothing then: the library waits for
+   its sends before an operation returns. No function but release may wait for another rank. For vectors on a device a thread
+   of the communicator's calls the functions, also between calls of the library; still never two at once.
    Messages. peer is 0 to nRanks - 1, never the own rank. Tags are 0 to SPARSECOLL_ENGINE_TAGS - 1. Messages from one rank
    to another with the same tag arrive in the order of isend, in the receives in the order of irecv. Messages with
    different tags are independent. A message has 0 to SPARSECOLL_ENGINE_MESSAGE_BYTES bytes; the library cuts longer ones.
@@ -708,12 +709,12 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitAll(sparsecollComm_t* comms,
    that is none for ids), SystemError. Any thread. */
 SPARSECOLL_API sparsecollResult_t sparsecollGetUniqueId(sparsecollUniqueId_t* id, const sparsecollConfig_t* config);
 
-/* Makes this rank's communicator of nRanks (1 to 256) over the id's engine, in any mix of processes and threads.
-   Collective: returns when all ranks have called it, or with Timeout after initTimeoutMs; the failure names the ranks that
-   did not come. device: SPARSECOLL_HOST, SPARSECOLL_CURRENT_DEVICE or a CUDA ordinal; host memory on all ranks or on none.
-   NCCL wants a device a rank; where ranks share one, Auto takes another engine. config.transport: Auto, or the id's
-   engine; with an id that says Auto it may name one, which all ranks then have to use. After a fork the new process
-   can use none of its parent's communicators: InvalidUsage.
+/* Makes this rank's communicator of nRanks (1 to 256) over the id's engine, in any mix of processes and threads. Collective:
+   returns when all ranks have called it, or with Timeout after initTimeoutMs (half a second later on other ranks than 0,
+   which then know why); the failure names the ranks that did not come. device: SPARSECOLL_HOST, SPARSECOLL_CURRENT_DEVICE or
+   a CUDA ordinal; host memory on all ranks or on none. NCCL wants a device a rank; where ranks share one, Auto takes another
+   engine. config.transport: Auto, or the id's engine; with an id that says Auto it may name one, which all ranks then have
+   to use. After a fork the new process can use none of its parent's communicators: InvalidUsage.
    On all ranks alike: Unsupported (a rank cannot use the engine that was named, or there is none that all ranks can use;
    the failure says which engine, which rank and why), Mismatch (nRanks, version, kind of memory, engines named).
    Errors: those; InvalidArgument (also an engine that is not the id's, and NCCL with SPARSECOLL_HOST), InvalidUsage (an id
@@ -727,11 +728,12 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitRank(sparsecollComm_t* comm,
    environment, as sparsecoll/launch.h reads it, which tells the rank before there is a communicator. Collective over the
    job's ranks; may be called again for a further one, on all ranks in the same order, one thread at a time. A program that
    nobody has launched is rank 0 of 1.
-   Where. Rank 0 listens at its host (MASTER_ADDR, or the first node of a Slurm step), at SPARSECOLL_PORT, else at the first
-   free of 16 ports behind MASTER_PORT. The others try all of them; whoever listens there for something else is passed over.
-   What they say carries the job (SPARSECOLL_JOB, else TORCHELASTIC_RUN_ID and MASTER_PORT, else the Slurm step) and its
-   restarts. The resolver's own time-outs add to initTimeoutMs. On several hosts without MASTER_ADDR the launcher's PMIx or
-   PMI, if it has one, hands on where rank 0 listens, and a key. With SPARSECOLL_LAUNCH_DIR ranks meet by a file instead.
+   Where. Rank 0 listens at its host (MASTER_ADDR, or the first node of a Slurm step), at a port that sparsecoll/launch.h
+   tells: SPARSECOLL_PORT, else one of the 16 behind MASTER_PORT. The others try all of them; whoever listens there for
+   something else is passed over. What they say carries the job (SPARSECOLL_JOB, else TORCHELASTIC_RUN_ID and MASTER_PORT,
+   else the Slurm step) and its restarts. The resolver's own time-outs add to initTimeoutMs. On several hosts without
+   MASTER_ADDR the launcher's PMIx or PMI, if it has one, hands on where rank 0 listens, and a key. With
+   SPARSECOLL_LAUNCH_DIR ranks meet by a file instead.
    Who. SPARSECOLL_SECRET_FILE names a file of 16 bytes or more, the same on all ranks, that others cannot read: ranks prove
    that they have it, and all that follows has keys made with it. Without it, PMIx and PMI rank 0 admits whoever claims a rank
    first, and logs a warning once: see docs/security.md.
@@ -761,12 +763,11 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitNccl(sparsecollComm_t* comm,
 /* Makes this rank's communicator of nRanks (1 to 1024) over the caller's engine, which is copied. Collective: returns when
    all ranks have called it, or with Timeout after initTimeoutMs. device: SPARSECOLL_HOST, SPARSECOLL_CURRENT_DEVICE or a
    CUDA ordinal; host memory on all ranks or on none. On devices there are at most 256 ranks, and what they send passes
-   through pinned host memory. A function of the engine
-   that returns another number than 0 ends the communicator: with PeerFailed for isend, irecv and test, with SystemError
-   for progress and iallreduce. Errors: InvalidArgument, Unsupported (no CUDA in this build, a driver before
-   CUDA 12), OutOfMemory, CudaError, Mismatch (another version, devices on some ranks only), Timeout, PeerFailed,
-   SystemError, Corrupted; then *comm is untouched, and the engine is the caller's again: nothing is under way in it that
-   could be cancelled, and release is not called. */
+   through pinned host memory. A function of the engine that returns another number than 0 ends the communicator: with
+   PeerFailed for isend, irecv and test, with SystemError for progress and iallreduce. Errors: InvalidArgument, Unsupported
+   (no CUDA in this build, a driver before CUDA 12), OutOfMemory, CudaError, Mismatch (another version, devices on some ranks
+   only), Timeout, PeerFailed, SystemError, Corrupted; then *comm is untouched, and the engine is the caller's again: nothing
+   is under way in it that could be cancelled, and release is not called. */
 SPARSECOLL_API sparsecollResult_t sparsecollCommInitEngine(sparsecollComm_t* comm, int nRanks, int rank, int device,
                                                            const sparsecollEngine_t* engine,
                                                            const sparsecollConfig_t* config);
@@ -843,8 +844,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, spar
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t comm);
 
 /* Frees the communicator and ends its reducers' use. Peers that still wait for this rank get PeerFailed; peers that have
-   all they need from it do not notice. Returns within abortTimeoutMs, whatever peers do: device memory that work still
-   uses then stays where it is, and an error is logged (a reducer's shows as bytesAbandoned). Over NCCL, as long as it has
+   all they need from it do not notice. Returns within abortTimeoutMs, and up to two seconds for its last words to peers
+   that take none, whatever they do (over MPI see sparsecoll/mpi.h): device memory that work still uses then stays where it
+   is, and an error is logged (a reducer's shows as bytesAbandoned). Over NCCL, as long as it has
    not failed, it waits up to opTimeoutMs for what is under way, then aborts; graphs that hold steps of it are destroyed
    before, since NCCL waits for that without end. Destroy(NULL) succeeds.
    Errors: InvalidUsage (already destroyed). */
@@ -917,8 +919,9 @@ SPARSECOLL_API_QUIET const char* sparsecollPresetName(uint32_t i);
 SPARSECOLL_API_QUIET const char* sparsecollPresetPaper(uint32_t i);
 
 /* Collective: every rank of comm calls it in the same order. n: 1 to 2^32 - 2 elements of type. config: NULL for
-   defaults. Errors: InvalidArgument, InvalidUsage, Unsupported, OutOfMemory, Mismatch (names field and rank), Timeout,
-   PeerFailed, Aborted; then *reducer is untouched. */
+   defaults. Errors: InvalidArgument, InvalidUsage, Unsupported, OutOfMemory, Mismatch (names field and rank), SystemError (a
+   tuner file that cannot be read, which leaves the communicator alive), every code that ends a communicator; then *reducer
+   is untouched. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerCreate(sparsecollReducer_t* reducer, uint64_t n,
                                                           sparsecollDataType_t type, const sparsecollParams_t* params,
                                                           const sparsecollReducerConfig_t* config, sparsecollComm_t comm);
@@ -936,9 +939,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetPlan(sparsecollReducer_t r
    out is unspecified; the residual holds at most this step's gradient in addition (transactional: is unchanged).
    On devices the stream may be captured in a CUDA graph, on all ranks for the same step (else Mismatch); replays then go
    on from step to step like runs, until the reducer is destroyed. docs/guide/cuda-graphs.md has the conditions.
-   Errors: InvalidArgument, InvalidUsage, Mismatch, NonFinite, Timeout, PeerFailed, Aborted, Corrupted; Unsupported (what
-   cannot be captured); OutOfMemory (the schedule asks for more than before, after Reset for example; the other ranks get
-   Mismatch, and the step can be run again). */
+   Errors: InvalidArgument, InvalidUsage, Mismatch, NonFinite; every code that ends a communicator; Unsupported (what cannot
+   be captured); OutOfMemory (the schedule asks for more than before, after Reset for example; the other ranks get Mismatch,
+   and the step can be run again). */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerRun(sparsecollReducer_t reducer, const void* gradient, void* out,
                                                        sparsecollStream_t stream);
 

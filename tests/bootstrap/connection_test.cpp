@@ -259,7 +259,7 @@ std::vector<std::byte> whatComes(
     const Deadline deadline = Deadline::in(60000);
     const bootstrap::Invitation invitation = test::read(id);
     SC_TRY(const auto exchange, bootstrap::meet(invitation, rank, 2, deadline));
-    const auto card = [](bool) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(); };
+    const auto card = [](bool, const bootstrap::Address&) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(); };
     SC_TRY(const auto mesh, bootstrap::makeMesh(*exchange, {invitation.key, invitation.job, "", card}, deadline));
     return rank == 0 ? send(*exchange, mesh, deadline) : takeSlowly(*exchange, mesh, all, deadline);
   });

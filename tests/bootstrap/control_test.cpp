@@ -28,7 +28,7 @@ Result<std::shared_ptr<Control>> makeControl(const Id& id, int rank, int ranks, 
   const Invitation invitation = read(id);
   SC_TRY(const auto exchange, meet(invitation, rank, ranks, deadline));
   const std::string card = "card of " + std::to_string(rank);
-  const auto show = [&](bool) -> Result<std::vector<std::byte>> {
+  const auto show = [&](bool, const Address&) -> Result<std::vector<std::byte>> {
     const Bytes bytes = bytesOf(card);
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   };
@@ -434,8 +434,8 @@ TEST_CASE("a rank whose memory is gone before UCX has opened it has failed if it
     const Invitation invitation = read(id);
     SC_TRY(const auto exchange, meet(invitation, rank, 2, deadline));
     std::unique_ptr<engine::Messenger> messenger;
-    const auto open = [&](bool oneHost) -> Result<std::vector<std::byte>> {
-      SC_TRY(messenger, ucx::makeMessenger(oneHost, deadline));
+    const auto open = [&](bool oneHost, const Address& at) -> Result<std::vector<std::byte>> {
+      SC_TRY(messenger, ucx::makeMessenger(oneHost, at, deadline));
       return messenger->card();
     };
     SC_TRY(Mesh mesh, makeMesh(*exchange, {invitation.key, invitation.job, "", open}, deadline));

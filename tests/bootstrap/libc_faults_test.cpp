@@ -65,7 +65,7 @@ Status meetAll(const Id& id, int rank, uint64_t timeoutMs) {
   const Deadline deadline = Deadline::in(timeoutMs);
   const Invitation invitation = test::read(id);
   SC_TRY(const auto exchange, meet(invitation, rank, 2, deadline));
-  const auto show = [&](bool) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(8); };
+  const auto show = [&](bool, const Address&) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(8); };
   SC_TRY(Mesh mesh, makeMesh(*exchange, {invitation.key, invitation.job, "", show}, deadline));
   SC_TRY(const auto control, Control::make(std::move(mesh), {}));
   return talk(*exchange, deadline);

@@ -20,7 +20,7 @@ Result<std::shared_ptr<Control>> makeControl(const Id& id, int rank, int ranks) 
   const Deadline deadline = Deadline::in(kLong);
   const Invitation invitation = read(id);
   SC_TRY(const auto exchange, meet(invitation, rank, ranks, deadline));
-  const auto show = [&](bool) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(8); };
+  const auto show = [&](bool, const Address&) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(8); };
   SC_TRY(Mesh mesh, makeMesh(*exchange, {invitation.key, invitation.job, "", show}, deadline));
   return Control::make(std::move(mesh), kSilent);
 }

@@ -273,7 +273,7 @@ TEST_CASE("ranks listen at the interface that is named, and say which one is not
       const Deadline deadline = Deadline::in(kLong);
       const Invitation invitation = read(id);
       SC_TRY(const auto exchange, meet(invitation, rank, 2, deadline));
-      const auto card = [](bool) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(); };
+      const auto card = [](bool, const Address&) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(); };
       SC_TRY(const Mesh mesh, makeMesh(*exchange, {invitation.key, invitation.job, name, card}, deadline));
       return mesh.at.isLoopback() ? Status() : fail(sparsecollInternalError, "at {}", mesh.at.text());
     });

@@ -110,7 +110,7 @@ Failure heardAsMeshIsMade(const Say& say) {
   std::atomic<bool> over{false};
   const std::vector<Status> ended = onRanks(kRanks, [&](int rank) -> Status {
     SC_TRY(const auto exchange, meet(invitation, rank, kRanks, deadline));
-    const auto none = [](bool) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(); };
+    const auto none = [](bool, const Address&) -> Result<std::vector<std::byte>> { return std::vector<std::byte>(); };
     if (rank != 0) {
       Status made = makeMesh(*exchange, {invitation.key, invitation.job, "", none}, deadline).takeStatus();
       over = true;

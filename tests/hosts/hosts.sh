@@ -20,6 +20,7 @@
 #                whose density counts all ranks with P times as much; one line says which was the fastest that delivers as
 #                many entries as topka (but 10 %), and the largest: not any, or a chunk's, which are fewer bytes to send.
 #                The others have a !. And how auto compares; the last line judges it
+#   test-cards   ranks meet past cards that lead to no other host, and past a name that leads to loopback
 #   test-leaving over a slow link a rank that goes is no loss to the one that what it sent has not reached yet
 #   test-grid    two cells of it, and links that no machine fills
 #   test-refusal a table of links that no machine fills is refused
@@ -217,6 +218,43 @@ case $what in
       echo "skipped: no mpiexec.mpich here"
     fi
     [ $met = 1 ] || exit 77
+    ;;
+  test-cards) between --hosts 2 --rate none -- inside-cards ;;
+  inside-cards)
+    # In front of its card each host has a bridge of its own, with the same address on all, as Docker makes it; and as on
+    # Debian rank 0's host takes its own name for loopback.
+    number=0
+    for host in $HOSTS; do
+      number=$((number + 1))
+      ip link del port$number
+      ip -n "$host" link add docker0 type veth peer name nobody
+      ip -n "$host" addr add 172.17.0.1/16 dev docker0
+      ip -n "$host" link set docker0 up
+      ip -n "$host" link set nobody up
+      ip link add eth0 netns "$host" type veth peer name port$number
+      ip link set port$number master switch up
+      ip -n "$host" addr add 10.77.0.$number/24 dev eth0
+      ip -n "$host" link set eth0 up
+    done
+    sed 's/10.77.0.1 host1/127.0.1.1 host1/' /etc/hosts > "$HOSTS_DIR/debian"
+    for engine in tcp ucx; do  # which is the first choice
+      [ $engine = tcp ] && without=ucx,nccl || without=nccl
+      processes=() rank=0 status=0
+      for host in host1 host1 host2 host2; do
+        names=/etc/hosts
+        [ $host = host2 ] || names=$HOSTS_DIR/debian
+        on $host unshare --mount sh -c "'mount --bind $names /etc/hosts && exec env RANK=$rank WORLD_SIZE=4 \
+          LOCAL_RANK=$((rank % 2)) LOCAL_WORLD_SIZE=2 MASTER_ADDR=host1 MASTER_PORT=29500 UCX_LOG_LEVEL=fatal \
+          SPARSECOLL_LOG=info SPARSECOLL_DISABLE_ENGINES=$without $bin/launched hasty 30000'" > "$HOSTS_DIR/out$rank" 2>&1 &
+        processes+=($!)
+        rank=$((rank + 1))
+      done
+      for process in "${processes[@]}"; do wait "$process" || status=$?; done
+      [ $status = 0 ] && [ "$(cat "$HOSTS_DIR"/out? | grep -c 'of 4 by RANK: success')" = 4 ] ||
+        fail "over $engine: $(cat "$HOSTS_DIR"/out?)"
+      grep -q "engine $engine" "$HOSTS_DIR"/out? || { echo "skipped: no $engine here"; continue; }
+      echo "over $engine: 4 ranks met past bridges that lead nowhere"
+    done
     ;;
   test-nodes) RANKS_A_HOST=2 between --hosts 2 --rate 1gbit -- inside-nodes-test ;;
   inside-nodes-test)

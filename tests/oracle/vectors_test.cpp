@@ -65,8 +65,13 @@ Exchanged exchange(const Ranks& ranks, const std::vector<Entries>& lists, sparse
 }  // namespace
 
 TEST_CASE("AllReduceVector is the sum, as a sorted union with equal bits") {
+#if defined(__SANITIZE_THREAD__)  // what threads do depends on how many there are alone
+  const auto counts = {3};
+#else
+  const auto counts = {1, 2, 3, 4, 8};
+#endif
   Random random(1);
-  for (const int count : {1, 2, 3, 4, 8}) {
+  for (const int count : counts) {
     const Ranks ranks(count);
     for (const Shape& shape : kShapes)
       for (const sparsecollDataType_t type : kAllTypes)

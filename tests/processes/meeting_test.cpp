@@ -101,6 +101,22 @@ TEST_CASE("a call whose own settings are wrong is corrected and repeated while t
   }
 }
 
+TEST_CASE("ranks that would hold silence for a loss after different times make no communicator, and are told why") {
+  const Way way = GENERATE(from_range(engines()));
+  CAPTURE(way.name());
+  Processes processes(3, way);
+  processes.start([&](int rank, Finding&) {
+    if (rank == 1) setenv("SPARSECOLL_SILENCE_MS", "300", 1);
+    (void)processes.join(rank);
+  });
+  CHECK(processes.awaitEnd(kLongMs));
+  for (int rank = 0; rank < 3; ++rank) {
+    CAPTURE(rank, processes[rank].text);
+    CHECK(processes[rank].made == sparsecollMismatch);
+    CHECK(std::string(processes[rank].text).find("silenceMs: 30000 on rank 0, 300 on rank 1") != std::string::npos);
+  }
+}
+
 TEST_CASE("a rank that stops while ranks meet is waited for as long as they may meet, and no longer") {
   const Way way = GENERATE(from_range(engines()));
   CAPTURE(way.name());

@@ -1,6 +1,7 @@
 // Dense sums of processes that share memory: which of them do, the same bits whoever does, and what becomes of the
 // others when one of them dies, stops, or writes what cannot be.
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -47,11 +48,15 @@ void runSums(int rank, sparsecollComm_t comm, uint64_t (&hashes)[64]) {
     uint64_t hash =
         1 + static_cast<uint64_t>(sparsecollReducerCreate(&reducer, sum.n, sum.type, &params, nullptr, comm));
     Elements in(sum.type, sum.n), out(sum.type, sum.n, 2);
+    const size_t each = in.byteCount() / sum.n;
     for (int step = 0; step < 3; ++step) {
       Random random(static_cast<uint64_t>(rank) * 100 + static_cast<uint64_t>(step));
       std::vector<double> drawn(std::min<size_t>(sum.n, kDrawn));
       for (double& value : drawn) value = random.bell();
-      for (size_t i = 0; i < sum.n; ++i) in.set(i, drawn[i % kDrawn]);
+      for (size_t i = 0; i < drawn.size(); ++i) in.set(i, drawn[i]);
+      auto* const first = reinterpret_cast<std::byte*>(in.data());
+      for (size_t at = kDrawn; at < sum.n; at += kDrawn)
+        std::memcpy(first + at * each, first, std::min<size_t>(kDrawn, sum.n - at) * each);
       Elements& to = sum.inPlace ? in : out;
       const sparsecollResult_t ran = sparsecollReducerRun(reducer, in.data(), to.data(), nullptr);
       hash = hashBytes(&ran, sizeof ran, hashBytes(to.data(), to.byteCount(), hash));

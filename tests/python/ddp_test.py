@@ -579,6 +579,39 @@ class TwoProcesses(unittest.TestCase):
         train(resumed, optimizer, range(5, 8))
         self.assertTrue(torch.equal(vector_of(resumed), vector_of(ddp)))
 
+    def test_dense_steps_at_first_are_as_many_when_training_is_resumed_among_them(self):
+        def made():
+            ddp = ddp_of()
+            return ddp, sgd(ddp), self.state(ddp, density=0.02, warmup_steps=5)
+
+        for steps in (1, 3, 6, 8):
+            with self.subTest(steps=steps):
+                ddp, optimizer, state = made()
+                train(ddp, optimizer, range(steps))
+                saved = copy.deepcopy((ddp.module.state_dict(), state.state_dict()))
+                train(ddp, optimizer, range(steps, 10))
+                resumed, optimizer, again = made()
+                resumed.module.load_state_dict(saved[0])
+                again.load_state_dict(saved[1])
+                train(resumed, optimizer, range(steps, 10))
+                self.assertTrue(torch.equal(vector_of(resumed), vector_of(ddp)))
+        saved = again.state_dict()
+        self.assertEqual(saved["dense_steps_left"], 0)
+        with self.assertRaisesRegex(sparsecoll.InvalidArgument, "other numbers of dense steps"):
+            again.load_state_dict({**saved, "dense_steps_left": -1})
+
+    def test_a_forked_process_may_close_what_it_has_not(self):
+        ddp = ddp_of()
+        state = self.state(ddp, density=0.02, warmup_steps=0)
+        train(ddp, sgd(ddp), range(2))
+        child = os.fork()
+        if child == 0:
+            state.close()
+            os._exit(7)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
+        train(ddp, sgd(ddp), range(2, 4))
+        assert_replicas_equal(ddp)
+
     def test_an_optimiser_that_was_saved_behind_attach_tells_its_momentum(self):
         def attached(saved=None):
             ddp = ddp_of()
@@ -780,6 +813,11 @@ class Alone(unittest.TestCase):
         bucket = buckets.get(0, names, lengths, kept, vector.dtype)
         bucket.exchange(vector, method, None, self.communicator, True)
         return bucket
+
+    def test_a_bucket_without_elements_has_nothing_to_select(self):
+        vector = torch.zeros(0)
+        bucket = Buckets().get(0, ("a",), [0], [False], vector.dtype)
+        self.assertFalse(bucket._wants_reducer(Method("topka", 0.01, 0), True))
 
     def test_momentum_is_the_librarys(self):
         for nesterov, clip in ((False, 0), (True, 0), (False, 3)):

@@ -169,7 +169,12 @@ void checkSpans(const Input<T>& input, Mode mode, Acc<T> scale) {
 }
 
 TEMPLATE_TEST_CASE("the pass of every instruction set is the formula", "", float, Half, Bfloat, double) {
-  for (const Fill fill : {Fill::kSmooth, Fill::kTies, Fill::kZero, Fill::kSubnormal}) {
+#if defined(__SANITIZE_ADDRESS__)  // where it reads and writes follows from how many entries there are
+  const auto fills = {Fill::kSmooth, Fill::kZero};
+#else
+  const auto fills = {Fill::kSmooth, Fill::kTies, Fill::kZero, Fill::kSubnormal};
+#endif
+  for (const Fill fill : fills) {
     const auto input = makeInput<TestType>(fill, 4200, 11);
     INFO("fill " << static_cast<int>(fill));
     for (const Mode mode : {Mode::kInOut, Mode::kAliased, Mode::kNoIn}) checkSpans(input, mode, Acc<TestType>{-0.7F});

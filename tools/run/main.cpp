@@ -1,5 +1,6 @@
 // sparsecoll-run: starts the ranks of a job on this machine or on several hosts, passes signals on to them, and ends
 // the rest when one fails.
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -92,6 +93,8 @@ int run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // What is opened later must not take the place of a stream that was closed.
+  for (int opened = 0; opened >= 0 && opened <= STDERR_FILENO;) opened = open("/dev/null", O_RDWR);
   Options options;
   const std::string wrong = readOptions(argc, argv, options);
   if (wrong == "help") {

@@ -174,16 +174,23 @@ Result<Address> readAddress(Reader& from) {
   return address;
 }
 
-Result<Address> addressOf(const char* named) {
-  if (named == nullptr || named[0] == '\0') return Address::loopback();
+std::optional<Address> literalAddress(const char* text) {
   for (const auto& [family, systems] : {std::pair(kIpv4, AF_INET), std::pair(kIpv6, AF_INET6)}) {
     Address literal;
     literal.family = family;
-    if (inet_pton(systems, named, literal.bytes.data()) != 1) continue;
-    if (literal.isAny()) return invalid("{} is every address of this machine: name one", named);
-    return literal;
+    if (inet_pton(systems, text, literal.bytes.data()) == 1) return literal;
   }
-  return addressOfInterface(named);
+  return {};
+}
+
+Result<Address> addressOf(const char* named) {
+  if (named == nullptr || named[0] == '\0') return Address::loopback();
+  const std::optional<Address> literal = literalAddress(named);
+  if (!literal) return addressOfInterface(named);
+  if (literal->isAny()) return invalid("{} is every address of this machine: name one", named);
+  if (const Status bound = bindTo(*literal).takeStatusOrOk(); !bound.ok())
+    return invalid("no rank can be reached at {}: {}", named, bound.failure().text);
+  return *literal;
 }
 
 Result<std::vector<Address>> addressesHere() {
@@ -200,12 +207,17 @@ Result<std::vector<Address>> addressesHere() {
   return found;
 }
 
-Text<64> placeOf(const Address& address) {
+std::string interfaceWith(const Address& address) {
   const Interfaces all = allInterfaces();
   for (const ifaddrs* one = all.get(); one != nullptr; one = one->ifa_next)
     if (auto here = addressOn(*one); here.ok() && here->bytes == address.bytes && here->family == address.family)
-      return Text<64>::format("{} {}", one->ifa_name, address.host());
-  return Text<64>::format("{}", address.host());
+      return one->ifa_name;
+  return {};
+}
+
+Text<64> placeOf(const Address& address) {
+  const std::string name = interfaceWith(address);
+  return Text<64>::format("{}{}{}", name, name.empty() ? "" : " ", address.host());
 }
 
 // The kernel's boot, and the network namespace in it: containers on one machine may have a loopback each.

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,8 @@ void writeAddress(Writer& to, const Address& address);
 // Errors: Corrupted.
 Result<Address> readAddress(Reader& from);
 
+// The address that the text is, port 0; nothing: it names something else.
+std::optional<Address> literalAddress(const char* text);
 // An address of this machine to listen at, port 0. named: an interface ("eth0"), an address ("10.0.0.1"), "auto" for
 // the first interface that is up and leads elsewhere, nullptr or "" for loopback. Errors: InvalidArgument (also for
 // 0.0.0.0 and ::, where nobody can be reached), SystemError.
@@ -63,6 +66,8 @@ Result<std::vector<Address>> addressesHere();
 
 // An address of this machine and its interface: "eth0 10.0.0.1".
 Text<64> placeOf(const Address& address);
+// The interface of this machine that has the address; empty: none.
+std::string interfaceWith(const Address& address);
 
 // Equal in processes that reach each other by loopback, different in others.
 uint64_t hostId();

@@ -1,6 +1,7 @@
 #include "transports/bootstrap/mesh.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -64,9 +65,12 @@ class Connecting {
 
   Status notReached(const std::vector<int>& missing) const {
     const auto rank = static_cast<size_t>(missing[0]);
-    const auto why = rank < calls_.size() ? calls_[rank].last : Text<128>(lobby_.turnedAway() ? kNoRoomText : "");
-    return failBy(missing[0], sparsecollTimeout, "rank(s) {} were not reached{}{}", listOf(missing),
-                  why.empty() ? "" : ": ", why);
+    if (rank >= calls_.size())
+      return failBy(missing[0], sparsecollTimeout, "rank {} was not reached by rank(s) {}{}{}", self_.rank,
+                    listOf(missing), lobby_.turnedAway() ? ": " : "", lobby_.turnedAway() ? kNoRoomText : "");
+    const Text<128>& why = calls_[rank].last;
+    return failBy(missing[0], sparsecollTimeout, "rank(s) {} were not reached by rank {}, the first at {}: {}",
+                  listOf(missing), self_.rank, addresses_[rank].text(), why.empty() ? "nobody answers" : why.c_str());
   }
 
   void seat(Guest guest) {
@@ -170,19 +174,35 @@ class Connecting {
   std::vector<Link> links_;
 };
 
-Result<bool> onOneHost(Exchange& exchange, const Deadline& deadline) {
+struct Hosts {
+  bool one = true;                 // all ranks are on one
+  std::optional<Address> reached;  // where other hosts have reached some rank of this one
+};
+
+Result<Hosts> lookAtHosts(Exchange& exchange, const Deadline& deadline) {
+  const uint64_t here = hostId();
   Writer writer;
-  writer.write(hostId());
-  SC_TRY(const Parts hosts, exchange.allgather(writer.bytes(), deadline));
-  return std::all_of(hosts.begin(), hosts.end(), [&](const auto& host) { return host == hosts[0]; });
+  writer.write(here);
+  writeAddress(writer, exchange.reachedAt().value_or(Address::loopback()));
+  SC_TRY(const Parts parts, exchange.allgather(writer.bytes(), deadline));
+  Hosts hosts;
+  const auto look = [&](int rank) -> Status {
+    Reader reader(parts[static_cast<size_t>(rank)]);
+    SC_TRY(const uint64_t host, reader.read<uint64_t>());
+    SC_TRY(const Address reached, readAddress(reader));
+    hosts.one = hosts.one && host == here;
+    if (host == here && !reached.isLoopback() && (!hosts.reached || rank == exchange.rank())) hosts.reached = reached;
+    return {};
+  };
+  for (int rank = 0; rank < exchange.ranks(); ++rank) SC_TRY(look(rank));
+  return hosts;
 }
 
-Result<Address> placeToListen(const Exchange& exchange, const MeshSetup& setup, bool oneHost) {
+// Ranks beside the one that the others look for may have met it at loopback, and what is reached of it leads to them.
+Result<Address> placeToListen(const MeshSetup& setup, const Hosts& hosts) {
   if (!setup.interfaceName.empty()) return addressOf(setup.interfaceName.c_str());
-  if (oneHost) return Address::loopback();
-  const std::optional<Address> reached = exchange.reachedAt();
-  if (reached && !reached->isLoopback()) return *reached;
-  return addressOf("auto");
+  if (hosts.one) return Address::loopback();
+  return hosts.reached ? *hosts.reached : addressOf("auto");
 }
 
 // Where a rank listens and its card.
@@ -201,6 +221,13 @@ Result<Parts> exchangeCards(Exchange& exchange, const Address& at, Bytes card, c
   return parts;
 }
 
+// Whoever is not reached says so while the others still listen, or they would name one another.
+Deadline toBeTold(const Deadline& deadline) {
+  constexpr uint64_t kToTellMs = 1000;
+  const auto left = static_cast<uint64_t>(std::chrono::floor<std::chrono::milliseconds>(deadline.left()).count());
+  return Deadline::in(left - std::min(left / 4, kToTellMs));
+}
+
 // Every rank's connections of one purpose, and what it told the others on the way.
 struct Connections {
   std::vector<Link> links;
@@ -215,7 +242,7 @@ Result<Connections> connectAll(Exchange& exchange, const Identity& self, const A
   SC_TRY(const Address heardAt, localAddress(listener));
   std::vector<Address> addresses;
   SC_TRY(made.cards, exchangeCards(exchange, heardAt, card, deadline, addresses));
-  SC_TRY(made.links, Connecting(exchange, std::move(listener), self, std::move(addresses)).run(deadline));
+  SC_TRY(made.links, Connecting(exchange, std::move(listener), self, std::move(addresses)).run(toBeTold(deadline)));
   SC_TRY(const Parts ready, exchange.allgather({}, deadline));
   return made;
 }
@@ -226,9 +253,9 @@ Result<Mesh> make(Exchange& exchange, const MeshSetup& setup, const Deadline& de
   mesh.ranks = exchange.ranks();
   mesh.key = setup.key;
   mesh.job = setup.job;
-  SC_TRY(const bool oneHost, onOneHost(exchange, deadline));
-  SC_TRY(const std::vector<std::byte> card, setup.card(oneHost));
-  SC_TRY(mesh.at, placeToListen(exchange, setup, oneHost));
+  SC_TRY(const Hosts hosts, lookAtHosts(exchange, deadline));
+  SC_TRY(mesh.at, placeToListen(setup, hosts));
+  SC_TRY(const std::vector<std::byte> card, setup.card(hosts.one, mesh.at));
   const Identity self{setup.key, setup.job, Purpose::kMesh, mesh.rank, mesh.ranks};
   SC_TRY(Connections made, connectAll(exchange, self, mesh.at, card, deadline));
   mesh.links = std::move(made.links);

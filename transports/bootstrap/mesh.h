@@ -16,8 +16,8 @@ struct MeshSetup {
   Key key;
   JobId job{};
   std::string interfaceName;  // to listen at; empty: loopback where all ranks share a host, else where they are reached
-  // What else this rank has to tell the others, once it is known whether all share a host.
-  std::function<Result<std::vector<std::byte>>(bool oneHost)> card;
+  // What else this rank has to tell the others, once it is known whether all share a host, and where it will listen.
+  std::function<Result<std::vector<std::byte>>(bool oneHost, const Address& at)> card;
 };
 
 struct Mesh {

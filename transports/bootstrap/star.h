@@ -26,9 +26,9 @@ Result<std::unique_ptr<Exchange>> meet(const Invitation& invitation, int rank, i
 Result<std::unique_ptr<Exchange>> meetAt(const Place& place, const Key& key, const JobId& job, int rank, int ranks,
                                          const Deadline& deadline);
 
-// A failure as it travels. Errors: Corrupted.
 // As other ranks are told why this one gives up: that it has no memory is nothing that they could free.
 Failure toldToOthers(Failure own);
+// A failure as it travels. Errors: Corrupted.
 std::vector<std::byte> writeVerdict(const Failure& failure);
 Result<Failure> readVerdict(Bytes payload);
 

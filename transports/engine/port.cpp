@@ -152,7 +152,7 @@ void Port::abandon(Arrival& arrival) noexcept {
 void Port::giveUp(UnderWay& one) {
   if (one.givenUp) return;
   one.givenUp = true;
-  if (one.ticket == 0) (void)good(table_.cancel(table_.user, &one.request), "cancel");
+  if (one.ticket == 0) (void)table_.cancel(table_.user, &one.request);  // which may be unable to
 }
 
 void Port::giveUp(int peer) {

@@ -1,4 +1,5 @@
-// One operation on this rank: its rounds, and who is missing. All of it runs under the state's mutex, a look at a time.
+// One operation on this rank: its rounds, and who is missing. What moves or takes messages runs under the state's
+// mutex, a look at a time.
 #pragma once
 
 #include <cstdint>

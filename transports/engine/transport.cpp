@@ -15,7 +15,7 @@ namespace sparsecoll::engine {
 
 namespace {
 
-constexpr uint64_t kFarewellMs = 500;
+constexpr uint64_t kFarewellMs = 500;  // at most, of abortTimeoutMs
 constexpr const char* kTooSlow = "what this rank sends has not all left in time, at the rate that it is limited to";
 
 class EngineTransport final : public Transport {
@@ -227,7 +227,7 @@ class EngineTransport final : public Transport {
   // What is still under way may stand in front of the farewell, and nothing moves once this call has returned: a moment
   // is left to it. Peers that do not take it in that time learn it when this rank closes.
   void tell() noexcept try {
-    for (Patience patience(Deadline::in(kFarewellMs));;) {
+    for (Patience patience(Deadline::in(std::min(kFarewellMs, state_->setup.abortTimeoutMs)));;) {
       {
         const std::lock_guard lock(state_->mutex);
         if (closed_) return;
@@ -349,9 +349,8 @@ class EngineTransport final : public Transport {
   // That these ranks mean this operation, each learns for itself.
   Result<Met> meet(Operation& operation, bool inPlace, uint16_t flags, std::span<Outgoing> out,
                    std::span<Incoming> in) {
-    FrameHeader header{operation.sequence, operation.plan, 0, flags, 0, inPlace ? 1u : 0u, 0};
-    header.checksum = frameChecksum(reinterpret_cast<const std::byte*>(&header), kFrameHeaderBytes, true);
-    std::memcpy(headers_.as<>(), &header, sizeof header);
+    const FrameHeader header{operation.sequence, operation.plan, 0, flags, 0, inPlace ? 1u : 0u, 0};
+    sealHeader(header, headers_.as<>());
     for (Outgoing& message : out) {
       message.layout = dense_.layoutTo(message.peer);
       const bool more = message.layout.denseCount != 0;

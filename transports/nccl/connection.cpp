@@ -3,8 +3,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
+
+#include "core/patience.h"
 
 namespace sparsecoll::nccl {
 
@@ -40,18 +41,6 @@ Text<200> textOf(const Library& library, Code code, const char* call, Comm comm)
   return text;
 }
 
-// NCCL mostly needs microseconds to take what it was given, so sleeping comes late.
-class Patience {
- public:
-  void wait(const Deadline& deadline) {
-    if (++asked_ > 200) return pause(deadline);
-    std::this_thread::yield();
-  }
-
- private:
-  int asked_ = 0;
-};
-
 constexpr const char* kNotInTime = "the other ranks have not come in time";
 
 // NCCL may still write there.
@@ -62,14 +51,18 @@ void leaveBehind(std::unique_ptr<Comm> place) {
   places.push_back(std::move(place));
 }
 
+Code stateOf(const Library& library, Comm comm) {
+  Code state = kInProgress;
+  const Code asked = library.CommGetAsyncError(comm, &state);
+  return asked != kSuccess ? asked : state;
+}
+
 // What a communicator of the caller's says once it is no longer in progress; nothing: it is at the deadline.
 std::optional<Code> settle(const Library& library, Comm comm, const Deadline& deadline) {
-  for (Patience patience;; patience.wait(deadline)) {
-    Code state = kInProgress;
-    const Code asked = library.CommGetAsyncError(comm, &state);
-    if (asked != kSuccess) return asked;
+  for (Patience patience(deadline);;) {
+    const Code state = stateOf(library, comm);
     if (state != kInProgress) return state;
-    if (deadline.expired()) return std::nullopt;
+    if (!patience.rest()) return std::nullopt;
   }
 }
 
@@ -139,16 +132,15 @@ Status Connection::inOperation(Code code, const char* what) const {
 }
 
 Result<Code> Connection::finish(const char* what, const Deadline& deadline) {
-  for (Patience patience;; patience.wait(deadline)) {
+  for (Patience patience(deadline);;) {
     Code state = kInProgress;
     {
       const std::lock_guard lock(mutex_);
       if (comm_ == nullptr || aborted_) return aborted();
-      const Code asked = library_.CommGetAsyncError(comm_, &state);
-      if (asked != kSuccess) state = asked;
+      state = stateOf(library_, comm_);
     }
     if (state != kInProgress) return state;
-    if (deadline.expired()) return failHere(sparsecollTimeout, "{}: {}", what, kNotInTime);
+    if (!patience.rest()) return failHere(sparsecollTimeout, "{}: {}", what, kNotInTime);
   }
 }
 
@@ -157,8 +149,7 @@ Status Connection::health() {
   {
     const std::lock_guard lock(mutex_);
     if (comm_ == nullptr || aborted_) return aborted();
-    const Code asked = library_.CommGetAsyncError(comm_, &state);
-    if (asked != kSuccess) state = asked;
+    state = stateOf(library_, comm_);
   }
   return state == kInProgress ? Status() : inOperation(state, "NCCL");
 }

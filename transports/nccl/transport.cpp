@@ -153,7 +153,7 @@ class NcclTransport final : public Transport {
   void refuse(const Operation&, const Failure&) override {}
   void end(const Operation& operation) override {
     uint64_t* const counts[] = {replaySequence_.as<uint64_t>(), operation.replays};
-    if (captured_ && operation.sequenceAt != nullptr) kernels_->raise(*flags_, {}, counts, operation.stream);
+    if (captured_ && operation.captured()) kernels_->raise(*flags_, {}, counts, operation.stream);
     if (enqueued_ && !captured_) ended_.record(static_cast<cudaStream_t>(operation.stream.handle));
   }
 

@@ -13,9 +13,7 @@ namespace sparsecoll::staged {
 namespace {
 
 void seal(const FrameExpectation& identity, std::byte* frame) {
-  FrameHeader header{identity.sequence, identity.plan, 0, 0, 0, 0, 0};
-  header.checksum = frameChecksum(reinterpret_cast<const std::byte*>(&header), kFrameHeaderBytes, true);
-  std::memcpy(frame, &header, sizeof header);
+  sealHeader({identity.sequence, identity.plan, 0, 0, 0, 0, 0}, frame);
 }
 
 // A header of zeros is of no operation.

@@ -10,6 +10,8 @@ Status absent() { return unsupported("this build has no UCX: its headers and lib
 }  // namespace
 
 Result<int> version() { return absent(); }
-Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool, const Deadline&) { return absent(); }
+Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool, const bootstrap::Address&, const Deadline&) {
+  return absent();
+}
 
 }  // namespace sparsecoll::ucx

@@ -7,10 +7,12 @@
 #include <cstdarg>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "core/environment.h"
@@ -58,6 +60,21 @@ bool hasRemoteMemory() {
   return !std::filesystem::is_empty(kRemoteMemoryDevices, none) && !none;
 }
 
+// As UCX names them, with commas before them: "mlx5_0:1". Those that are up.
+std::string remoteMemoryPorts() {
+  std::string ports;
+  std::error_code none;
+  for (const auto& device : std::filesystem::directory_iterator(kRemoteMemoryDevices, none)) {
+    for (const auto& port : std::filesystem::directory_iterator(device.path() / "ports", none)) {
+      std::string state;
+      std::getline(std::ifstream(port.path() / "state"), state);
+      if (state.find("ACTIVE") != std::string::npos)
+        ports += ',' + device.path().filename().string() + ':' + port.path().filename().string();
+    }
+  }
+  return ports;
+}
+
 ucs_log_func_rc_t sayNothing(const char*, unsigned, const char*, ucs_log_level_t, const ucs_log_component_config_t*,
                              const char*, va_list) {
   return UCS_LOG_FUNC_RC_STOP;
@@ -77,7 +94,7 @@ class UcxMessenger final : public engine::Messenger {
   UcxMessenger(const UcxMessenger&) = delete;
   UcxMessenger& operator=(const UcxMessenger&) = delete;
 
-  Status open(bool oneHost) {
+  Status open(bool oneHost, const bootstrap::Address& at) {
     ucp_config_t* config = nullptr;
     SC_TRY(check(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read"));
     const bool ours = environmentText(variable::kUcxTransports) == nullptr;
@@ -85,6 +102,10 @@ class UcxMessenger final : public engine::Messenger {
     if (ours) (void)ucx_.ucp_config_modify(config, "TLS", oneHost ? kOneHost : kManyHosts);
     if (environmentText(variable::kUcxRendezvous) == nullptr && (memoryOnly_ || !hasRemoteMemory()))
       (void)ucx_.ucp_config_modify(config, "RNDV_THRESH", memoryOnly_ ? kWaitFrom : kNoneWaits);
+    // Left to itself UCX takes any card of this machine, also one that leads to no rank.
+    const std::string interface = at.isLoopback() ? "" : bootstrap::interfaceWith(at);
+    if (environmentText(variable::kUcxDevices) == nullptr && !interface.empty())
+      (void)ucx_.ucp_config_modify(config, "NET_DEVICES", (interface + remoteMemoryPorts()).c_str());
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
@@ -308,10 +329,10 @@ class UcxMessenger final : public engine::Messenger {
 // To open a worker may take for ever: version 1.13 tries again and again to get a TCP port, and does not look at a
 // clock. So a thread does it that can be left behind; whoever is last, it or the one that waits, clears up.
 struct Opening {
-  void run(bool oneHost) {
+  void run(bool oneHost, const bootstrap::Address& at) {
     Status opened;
     try {
-      opened = made->open(oneHost);
+      opened = made->open(oneHost, at);
     } catch (const std::bad_alloc&) {
       opened = fail(sparsecollOutOfMemory, "out of memory");
     }
@@ -335,14 +356,15 @@ Result<int> version() {
   return ucx->version;
 }
 
-Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost, const Deadline& deadline) {
+Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost, const bootstrap::Address& at,
+                                                         const Deadline& deadline) {
   SC_TRY(const Library* const ucx, library());
   const auto opening = std::make_shared<Opening>();
   opening->made = std::make_unique<UcxMessenger>(*ucx);
   std::thread opener;
   {
     const WithoutSignals blocked;
-    opener = std::thread([opening, oneHost] { opening->run(oneHost); });
+    opener = std::thread([opening, oneHost, at] { opening->run(oneHost, at); });
   }
   std::unique_lock lock(opening->mutex);
   const bool inTime = opening->changed.wait(lock, deadline, [&] { return opening->done; });

@@ -225,7 +225,7 @@ class Bucket:
         return self.reducer is not None and self.made[0] == "auto" and self.reducer.info().collective == "dense"
 
     def _wants_reducer(self, method, ready):
-        if method.preset == "dense" or self.choice == "dense" or all(self.kept):
+        if method.preset == "dense" or self.choice == "dense" or all(self.kept) or self.n == 0:
             return False
         if self.choice is None and method.preset == "auto" and self.dense_steps <= _TIMED:
             return False  # also where the density warms up: later the residual would go along in one of these steps

@@ -21,7 +21,7 @@ from ._buckets import Buckets, BucketStats, Method
 from ._gather import agree, agree_on_group, gatherer, waits_as
 from ._hook_state import HookState
 from ._layout import Layout
-from ._state import check_floats, chosen
+from ._state import check_floats, chosen, dense_steps_left
 from ._worker import Worker
 
 _FORM = 3  # of state_dict
@@ -174,7 +174,7 @@ class DDPState(HookState):
         self._buckets = Buckets(functools.partial(_optimizers_by_name, self._names, self._optimizers))
         self._within_step = False  # a backward pass has begun
         self._ended_step = False  # a backward pass has ended, and what a loss scaler may skip of it was not undone
-        self._resumed = False
+        self._warm_from = None  # the last dense step at first, of a state that was loaded
         self._left_join: Any = None  # what ddp still has of a join() that has ended
         self._before_step: Optional[Callable[[], None]] = None
         self.step = 0  # backward passes that were exchanged
@@ -255,7 +255,7 @@ class DDPState(HookState):
                     raise self.error
                 with torch.no_grad():
                     self._buckets.get(index, names, lengths, kept, buffer.dtype).exchange(
-                        buffer, self._method, self._group, self._communicator, self._resumed, used)
+                        buffer, self._method, self._group, self._communicator, self._warmed_up(), used)
             except BaseException as error:  # pylint: disable=broad-except  (backward raises it)
                 for each in (error, error.__cause__):
                     if each is not None:  # its frames name the group, whose threads are to end with close
@@ -374,7 +374,8 @@ class DDPState(HookState):
             shaped = [{name: self._layouts[name].shaped(value) for name, value in kind.items()}
                       for kind in (residuals, velocities)]
             return {"form": _FORM, "step": self.step, "rank": self._communicator.rank, "ranks": self._communicator.size,
-                    "density": self._density, "residuals": shaped[0], "velocities": shaped[1], "choices": choices}
+                    "density": self._density, "residuals": shaped[0], "velocities": shaped[1], "choices": choices,
+                    "dense_steps_left": self._dense_steps_left()}
 
         return self._call(copy)
 
@@ -384,7 +385,7 @@ class DDPState(HookState):
         On another number of ranks: from the list of all ranks' states. Each is taken over by one rank, and multiplied
         so that the ranks' averages get from it what they would have got.
 
-        There are no dense steps at first then, unless "auto" has not chosen. With "topka", and with "auto" where all
+        Dense steps at first are those that were still to come, unless "auto" has not chosen. With "topka", and with "auto" where all
         buckets have chosen the same sparse method, training goes on with the same bits on as many ranks; other presets
         begin with new thresholds. Auto has trials again on another number of ranks or with another density. What the
         state has of parameters that are frozen now is dropped; before the first step a state without velocities leaves
@@ -394,12 +395,13 @@ class DDPState(HookState):
         """
         if self._worker is None:
             raise InvalidUsage("the state is closed")
-        failed, step, residuals, velocities, choices = None, 0, {}, {}, {}
+        failed, step, left, residuals, velocities, choices = None, 0, 0, {}, {}, {}
         try:
             state = self._without_frozen(state) if isinstance(state, dict) else list(map(self._without_frozen, state))
             step, residuals, velocities, choices = chosen(state, _FORM, self._communicator.rank,
                                                           self._communicator.size, self._density, self._check_values,
                                                           self._layouts)
+            left = dense_steps_left(state)
         except Exception as error:  # pylint: disable=broad-except  (raised once the other ranks know)
             failed = error
         if self._method.preset != "auto":
@@ -409,7 +411,8 @@ class DDPState(HookState):
             if self.error is not None:
                 raise self.error
             try:
-                agree(self._gather, state=failed is None, step=step, choices=sorted(choices.items()))
+                agree(self._gather, state=failed is None, step=step, dense_steps_left=left,
+                      choices=sorted(choices.items()))
                 if failed is not None:
                     raise failed
                 _settle(self)
@@ -424,9 +427,22 @@ class DDPState(HookState):
             if velocities or self.step != 0:
                 self._buckets.velocities = velocities
             self._buckets.choices = choices
-            self.step, self._resumed = step, True
+            self.step, self._warm_from = step, step + min(left, self._method.warmup_steps)
 
         self._call(replace)
+
+    def _warmed_up(self):
+        """Whether a state that was loaded is past its dense steps at first, whatever DDP's buckets are."""
+        return self._warm_from is not None and self.step > self._warm_from
+
+    def _dense_steps_left(self):
+        if self._warm_from is not None:
+            return max(0, self._warm_from - self.step)
+        if self.step <= 1:  # DDP cuts other buckets after the first step
+            return self._method.warmup_steps
+        return max((self._method.warmup_steps - bucket.steps for bucket in self._buckets.all()
+                    if bucket.reducer is None and not all(bucket.kept) and bucket.steps < self._method.warmup_steps),
+                   default=0)
 
     def _without_frozen(self, state):
         """The state without parameters that the model has and ddp does not average."""

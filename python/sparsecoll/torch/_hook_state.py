@@ -13,7 +13,7 @@ class HookState:
         After an interrupt, or where a rank was lost, the process group may still be in a dense step, which nothing ends
         but the other ranks or the group's own deadline: then its threads end behind that."""
         worker, self._worker = self._worker, None
-        if worker is None:
+        if worker is None or worker.forked:  # in a forked process nothing of it is there that could end
             return
         self._abandon_step()
         failed = self.error is not None

@@ -31,6 +31,15 @@ def _all_of(states, form):
     return sorted(states, key=lambda state: state["rank"])
 
 
+def dense_steps_left(saved):
+    """How many the training that was saved had still to go. Errors: InvalidArgument."""
+    states = [saved] if isinstance(saved, dict) else list(saved)
+    left = {state.get("dense_steps_left", 0) for state in states}
+    if len(left) != 1 or not all(isinstance(each, int) and each >= 0 for each in left):
+        raise InvalidArgument(f"states with other numbers of dense steps to come: {sorted(map(str, left))}")
+    return left.pop()
+
+
 def chosen(saved, form, rank, ranks, density, check, layouts):
     """(step, residuals, velocities, auto's choices) for `rank` of `ranks`: as they lie in buckets, by parameter name, in
     memory of their own.

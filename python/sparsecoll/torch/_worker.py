@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thread that does jobs in their order."""
 import atexit
+import os
 import queue
 import threading
 
@@ -23,12 +24,18 @@ class Worker:
 
     def __init__(self, name):
         self._jobs = queue.SimpleQueue()
+        self._process = os.getpid()
         self._thread = threading.Thread(target=_serve, args=(self._jobs,), name=name, daemon=True)
         self._thread.start()
 
     @property
     def alive(self):
         return self._thread.is_alive()
+
+    @property
+    def forked(self):
+        """Whether this process was forked from the one that has the thread."""
+        return os.getpid() != self._process
 
     def post(self, job):
         self._jobs.put(job)
