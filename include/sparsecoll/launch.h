@@ -222,6 +222,7 @@ static inline void sparsecollLaunchReadRank(sparsecollLaunch_t* launch, const ch
    number of ranks. */
 static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
   const char* const folder = sparsecollLaunchText("SPARSECOLL_LAUNCH_DIR", NULL);
+  const int size = sparsecollLaunchNumber("WORLD_SIZE", -1);
   memset(launch, 0, sizeof *launch);
   launch->size = 1;
   launch->localRank = 0;
@@ -240,14 +241,15 @@ static inline void sparsecollLaunchRead(sparsecollLaunch_t* launch) {
     sparsecollLaunchReadSlurm(launch, folder);
   }
   if (getenv("RANK") != NULL && getenv("WORLD_SIZE") != NULL && strcmp(launch->by, "sparsecoll-run") != 0 &&
-      (getenv("TORCHELASTIC_RUN_ID") != NULL || sparsecollLaunchNumber("WORLD_SIZE", -1) != launch->size))
+      (getenv("TORCHELASTIC_RUN_ID") != NULL ||
+       (size != launch->size && (size >= 0 || strcmp(launch->by, "nobody") == 0))))
     sparsecollLaunchReadRank(launch, folder);
   sparsecollLaunchReadMeeting(launch, folder);
   sparsecollLaunchReadService(launch, folder);
 }
 
-/* Why the ranks cannot meet, in words for the user, where sparsecollCommInitEnv returns InvalidArgument for what `wrong`
-   names, or Unsupported for want of a place; else NULL. */
+/* Why the ranks cannot meet, in words for the user, where sparsecollCommInitEnv returns InvalidArgument for what
+   `wrong` names, or Unsupported for want of a place; else NULL. */
 static inline const char* sparsecollLaunchProblem(const sparsecollLaunch_t* launch) {
   if (launch->wrong != NULL) return "a variable that should tell the rank or the number of ranks holds no such number";
   if (launch->host[0] != '\0' || launch->path[0] != '\0' || launch->service != NULL || launch->size <= 1) return NULL;

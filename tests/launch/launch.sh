@@ -211,6 +211,8 @@ expect 0 env SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0 SLURM_NNODES=1 SLURM_
 expect 0 "$run" -n 2 "$program" hasty -1  # no deadline at all
 expect 0 env SPARSECOLL_ISA=none "$run" -n 2 "$program"  # no such instruction set: the best there is
 expect 0 env RANK=0 WORLD_SIZE=1 "$program"
+expect 0 env RANK=0 WORLD_SIZE= SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_NNODES=1 SLURM_JOB_ID=$$ SLURM_STEP_ID=1 "$program"
+grep -q 'rank 0 of 1 by Slurm' "$folder/out" || fail "a launcher's word counts less than a variable that is empty"
 for place in RANK=1:WORLD_SIZE= RANK=1:WORLD_SIZE=four RANK=-1:WORLD_SIZE=4 RANK=:WORLD_SIZE=4 RANK=0:WORLD_SIZE=0; do
   expect 1 env "${place%:*}" "${place#*:}" MASTER_ADDR=localhost MASTER_PORT=$port "$program"
   grep -q 'invalid argument: .*\(which is no number of a rank\|tells of 0 ranks\)' "$folder/out" || fail "$place is taken"

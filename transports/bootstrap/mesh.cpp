@@ -65,12 +65,14 @@ class Connecting {
 
   Status notReached(const std::vector<int>& missing) const {
     const auto rank = static_cast<size_t>(missing[0]);
-    if (rank >= calls_.size())
+    const auto firstAbove = std::ranges::lower_bound(missing, self_.rank);
+    if (firstAbove == missing.begin())
       return failBy(missing[0], sparsecollTimeout, "rank {} was not reached by rank(s) {}{}{}", self_.rank,
                     listOf(missing), lobby_.turnedAway() ? ": " : "", lobby_.turnedAway() ? kNoRoomText : "");
     const Text<128>& why = calls_[rank].last;
     return failBy(missing[0], sparsecollTimeout, "rank(s) {} were not reached by rank {}, the first at {}: {}",
-                  listOf(missing), self_.rank, addresses_[rank].text(), why.empty() ? "nobody answers" : why.c_str());
+                  listOf(std::span<const int>(missing.begin(), firstAbove)), self_.rank, addresses_[rank].text(),
+                  why.empty() ? "nobody answers" : why.c_str());
   }
 
   void seat(Guest guest) {
@@ -191,7 +193,8 @@ Result<Hosts> lookAtHosts(Exchange& exchange, const Deadline& deadline) {
     SC_TRY(const uint64_t host, reader.read<uint64_t>());
     SC_TRY(const Address reached, readAddress(reader));
     hosts.one = hosts.one && host == here;
-    if (host == here && !reached.isLoopback() && (!hosts.reached || rank == exchange.rank())) hosts.reached = reached;
+    if (host == here && !reached.isLoopback() && (!hosts.reached || rank == exchange.rank()))
+      hosts.reached = reached.withPort(0);
     return {};
   };
   for (int rank = 0; rank < exchange.ranks(); ++rank) SC_TRY(look(rank));

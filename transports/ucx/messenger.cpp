@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/environment.h"
 #include "core/poll.h"
@@ -46,6 +47,7 @@ constexpr const char* kWaitFrom = "256k";
 // over 100 Mbit/s two frames of 1.28 MB for each other took 213 ms instead of 106. There none waits, however
 // long a frame is.
 constexpr const char* kNoneWaits = "inf";
+constexpr const char* kRemoteMemoryVerbs = "/dev/infiniband";
 constexpr const char* kRemoteMemoryDevices = "/sys/class/infiniband";  // EFA's are among them
 
 // Looks in vain: at first they come at once, then others get the core in between, then this thread sleeps.
@@ -60,16 +62,26 @@ bool hasRemoteMemory() {
   return !std::filesystem::is_empty(kRemoteMemoryDevices, none) && !none;
 }
 
+std::vector<std::filesystem::path> entriesOf(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator each(folder, failed), end; !failed && each != end; each.increment(failed))
+    entries.push_back(each->path());
+  return entries;
+}
+
 // As UCX names them, with commas before them: "mlx5_0:1". Those that are up.
 std::string remoteMemoryPorts() {
   std::string ports;
   std::error_code none;
-  for (const auto& device : std::filesystem::directory_iterator(kRemoteMemoryDevices, none)) {
-    for (const auto& port : std::filesystem::directory_iterator(device.path() / "ports", none)) {
+  if (!std::filesystem::exists(kRemoteMemoryVerbs, none)) return ports;  // a container that was not given them
+  for (const auto& device : entriesOf(kRemoteMemoryDevices)) {
+    for (const auto& port : entriesOf(device / "ports")) {
       std::string state;
-      std::getline(std::ifstream(port.path() / "state"), state);
+      std::ifstream file(port / "state");
+      std::getline(file, state);
       if (state.find("ACTIVE") != std::string::npos)
-        ports += ',' + device.path().filename().string() + ':' + port.path().filename().string();
+        ports += ',' + device.filename().string() + ':' + port.filename().string();
     }
   }
   return ports;
@@ -103,7 +115,8 @@ class UcxMessenger final : public engine::Messenger {
     if (environmentText(variable::kUcxRendezvous) == nullptr && (memoryOnly_ || !hasRemoteMemory()))
       (void)ucx_.ucp_config_modify(config, "RNDV_THRESH", memoryOnly_ ? kWaitFrom : kNoneWaits);
     // Left to itself UCX takes any card of this machine, also one that leads to no rank.
-    const std::string interface = at.isLoopback() ? "" : bootstrap::interfaceWith(at);
+    std::string interface = oneHost || at.isLoopback() ? "" : bootstrap::interfaceWith(at);
+    interface.resize(std::min(interface.size(), interface.find(':')));  // an address may have a label of its own
     if (environmentText(variable::kUcxDevices) == nullptr && !interface.empty())
       (void)ucx_.ucp_config_modify(config, "NET_DEVICES", (interface + remoteMemoryPorts()).c_str());
     ucp_params_t params{};
