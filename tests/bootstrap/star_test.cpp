@@ -118,6 +118,7 @@ Failure heardAsMeshIsMade(const Say& say) {
     }
     Writer host, place;
     host.write(hostId());
+    writeAddress(host, Address::loopback());
     SC_TRY(const Parts hosts, exchange->allgather(host.bytes(), deadline));
     SC_TRY(Fd listener, bindTo(Address::loopback()));
     SC_TRY(listen(listener, kBacklog));
