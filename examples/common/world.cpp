@@ -139,11 +139,10 @@ void World::barrier(size_t rank) const {
 
 size_t launchedRanks() {
   const auto launch = readLaunch();
-  if (canMeet(launch) && launch.wrong == nullptr) return static_cast<size_t>(launch.size);
-  if (launch.size > 1 || launch.wrong != nullptr)
+  if (const char* const problem = sparsecollLaunchProblem(&launch))
     throw std::runtime_error("rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size) +
-                             " cannot find the others: " + sparsecollLaunchProblem(&launch));
-  return 0;
+                             " cannot find the others: " + problem);
+  return canMeet(launch) ? static_cast<size_t>(launch.size) : 0;
 }
 
 size_t numberOnHost(size_t rank) {

@@ -94,7 +94,9 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   // What is opened later must not take the place of a stream that was closed.
-  for (int opened = 0; opened >= 0 && opened <= STDERR_FILENO;) opened = open("/dev/null", O_RDWR);
+  int opened = 0;
+  while (opened >= 0 && opened <= STDERR_FILENO) opened = open("/dev/null", O_RDWR);
+  if (opened >= 0) close(opened);  // which ranks would inherit
   Options options;
   const std::string wrong = readOptions(argc, argv, options);
   if (wrong == "help") {

@@ -188,16 +188,14 @@ Result<Hosts> lookAtHosts(Exchange& exchange, const Deadline& deadline) {
   writeAddress(writer, exchange.reachedAt().value_or(Address::loopback()));
   SC_TRY(const Parts parts, exchange.allgather(writer.bytes(), deadline));
   Hosts hosts;
-  const auto look = [&](int rank) -> Status {
-    Reader reader(parts[static_cast<size_t>(rank)]);
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    Reader reader(parts[rank]);
     SC_TRY(const uint64_t host, reader.read<uint64_t>());
     SC_TRY(const Address reached, readAddress(reader));
     hosts.one = hosts.one && host == here;
-    if (host == here && !reached.isLoopback() && (!hosts.reached || rank == exchange.rank()))
-      hosts.reached = reached.withPort(0);
-    return {};
-  };
-  for (int rank = 0; rank < exchange.ranks(); ++rank) SC_TRY(look(rank));
+    const bool own = rank == static_cast<size_t>(exchange.rank());
+    if (host == here && !reached.isLoopback() && (own || !hosts.reached)) hosts.reached = reached.withPort(0);
+  }
   return hosts;
 }
 

@@ -440,9 +440,8 @@ class DDPState(HookState):
             return max(0, self._warm_from - self.step)
         if self.step <= 1:  # DDP cuts other buckets after the first step
             return self._method.warmup_steps
-        return max((self._method.warmup_steps - bucket.steps for bucket in self._buckets.all()
-                    if bucket.reducer is None and not all(bucket.kept) and bucket.steps < self._method.warmup_steps),
-                   default=0)
+        return max([0, *(self._method.warmup_steps - bucket.steps for bucket in self._buckets.all()
+                         if bucket.reducer is None and not all(bucket.kept))])
 
     def _without_frozen(self, state):
         """The state without parameters that the model has and ddp does not average."""
