@@ -55,11 +55,8 @@ test-release test-asan test-tsan: test-%: ## configure, build and run the tests 
 	@rm -f build/$*/ctest.log
 	ctest --preset $* -j $(TEST_JOBS) --output-log "$(CURDIR)/build/$*/ctest.log"
 
-summary: ## what the latest tests said
-	@for preset in $(PRESETS); do \
-	  echo "== $$preset"; \
-	  sed -n '/tests passed/,$$p' build/$$preset/ctest.log 2> /dev/null || echo "no finished test run"; \
-	done
+summary: ## what the latest tests said, and the last words of those that failed
+	@scripts/summary $(PRESETS)
 
 test-msan: ## what is used before somebody has written it, by MemorySanitizer; needs clang (scripts/setup --fuzz): minutes
 	cmake --preset msan

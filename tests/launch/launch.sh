@@ -295,18 +295,13 @@ rm "$id"
 clean
 echo "who finds nobody says why"
 
-# LeakSanitizer guesses where libraries that are opened at run time have their thread-local memory, from what lies in
-# front of it, and where that misleads it reads at addresses such as 0x182 and crashes. A thread that was left behind may
-# end while it looks, too.
-unleaked=ASAN_OPTIONS=detect_leaks=0
-
 # Ranks on several hosts, as far as they are told, learn from their launcher where rank 0 is, and a key: no variables, no
 # warning. They meet twice.
 # asked LAUNCHER SERVICE COMMAND...
 asked() {
   local by=$1 service=$2
   shift 2
-  expect 0 env TMPDIR="$tools" $unleaked SPARSECOLL_LOG=info "$@" "$program" again
+  expect 0 env TMPDIR="$tools" SPARSECOLL_LOG=info "$@" "$program" again
   [ "$(grep -c "learn by $service that rank 0 is at" "$folder/out")" = 1 ] || fail "rank 0 has not told by $service"
   [ "$(grep -c "of 4 by $by: success" "$folder/out")" = 4 ] || fail "ranks of $by did not meet"
   ! grep -q 'SPARSECOLL_SECRET_FILE' "$folder/out" || fail "rank 0 misses a secret beside its launcher's key"
@@ -317,7 +312,7 @@ asked() {
 tardy() {
   local by=$1 words=$2
   shift 2
-  expect 0 env TMPDIR="$tools" $unleaked "$@" bash -c 'if [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 3 ]; then
+  expect 0 env TMPDIR="$tools" "$@" bash -c 'if [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 3 ]; then
     until [ "$(grep -c "at first: timeout" "$1")" = 3 ]; do sleep 0.1; done
   fi; exec "$0" retry 2000' "$program" "$folder/out"
   [ "$(grep -c "at first: timeout: .*$words in time: not all ranks of the job have come" "$folder/out")" = 3 ] ||
@@ -380,7 +375,7 @@ broken SPARSECOLL_PMIX_LIBRARY="$stuck" "unsupported: .*no place to meet: .* has
 # Beside an MPI that may still need its PMIx each rank leaves it open until it ends.
 fresh
 play OMPI_COMM_WORLD_RANK=% PMIX_RANK=% "${apart[@]}" LD_PRELOAD="$mpi" FAKE_MPI=loaded \
-  ASAN_OPTIONS=verify_asan_link_order=0
+  ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
 [ "$(grep -c 'of 3 by Open MPI: success' "$folder/out")" = 3 ] || fail "ranks did not meet beside an MPI"
 [ "$(sort "$FAKE_PMIX_FOLDER/finalized" | tr -d '\n')" = 012 ] || fail "PMIx was not closed by each rank once"
 # A secret counts beside the launcher's key.
@@ -397,7 +392,7 @@ secretive 0 secret & first=$!
 grep -q '^rank 1: .*SPARSECOLL_SECRET_FILE has to name the same secret' "$folder/out" || fail "the secret is not named"
 # A rank that comes late is named by what it holds up; when it is there, all meet.
 fresh
-late() { env $unleaked OMPI_COMM_WORLD_RANK="$1" PMIX_RANK="$1" "${apart[@]}" "$program" retry 300 >> "$folder/out" 2>&1; }
+late() { env OMPI_COMM_WORLD_RANK="$1" PMIX_RANK="$1" "${apart[@]}" "$program" retry 300 >> "$folder/out" 2>&1; }
 late 0 & first=$!
 late 1 & second=$!
 for _ in $(seq 600); do [ "$(grep -c 'at first' "$folder/out")" = 2 ] && break; sleep 0.1; done
