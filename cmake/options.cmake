@@ -39,7 +39,7 @@ if(SPARSECOLL_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # For installed programs that link the library: they find it beside them, wherever the prefix is moved to.
-file(RELATIVE_PATH libraries_from_programs /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+file(RELATIVE_PATH libraries_from_programs ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set(SPARSECOLL_INSTALL_RPATH $ORIGIN/${libraries_from_programs})
 
 # What every target of this project compiles with. Contraction is off because results must have the same bits for every

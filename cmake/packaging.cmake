@@ -1,6 +1,9 @@
 # What `cmake --install` puts into a prefix: the shared library, the public headers, and the two ways to find them
 # (find_package(sparsecoll CONFIG) and pkg-config). Both work from wherever the prefix is moved to.
 include(CMakePackageConfigHelpers)
+# Whatever umask it is installed with.
+set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
+  WORLD_READ WORLD_EXECUTE)
 set(SPARSECOLL_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/sparsecoll)
 set(SPARSECOLL_PKGCONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

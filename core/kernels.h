@@ -360,6 +360,8 @@ class Kernels {
   // Whatever was enqueued on the stream so far is done before memory goes back. Said before others are told that it was
   // enqueued.
   virtual void noteUse(Stream) {}
+  // The same of what others than this back end have enqueued there.
+  virtual void noteOthersUse(Stream) {}
   // Between the two a call may enqueue on the stream: memory that goes back meanwhile waits for that, too.
   virtual void beginUse(Stream) {}
   virtual void endUse(Stream stream) { noteUse(stream); }

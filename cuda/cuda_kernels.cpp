@@ -61,7 +61,9 @@ class CudaKernels final : public Kernels {
 
   Stream stream() const override { return {parts_.streams->setUp.get(), nullptr}; }
   void noteUse(Stream stream) override {
-    if (!device_.tookEnqueued()) return;
+    if (device_.tookEnqueued()) noteOthersUse(stream);
+  }
+  void noteOthersUse(Stream stream) override {
     parts_.users->mark(user_, static_cast<cudaStream_t>(stream.handle), captures(stream));
   }
   void beginUse(Stream stream) override { parts_.users->begin(user_, static_cast<cudaStream_t>(stream.handle)); }

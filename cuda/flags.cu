@@ -23,10 +23,14 @@ __global__ void __launch_bounds__(kThreads)
   for (uint32_t f = threadIdx.x; f < flags.count; f += blockDim.x) setWord(flags.items[f], 1);
 }
 
-// All flags may be let pass at any moment, also between the look and the writes here. So this looks again behind its
-// writes, and letThrough says what it is about to do before it does it: the fences make one of the two see the other.
+// The stream has waited for the flags, but its wait does not order what other devices wrote before they raised them: a
+// look at the flags and the fence behind it do, for this kernel and all that follow.
+// All flags may be let pass at any moment, also between the look at the state and the writes here. So this looks again
+// behind its writes, and letThrough says what it is about to do before it does it: the fences make one of the two see
+// the other.
 template <uint32_t kMost>
 __global__ void __launch_bounds__(kThreads) lowerFlags(Table<uint32_t*, kMost> flags, const uint32_t* state) {
+  for (uint32_t f = threadIdx.x; f < flags.count; f += blockDim.x) (void)seeWord(flags.items[f]);
   __threadfence_system();
   const bool passes = seeWord(state) == kPasses;
   for (uint32_t f = threadIdx.x; f < flags.count; f += blockDim.x) setWord(flags.items[f], passes ? kPassing : 0);

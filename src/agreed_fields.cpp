@@ -86,9 +86,12 @@ uint64_t agreedOfStep(uint64_t plan, const Selection* selection, uint64_t iterat
   return hashOf("step", parts);
 }
 
-uint64_t agreedOfStep(uint64_t plan, double density, const ScalePair& scales) {
-  const AgreedField parts[] = {
-      {"plan", plan}, real("density", density), real("inputScale", scales.in), real("outputScale", scales.out)};
+uint64_t agreedOfStep(uint64_t plan, double density, uint64_t iteration, const ScalePair& scales) {
+  const AgreedField parts[] = {{"plan", plan},
+                               {"iteration", iteration},
+                               real("density", density),
+                               real("inputScale", scales.in),
+                               real("outputScale", scales.out)};
   return hashOf("step over nodes", parts);
 }
 

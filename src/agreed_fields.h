@@ -47,7 +47,7 @@ AgreedFields agreedOfReducer(const ReducerSpec& spec);
 // iteration: of the selection, if the ranks' ones have to be the same.
 uint64_t agreedOfStep(uint64_t plan, const Selection* selection, uint64_t iteration, const ScalePair& scales);
 // The same over nodes, whose shards have a k each. density: as it was asked for.
-uint64_t agreedOfStep(uint64_t plan, double density, const ScalePair& scales);
+uint64_t agreedOfStep(uint64_t plan, double density, uint64_t iteration, const ScalePair& scales);
 // AllReduce of no elements.
 AgreedFields agreedOfNothing();
 // Calls on sparse vectors: AllGatherVector, AllReduceVector, ReduceScatterVector.

@@ -73,8 +73,8 @@ sparsecollResult_t sparsecollCommDumpFlightRecorder(sparsecollComm_t comm, const
 sparsecollResult_t sparsecollCommWait(sparsecollComm_t comm, sparsecollStream_t stream, uint64_t timeoutMs) {
   return guard("CommWait", [&]() -> Status {
     SC_TRY(const auto live, use(communicators(), comm));
-    if (live->onHost()) SC_TRY(checkStream(stream));  // its calls have finished when they return
-    if (!live->onHost()) SC_TRY(live->synchronize({stream}, timeoutMs));
+    SC_TRY(checkStream(live->onHost(), stream));
+    if (!live->onHost()) SC_TRY(live->synchronize({stream}, timeoutMs));  // on the host calls have finished
     if (live->state() == sparsecollSuccess) return {};
     return fail(live->state(), "{}", live->failure().text);
   });

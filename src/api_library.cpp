@@ -29,8 +29,10 @@ HandleTable<AnyReducer, sparsecollReducer_t>& reducers() {
   return table;
 }
 
-Status checkStream(sparsecollStream_t stream) {
-  if (stream != nullptr) return invalid("host communicators take no stream");
+Status checkStream(bool onHost, sparsecollStream_t stream) {
+  const auto perThread = reinterpret_cast<sparsecollStream_t>(uintptr_t{2});  // cudaStreamPerThread
+  if (onHost && stream != nullptr) return invalid("host communicators take no stream");
+  if (!onHost && stream == perThread) return invalid("cudaStreamPerThread is another stream in each thread");
   return {};
 }
 

@@ -29,7 +29,7 @@ Status allReduceOnce(const std::shared_ptr<Communicator>& comm, const void* in, 
 
 // These calls allocate and wait, which a graph cannot hold.
 Result<StreamUse> streamOf(Communicator& comm, sparsecollStream_t stream) {
-  if (comm.onHost()) SC_TRY(checkStream(stream));
+  SC_TRY(checkStream(comm.onHost(), stream));
   const Stream work{stream, nullptr};
   if (comm.kernels().captures(work))
     return fail(sparsecollInvalidUsage, "the stream is captured, and this call cannot be");

@@ -124,6 +124,7 @@ Result<AgreedFields> AutoReducer::prepare() {
   SC_TRY(plan_.replay(spec_.plan));
   candidates_.reserve(spec_.parts.size());
   able_.assign(spec_.parts.size(), 1);
+  asked_ = spec_.asked.params.density;
   AgreedFields fields = agreedOfReducer(spec_.asked);
   fields.push_back({"plan", hashOfPlan(spec_.plan), Shown::kHash});
   fields.push_back({"tunerFile", spec_.tuner != nullptr ? spec_.tuner->hash() : 0, Shown::kHash});
@@ -178,7 +179,10 @@ Status AutoReducer::run(const void* gradient, void* out, Stream stream) {
     if (!isFatal(followed.result())) differ();  // all ranks have met it
     return followed;
   }
-  if (candidates_[0]->scheduleEnded() && plan_.k() != candidates_[0]->entries()) startTrials();
+  if (candidates_[0]->scheduleEnded()) {
+    askOthers();
+    if (plan_.k() != candidates_[0]->entries()) startTrials();
+  }
   SC_TRY(meet());
   turnTo(plan_.next());
   if (std::exchange(told_, plan_.decisions()) != plan_.decisions() && comm_->rank() == 0)
@@ -231,6 +235,26 @@ void AutoReducer::startTrials() {
   plan_.start(k, able_, tunedNs_);
 }
 
+// For what the first candidate asks for: a SetDensity, or the method's density where a warm-up has ended, which may be
+// one that began anew behind a SetDensity.
+void AutoReducer::askOthers() {
+  const double density = candidates_[0]->density();
+  if (asked_ == density) return;
+  const bool asMade = density == spec_.asked.params.density;
+  for (size_t c = 1; c < candidates_.size(); ++c) {
+    if (dense(c)) continue;
+    const double factor = spec_.parts[c].row().countsAllRanks ? comm_->ranks() : 1;
+    try {
+      const Status taken =
+          asMade ? candidates_[c]->askAsMade() : candidates_[c]->setDensity(std::min(1.0, density * factor));
+      able_[c] = taken.ok() ? 1 : 0;  // no memory was planned for more than the method's own density
+    } catch (const std::bad_alloc&) {
+      able_[c] = 0;
+    }
+  }
+  asked_ = density;
+}
+
 void AutoReducer::turnTo(size_t candidate) {
   if (candidate == current_) return;
   Reducer& next = *candidates_[candidate];
@@ -245,14 +269,7 @@ Status AutoReducer::runSparse(const void*, sparsecollVector_t&, Stream) {
 
 Status AutoReducer::setDensity(double density) {
   plan_.makeRoom();
-  SC_TRY(candidates_[0]->setDensity(density));
-  for (size_t c = 1; c < candidates_.size(); ++c) {
-    if (dense(c)) continue;
-    const double factor = spec_.parts[c].row().countsAllRanks ? comm_->ranks() : 1;
-    // No memory was planned for more than the method's own density.
-    able_[c] = candidates_[c]->setDensity(std::min(1.0, density * factor)).ok() ? 1 : 0;
-  }
-  return {};
+  return candidates_[0]->setDensity(density);
 }
 
 Status AutoReducer::setScales(ScalePair scales) {

@@ -71,6 +71,7 @@ class AutoReducer final : public AnyReducer {
   bool dense(size_t candidate) const { return candidates_[candidate]->spec().dense(); }
   void turnTo(size_t candidate);
   void startTrials();
+  void askOthers();
   Status takeTuner();
   void differ();
   Status meet();
@@ -79,7 +80,8 @@ class AutoReducer final : public AnyReducer {
   const std::shared_ptr<Communicator> comm_;
   const AutoSpec spec_;
   std::vector<std::shared_ptr<Reducer>> candidates_;
-  std::vector<uint8_t> able_;  // to run with the density that was set
+  double asked_ = 0;           // of the candidates behind the first one, by its density
+  std::vector<uint8_t> able_;  // to run with that
   Plan plan_;
   uint64_t node_ = 0;            // of this rank; where there is a tuner file
   bool tuned_ = false;           // it was made for these ranks

@@ -23,6 +23,7 @@ constexpr double kEven = 1.05;  // times the fastest: a few trials cannot tell t
 constexpr uint32_t kShareBits = 20;  // of a number that ranks exchange; above them the time in units
 constexpr uint64_t kShareMost = (uint64_t{1} << kShareBits) - 1;
 constexpr uint64_t kUnitNs = 64;
+constexpr uint64_t kMostSteps = UINT64_MAX / 2;  // of a state; nobody gets that far
 constexpr uint64_t kNoTime = UINT64_MAX;  // the step failed on some rank: it is run again
 
 // The slowest rank's number is the largest one, and brings its share along.
@@ -344,6 +345,7 @@ Result<size_t> Plan::load(Reader& from) {
   SC_TRY(const auto steps, from.read<uint64_t>());
   if (current >= count || chosen >= count || phase > static_cast<uint32_t>(Phase::kDecided)) return damaged();
   if (phase != static_cast<uint32_t>(Phase::kDecided) && k != UINT64_MAX) return damaged();
+  if (steps > kMostSteps) return damaged();
   std::vector<Known> known(count);
   for (Known& one : known) {
     SC_TRY(one.ns, from.read<uint64_t>());

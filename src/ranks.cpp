@@ -103,6 +103,7 @@ Result<nccl::NcclSetup> ncclSetupOn(int device, const CommunicatorConfig& config
   SC_TRY(setup.kernels, cuda::makeCudaKernels(device, memoryTerms(config)));
   setup.budget = std::make_shared<MemoryBudget>(config.workspaceLimitBytes);
   setup.deadline = deadline;
+  setup.abortTimeoutMs = config.abortTimeoutMs;
   return setup;
 }
 

@@ -12,7 +12,7 @@
 namespace sparsecoll {
 
 Result<StreamUse> Reducer::streamOf(sparsecollStream_t stream) {
-  if (comm_->onHost()) SC_TRY(checkStream(stream));
+  SC_TRY(checkStream(comm_->onHost(), stream));
   return StreamUse(comm_->kernels(), {stream, method_.workspace.get()});
 }
 
@@ -74,12 +74,14 @@ Status Reducer::runSparse(const void* gradient, sparsecollVector_t& out, Stream 
 }
 
 uint64_t Reducer::stepPlan() const {
-  if (level_ != nullptr) return agreedOfStep(plan_, askedDensity_, scales_.now());
   // Of states that ranks have imported: methods whose ranks take turns would select some parts twice and others not at
-  // all. Candidates of auto have no such turns, and after a step in another order not all ranks count alike. Nor do
-  // they after steps on devices that one rank alone could not enqueue.
-  const bool counts = selects() && comm_->onHost() && !spec_.takesTurns;
+  // all, and those whose rounds differ from step to step would not meet. Candidates of auto have no such turns, and
+  // after a step in another order not all ranks count alike. Nor do they after steps on devices that one rank alone
+  // could not enqueue, and a rank without a shard does not count at all.
+  const bool allCount = level_ == nullptr || level_->allOwn(comm_->ranks());
+  const bool counts = selects() && comm_->onHost() && !spec_.takesTurns && allCount;
   const uint64_t iteration = counts ? method_.selection->iteration() : 0;
+  if (level_ != nullptr) return agreedOfStep(plan_, askedDensity_, iteration, scales_.now());
   return agreedOfStep(plan_, method_.selection.get(), iteration, scales_.now());
 }
 

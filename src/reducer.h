@@ -92,6 +92,9 @@ class Reducer final : public AnyReducer {
   // collective, and the stream gets another workspace. Errors: those of an agreement.
   Status followSchedule(Stream& stream);
   uint64_t entries() const { return method_.selection->k(); }
+  double density() const { return method_.selection->density(); }  // 0 where k was given instead
+  // Of a reducer without a schedule: what it was made for is asked for again.
+  Status askAsMade();
   ScalePair scales() const { return scales_.now(); }
   // Of the C ABI, that its steps belong to.
   void callSteps(const char* call) { call_ = call; }

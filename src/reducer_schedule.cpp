@@ -123,6 +123,15 @@ Status Reducer::setDensity(double density) {
   return settleAside();
 }
 
+Status Reducer::askAsMade() {
+  if (!selects()) return {};
+  SC_TRY(const DensityPlan plan, method_.selection->planDensity(spec_.params.density, spec_.params.k));
+  method_.selection->use(stats_->lastStream());
+  method_.selection->adopt(plan);
+  askedDensity_ = spec_.params.density;
+  return {};
+}
+
 // What replays do is not followed by a schedule on the host.
 Status Reducer::keepsSchedule() const {
   if (!residual_.captured() || spec_.densitySchedule.empty()) return {};

@@ -36,7 +36,8 @@ Result<InUse<Object>> use(const HandleTable<Object, Handle>& table, Handle handl
   return InUse<Object>(std::move(object));
 }
 
-// Host communicators take no stream.
-Status checkStream(sparsecollStream_t stream);
+// Host communicators take no stream, others none whose handle means another one in another thread: NCCL and ranks of
+// this process enqueue from threads of their own.
+Status checkStream(bool onHost, sparsecollStream_t stream);
 
 }  // namespace sparsecoll

@@ -30,6 +30,7 @@ struct NcclSetup {
   std::shared_ptr<Kernels> kernels;      // of the current device
   std::shared_ptr<MemoryBudget> budget;  // of its windows
   Deadline deadline;                     // of making the engine
+  uint64_t abortTimeoutMs;               // to return from an abort within
 };
 
 // Collective. Errors: what NCCL's are mapped to, Timeout, OutOfMemory.

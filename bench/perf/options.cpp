@@ -210,7 +210,7 @@ void resolve(Options& options, bool ranksGiven) {
 }  // namespace
 
 void addSizes(CLI::App& app, Options& options) {
-  app.add_option("-b,--minbytes", options.bytes.least, "instead: its bytes, from this many, 4M for example")
+  app.add_option("-b,--minbytes", options.bytes.least, "bytes of the vector, from this many, 4M for example")
       ->check(bytes());
   app.add_option("-e,--maxbytes", options.bytes.most, "to this many")->check(bytes());
   app.add_option("-f,--stepfactor", options.bytes.factor, "each time by this factor")->check(within(1.1, 1e6));

@@ -155,7 +155,7 @@ std::string launchCommand() {
   const auto launch = readLaunch();
   if (!canMeet(launch)) return "";
   const std::string by = launch.by, size = std::to_string(launch.size);
-  if (by == "RANK") return "torchrun --no-python --nproc-per-node RANKS-PER-HOST ";
+  if (by == "RANK") return "torchrun --no_python --nproc_per_node RANKS-PER-HOST ";
   if (by == "sparsecoll-run") return "sparsecoll-run -n " + size + " -- ";
   const std::string starter = by == "Slurm" ? "srun" : by == "Open MPI" ? "mpirun" : "mpiexec";
   return starter + " -n " + size + " ";

@@ -3,7 +3,7 @@
 
 Start it with torchrun, or one process a rank with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT:
 
-    torchrun --nproc-per-node=2 ddp_cifar10.py --data cifar-10-batches-bin
+    torchrun --nproc_per_node=2 ddp_cifar10.py --data cifar-10-batches-bin
 
 Without --data it trains on made-up images, which can be learnt. `scripts/prepare-data cifar10 DIR` fetches the real
 ones.

@@ -2,7 +2,7 @@
 """Ranks average NumPy gradients, of which each sends 1 %. For any launcher, for example
 
     sparsecoll-run -n 4 -- python3 numpy_allreduce.py
-    torchrun --nproc-per-node=4 numpy_allreduce.py
+    torchrun --nproc_per_node=4 numpy_allreduce.py
 """
 import numpy as np
 

@@ -110,11 +110,12 @@
    thread at any moment may call CommGetAsyncError, CommGetFailure, CommGetPeerFailure, CommDumpFlightRecorder,
    CommAbort, GetStats, ReducerGetStats and GetLastError.
    Streams and CommWait. On host communicators the stream must be NULL, and every call has finished when it returns:
-   CommWait is never needed. On devices the calls of reducers enqueue their work on the stream (NULL: the device's default
-   one) and return; out is ready for what is enqueued on that stream behind them. Call CommWait before the host relies on
-   a step: it tells what went wrong in enqueued work, NonFinite included, and over NCCL it alone notices that a rank is
-   missing. Vectors and stream are of the rank's device, which need not be current. Calls on sparse vectors, and
-   AllReduce, wait for the stream. They return what went wrong in it, also in work that was enqueued before them.
+   CommWait is never needed. On devices the calls of reducers enqueue their work on the stream (NULL: the device's
+   default one; cudaStreamPerThread, which is another one in each thread, is InvalidArgument) and return; out is ready
+   for what is enqueued on that stream behind them. Call CommWait before the host relies on a step: it tells what went
+   wrong in enqueued work, NonFinite included, and over NCCL it alone notices that a rank is missing. Vectors and
+   stream are of the rank's device, which need not be current. Calls on sparse vectors, and AllReduce, wait for the
+   stream. They return what went wrong in it, also in work that was enqueued before them.
    Calls of a reducer take effect in stream order. If its steps change from one stream to another, let the other one wait
    for the first (an event). The stream of a reducer's latest step has to live until its next step or its destruction.
    One call or a reducer. sparsecollAllReduce makes a reducer, runs one step and destroys the reducer. So every call
@@ -123,7 +124,8 @@
    call waits for the step as CommWait does. In training, use a reducer.
 
    Errors. InvalidArgument in every call: a NULL handle, an output pointer that is NULL, a struct that SPARSECOLL_INIT has
-   not filled in, a stream on a host communicator. InvalidUsage in every call: a destroyed or foreign handle.
+   not filled in, a stream on a host communicator, or cudaStreamPerThread. InvalidUsage in every call: a destroyed or
+   foreign handle.
    These codes leave the communicator alive:
        Success InvalidArgument InvalidUsage OutOfMemory Unsupported Mismatch Capacity NonFinite
    These codes end it when the exchange of a collective call, or CommWait, fails with them:
@@ -752,7 +754,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollCommInitOob(sparsecollComm_t* comm, 
 
 /* A communicator over an NCCL one that the caller has, on its ranks and device. Collective.
    takeSplit 1: over a copy (ncclCommSplit, NCCL 2.18); the caller's is free for anything else as soon as this returns. If
-   that blocks, as by default, this waits for all ranks without a deadline.
+   that blocks, as by default, this waits for all ranks without a deadline. Was it made with splitShare = 1, NCCL aborts both
+   where this library aborts its copy.
    takeSplit 0: over the very one. It stays the caller's: nobody else may use it until CommDestroy has returned, which does
    not destroy it; CommAbort and failures end this library's waits, but only the caller's ncclCommAbort frees a stream that
    is stuck in it; destroy it after this communicator and its reducers.
@@ -848,7 +851,7 @@ SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommAbort(sparsecollComm_t com
    that take none, whatever they do (over MPI see sparsecoll/mpi.h): device memory that work still uses then stays where it
    is, and an error is logged (a reducer's shows as bytesAbandoned). Over NCCL, as long as it has
    not failed, it waits up to opTimeoutMs for what is under way, then aborts; graphs that hold steps of it are destroyed
-   before, since NCCL waits for that without end. Destroy(NULL) succeeds.
+   before: until then NCCL does not end, and what it holds is freed later, or never. Destroy(NULL) succeeds.
    Errors: InvalidUsage (already destroyed). */
 SPARSECOLL_API_QUIET sparsecollResult_t sparsecollCommDestroy(sparsecollComm_t comm);
 
@@ -999,8 +1002,9 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerGetResidual(sparsecollReducer
                                                                sparsecollDataType_t* type);
 
 /* Writes the state (residual, velocity, thresholds, iteration, the plan of auto) as a checksummed blob; over nodes the
-   shard's. *bytes: in the space at blob, out the size. blob NULL: only the size. Errors: InvalidArgument, InvalidUsage
-   (in a capture), Capacity (*bytes is the need), Timeout (of the stream), CudaError. */
+   shard's. What SetDensity and SetScales have set is not part of it: set it again behind Import. *bytes: in the space
+   at blob, out the size. blob NULL: only the size. Errors: InvalidArgument, InvalidUsage (in a capture), Capacity
+   (*bytes is the need), Timeout (of the stream), CudaError. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerExport(sparsecollReducer_t reducer, void* blob, size_t* bytes,
                                                           sparsecollStream_t stream);
 
@@ -1015,7 +1019,8 @@ SPARSECOLL_API sparsecollResult_t sparsecollReducerImport(sparsecollReducer_t re
 /* After a change of the number of ranks: takes over a blob of any rank. Its residual and velocity replace this reducer's
    (merge = 0), are added to them (1), or are left out (2). Where averages divide by the number of ranks they are multiplied
    by the ranks that are now over those that were, so that the averages get from them what they would have got. Thresholds
-   and iteration are the blob's; in host memory a step of ranks whose iterations differ is a Mismatch.
+   and iteration are the blob's; in host memory a step of ranks whose iterations differ is a Mismatch, but with auto, and over
+   nodes where some rank has no shard.
    Errors: as Import, InvalidArgument also where that makes them infinite; OutOfMemory. */
 SPARSECOLL_API sparsecollResult_t sparsecollReducerImportFrom(sparsecollReducer_t reducer, const void* blob, size_t bytes,
                                                               int merge, sparsecollStream_t stream);

@@ -53,6 +53,11 @@ status=0
 [ $status != 0 ] || fail "ranks with other files went on"
 grep -q 'ranks disagree: .*tunerFile: not the same on rank 0 and rank 1' "$dir/said" || fail "$(cat "$dir/said")"
 
+# What the library would not read is not measured.
+status=0
+"$tune" --ranks threads:2 -b 4K -e 4K --densities 0.01,0.1,0.01 -o "$dir/twice.csv" > "$dir/said" 2>&1 || status=$?
+[ $status = 3 ] && [ ! -e "$dir/twice.csv" ] && grep -q '0.01 is given twice' "$dir/said" || fail "$status, $(cat "$dir/said")"
+
 # The file of an earlier run stays.
 before=$(cksum < "$dir/tuned.csv")
 status=0

@@ -150,7 +150,7 @@ TEST_CASE("a communicator of one rank over the system's NCCL, or a clear refusal
   nccl::UniqueId id{};
   REQUIRE(found.GetUniqueId(&id) == nccl::kSuccess);
   const auto deadline = sparsecoll::Deadline::in(60000);
-  auto made = nccl::Connection::make(found, 1, 0, id, deadline);
+  auto made = nccl::Connection::make(found, 1, 0, id, deadline, 1000);
   if (!made.ok()) {
     const sparsecoll::Status status = made.takeStatus();
     INFO(status.failure().text.c_str());

@@ -358,6 +358,8 @@ TEST_CASE("arguments") {
   CHECK((*nccl::library())->CommDestroy(theirs[0]) == nccl::kSuccess);
   config.backend = sparsecollBackendCuda;
   CHECK(sparsecollCommInitRank(&comm, 1, &id, 0, SPARSECOLL_CURRENT_DEVICE, &config) == sparsecollSuccess);
+  CHECK(sparsecollCommWait(comm, cudaStreamPerThread, 1) == sparsecollInvalidArgument);
+  CHECK_THAT(sparsecollGetLastError(), Catch::Contains("cudaStreamPerThread"));
   CHECK(sparsecollCommDestroy(comm) == sparsecollSuccess);
   int available = 0;
   CHECK(sparsecollBackendAvailable(sparsecollBackendCuda, sparsecollTransportNccl, &available) == sparsecollSuccess);

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tests/nccl/fake_state.h"
 #include "tests/simt/streams.h"
 #include "tests/support/elements.h"
 #include "tests/support/memory_exempt.h"
@@ -30,65 +31,6 @@ namespace {
 const bool kQueuesForAll = (simt::needConnections(32), true);
 
 constexpr int kUsualVersion = versionOf(2, 28, 9);
-using Bytes = std::vector<std::byte>;
-
-Bytes copyOf(const void* from, size_t bytes) {
-  Bytes copy(bytes);
-  if (bytes != 0) std::memcpy(copy.data(), from, bytes);
-  return copy;
-}
-
-enum class Kind { kSend, kRecv, kGather, kReduce };
-
-struct Call {
-  Kind kind;
-  const void* in;
-  void* out;
-  size_t count;
-  DataType type;
-  int peer;
-
-  size_t bytes() const {
-    return count * (type == kUint8 ? 1 : sparsecoll::test::bytesOf(static_cast<sparsecollDataType_t>(int{type})));
-  }
-};
-
-// A gather or a sum, as far as the ranks have come to it.
-struct Collective {
-  Kind kind;
-  size_t count;
-  DataType type;
-  std::map<int, Bytes> parts;
-};
-
-struct World {
-  explicit World(int size) : ranks(size) {}
-  bool complete() const { return joined.size() == static_cast<size_t>(ranks); }
-
-  const int ranks;
-  std::set<int> joined;
-  std::map<std::pair<int, int>, std::deque<Bytes>> mail;  // by sender and receiver
-  std::vector<std::shared_ptr<Collective>> collectives;
-  std::vector<Comm> splits;  // of the split under way, by rank
-};
-
-}  // namespace
-}  // namespace fake
-
-struct ncclComm {
-  std::shared_ptr<fake::World> world;
-  int rank;
-  int device;
-  bool blocking;
-  int unasked = 0;         // how often the state still is ncclInProgress
-  size_t collectives = 0;  // begun
-  bool aborted = false;
-  uint64_t open = 0;                            // batches that streams have begun and not done
-  Comm split = nullptr, *splitPlace = nullptr;  // a split that has begun, and where it is told
-};
-
-namespace fake {
-namespace {
 
 struct State {
   std::mutex mutex;
@@ -99,6 +41,7 @@ struct State {
   std::map<std::string, uint64_t> calls;
   std::map<int, Code> planted;
   uint64_t ids = 0;
+  uint64_t aborting = 0;
   std::atomic<int64_t> waiting{0};
   int version = 0;
 };
@@ -132,7 +75,15 @@ class Batch {
       const bool collective = call.kind != Kind::kSend && call.kind != Kind::kRecv;
       numbers_.push_back(!collective ? kNone : captured ? 0 : comm_->collectives++);
     }
+    if (captured_) ++comm_->captured;
   }
+  ~Batch() {
+    if (!captured_) return;
+    const std::lock_guard lock(state().mutex);
+    --comm_->captured;
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
 
   bool ready() {
     const std::lock_guard lock(state().mutex);
@@ -293,6 +244,7 @@ Code statusOf(Comm comm) {
     if (!comm->split->world->complete()) return kInProgress;
     *std::exchange(comm->splitPlace, nullptr) = std::exchange(comm->split, nullptr);
   }
+  if (comm->finalized && comm->captured != 0) return kInProgress;  // NCCL waits for graphs
   if (comm->unasked == 0) return kSuccess;
   --comm->unasked;
   return kInProgress;
@@ -336,6 +288,10 @@ std::vector<Comm> makeComms(int ranks, bool blocking) {
 bool isAlive(Comm comm) {
   const std::lock_guard lock(state().mutex);
   return state().alive.contains(comm);
+}
+uint64_t aborting() {
+  const std::lock_guard lock(state().mutex);
+  return state().aborting;
 }
 uint64_t aliveCount() {
   const std::lock_guard lock(state().mutex);
@@ -427,6 +383,7 @@ Code ncclCommGetAsyncError(Comm comm, Code* code) {
 Code ncclCommFinalize(Comm comm) {
   const Entry entry;
   if (!enter("ncclCommFinalize", comm)) return kInvalidArgument;
+  comm->finalized = true;
   comm->unasked = comm->open == 0 ? 3 : INT_MAX;  // what is on streams is waited for
   return kInProgress;
 }
@@ -438,12 +395,21 @@ Code ncclCommDestroy(Comm comm) {
   return kSuccess;
 }
 
+// Like NCCL it lets streams go on, and then waits until no graph holds operations of the communicator.
 Code ncclCommAbort(Comm comm) {
-  const Entry entry;
-  if (!enter("ncclCommAbort", comm, true)) return kInvalidArgument;
-  comm->aborted = true;
-  state().alive.erase(comm);
-  return kSuccess;
+  {
+    const Entry entry;
+    if (!enter("ncclCommAbort", comm, true)) return kInvalidArgument;
+    comm->aborted = true;
+    state().alive.erase(comm);
+    ++state().aborting;
+  }
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    const Entry entry;
+    if (comm->captured != 0) continue;
+    --state().aborting;
+    return kSuccess;
+  }
 }
 
 const char* ncclGetErrorString(Code code) { return code == kRemoteError ? "a remote process has gone" : "an error"; }

@@ -28,6 +28,7 @@ void reset();
 std::vector<Comm> makeComms(int ranks, bool blocking);
 // Not yet destroyed or aborted.
 bool isAlive(Comm comm);
+uint64_t aborting();  // how many ncclCommAbort wait for graphs
 uint64_t aliveCount();
 
 // ncclCommGetAsyncError of this rank, of all communicators that are alive, says so from now on.

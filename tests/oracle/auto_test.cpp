@@ -161,6 +161,28 @@ TEST_CASE("trials begin when the warm-up of the density is over") {
   CHECK(group.plan() == "0 allgather, ");
 }
 
+TEST_CASE("a warm-up that begins anew ends in the method's density, for every candidate") {
+  const CostsInPlace costs({{{"topka", 200}, {"sparcml-split", 300}, {"spardl", 100}, {"dense", 950}}, -1, {}});
+  const double dense = 0.25;
+  sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);
+  config.densitySchedule = &dense;
+  config.densityScheduleCount = 1;
+  config.scheduleSteps = 4;
+  AutoGroup group(0.01, sparsecollFloat32, &config);
+  const auto steps = [&](uint64_t entries) {
+    group.run(40);
+    CHECK(group.collective() == "spardl");
+    CHECK(group.stats(0).lastRequested == entries);
+  };
+  steps(90);
+  REQUIRE(group.each([](int, sparsecollReducer_t reducer) { return sparsecollReducerSetDensity(reducer, 0.002); }) ==
+          all(kRanks, sparsecollSuccess));
+  steps(18);
+  REQUIRE(group.each([](int, sparsecollReducer_t reducer) { return sparsecollReducerReset(reducer, nullptr); }) ==
+          all(kRanks, sparsecollSuccess));
+  steps(90);
+}
+
 TEST_CASE("the caller's own dense sum is not tried, and may win") {
   const CostsInPlace costs(kSplitWins);
   sparsecollReducerConfig_t config = SPARSECOLL_INIT(sparsecollReducerConfig_t);

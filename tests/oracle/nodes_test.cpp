@@ -264,6 +264,33 @@ TEST_CASE("a shard's state goes out and comes back, and is no other shard's") {
   CHECK(importInto(second.group.reducer(0), exported(flat.reducer(0))) == sparsecollInvalidArgument);
 }
 
+TEST_CASE("nodes that went back to different steps have Mismatch, until all are in the same one") {
+  for (const NodeShape& shape : {NodeShape{4, 2}, NodeShape{3, 1}})
+    for (const std::string& name : presetsToStep()) {
+      if (name == "dense") continue;
+      CAPTURE(shape.name(), name);
+      Stepping over(shape, kLength, sparsecollFloat32, overNodes(flatOf(name)));
+      Group& group = over.group;
+      const auto step = [&](uint64_t seed) {
+        group.fillRandom(seed);
+        return group.step();
+      };
+      REQUIRE(step(1) == all(shape.ranks, sparsecollSuccess));
+      std::vector<Blob> before;
+      for (int rank = 0; rank < shape.ranks; ++rank) before.push_back(exported(group.reducer(rank)));
+      REQUIRE(step(2) == all(shape.ranks, sparsecollSuccess));
+      const auto goBack = [&](int from, int to) {
+        for (int rank = from; rank < to; ++rank)
+          REQUIRE(importInto(group.reducer(rank), before[static_cast<size_t>(rank)]) == sparsecollSuccess);
+      };
+      goBack(0, shape.perNode);
+      CHECK(step(3) == all(shape.ranks, sparsecollMismatch));
+      goBack(shape.perNode, shape.ranks);
+      CHECK(step(4) == all(shape.ranks, sparsecollSuccess));
+      CHECK(group.outsEqual());
+    }
+}
+
 TEST_CASE("what is given back and flushed over nodes is the whole sum and the whole residual") {
   const NodeShape shape{5, 3};
   for (const int op : {sparsecollSum, sparsecollAvg}) {

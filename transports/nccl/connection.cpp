@@ -1,11 +1,15 @@
 #include "transports/nccl/connection.h"
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/patience.h"
+#include "core/signals.h"
 
 namespace sparsecoll::nccl {
 
@@ -66,6 +70,36 @@ std::optional<Code> settle(const Library& library, Comm comm, const Deadline& de
   }
 }
 
+struct Aborting {
+  std::mutex mutex;
+  WaitPoint changed;
+  bool done = false;
+};
+
+// NCCL frees the streams at once, but returns only when no graph lives that holds operations of the communicator: and
+// the one that is to destroy it may be the caller of this. So a thread does it that can be left behind.
+void abortInTime(const Library& library, Comm comm, const Deadline& deadline) {
+  std::shared_ptr<Aborting> aborting;
+  std::thread aborter;
+  try {
+    aborting = std::make_shared<Aborting>();
+    const WithoutSignals blocked;
+    aborter = std::thread([aborting, abort = library.CommAbort, comm] {
+      (void)abort(comm);
+      const std::lock_guard lock(aborting->mutex);
+      aborting->done = true;
+      aborting->changed.wake();
+    });
+  } catch (const std::exception&) {  // no memory, or no thread
+    (void)library.CommAbort(comm);
+    return;
+  }
+  std::unique_lock lock(aborting->mutex);
+  const bool inTime = aborting->changed.wait(lock, deadline, [&] { return aborting->done; });
+  lock.unlock();
+  inTime ? aborter.join() : aborter.detach();
+}
+
 }  // namespace
 
 Status statusOf(const Library& library, Code code, const char* call) {
@@ -74,8 +108,8 @@ Status statusOf(const Library& library, Code code, const char* call) {
 }
 
 Result<std::unique_ptr<Connection>> Connection::make(const Library& library, int ranks, int rank, const UniqueId& id,
-                                                     const Deadline& deadline) {
-  std::unique_ptr<Connection> made(new Connection(library, true));
+                                                     const Deadline& deadline, uint64_t abortTimeoutMs) {
+  std::unique_ptr<Connection> made(new Connection(library, true, abortTimeoutMs));
   made->rank_ = rank;
   made->ranks_ = ranks;
   Config config;
@@ -85,10 +119,10 @@ Result<std::unique_ptr<Connection>> Connection::make(const Library& library, int
 }
 
 Result<std::unique_ptr<Connection>> Connection::adopt(const Library& library, Comm comm, bool split,
-                                                      const Deadline& deadline) {
+                                                      const Deadline& deadline, uint64_t abortTimeoutMs) {
   if (split && library.CommSplit == nullptr)
     return unsupported("NCCL {} cannot split communicators, 2.18 and newer can", library.version);
-  std::unique_ptr<Connection> made(new Connection(library, split));
+  std::unique_ptr<Connection> made(new Connection(library, split, abortTimeoutMs));
   SC_TRY(statusOf(library, library.CommUserRank(comm, &made->rank_), "ncclCommUserRank"));
   SC_TRY(statusOf(library, library.CommCount(comm, &made->ranks_), "ncclCommCount"));
   if (!split) {
@@ -157,10 +191,12 @@ Status Connection::health() {
 void Connection::abort() {
   aborted_ = true;
   if (!owned_) return;
-  const std::lock_guard lock(mutex_);
-  if (comm_ == nullptr) return;
-  (void)library_.CommAbort(comm_);
-  comm_ = nullptr;
+  Comm comm = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    comm = std::exchange(comm_, nullptr);
+  }
+  if (comm != nullptr) abortInTime(library_, comm, Deadline::in(abortTimeoutMs_));
 }
 
 void Connection::close(const Deadline& deadline) {

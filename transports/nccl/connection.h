@@ -21,9 +21,9 @@ class Connection {
  public:
   // Collective.
   static Result<std::unique_ptr<Connection>> make(const Library& library, int ranks, int rank, const UniqueId& id,
-                                                  const Deadline& deadline);
+                                                  const Deadline& deadline, uint64_t abortTimeoutMs);
   static Result<std::unique_ptr<Connection>> adopt(const Library& library, Comm comm, bool split,
-                                                   const Deadline& deadline);
+                                                   const Deadline& deadline, uint64_t abortTimeoutMs);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -60,7 +60,7 @@ class Connection {
 
   // What NCCL has found wrong since.
   Status health();
-  // Any thread, any moment, any number of times.
+  // Any thread, any moment, any number of times. Returns within abortTimeoutMs.
   void abort();
   void close(const Deadline& deadline);
 
@@ -73,7 +73,8 @@ class Connection {
   }
 
  private:
-  Connection(const Library& library, bool owned) : library_(library), owned_(owned) {}
+  Connection(const Library& library, bool owned, uint64_t abortTimeoutMs)
+      : library_(library), owned_(owned), abortTimeoutMs_(abortTimeoutMs) {}
   // Waits for what has made comm_.
   Status begin(const char* what, Code code, const Deadline& deadline);
   // What NCCL says once it has taken what it was given. Errors: Timeout, Aborted.
@@ -83,6 +84,7 @@ class Connection {
 
   const Library library_;
   const bool owned_;
+  const uint64_t abortTimeoutMs_;
   int rank_ = 0;
   int ranks_ = 1;
   std::atomic<bool> aborted_{false};

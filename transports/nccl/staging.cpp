@@ -39,7 +39,7 @@ class Staging::StagedWindow final : public FrameWindow {
 Result<std::unique_ptr<Staging>> Staging::make(Kernels& kernels, int ranks,
                                                const std::shared_ptr<MemoryBudget>& budget) {
   const cuda::BesideCaptures beside;
-  std::unique_ptr<Staging> staging(new Staging(static_cast<uint64_t>(ranks)));
+  std::unique_ptr<Staging> staging(new Staging(kernels, static_cast<uint64_t>(ranks)));
   const uint64_t bytes = 2 * staging->ranks_ * kSlotBytes;
   cudaStream_t stream = nullptr;
   SC_TRY(check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream"));
@@ -56,8 +56,9 @@ Staging::~Staging() {
   const cuda::BesideCaptures beside;
   const auto stream = static_cast<cudaStream_t>(stream_);
   const bool over = stream == nullptr || cuda::untilDone(stream, Deadline::in(kDoneMs)) != cudaErrorNotReady;
+  // Memory to which something may come yet stays where it is: a rank may be missing for ever.
+  if (!over) kernels_.noteOthersUse({stream, nullptr});
   if (stream != nullptr) (void)cuda::taken(cudaStreamDestroy(stream));
-  // Else it stays where it is: a rank may be missing for ever.
   if (pinned_ != nullptr && over) cuda::givePinned(pinned_);
 }
 

@@ -23,6 +23,7 @@ class Staging {
  public:
   static constexpr uint64_t kSlotBytes = 1024;  // an agreement has less than half of it
 
+  // kernels: lives as long as this.
   static Result<std::unique_ptr<Staging>> make(Kernels& kernels, int ranks,
                                                const std::shared_ptr<MemoryBudget>& budget);
   ~Staging();
@@ -50,8 +51,9 @@ class Staging {
   };
   class StagedWindow;
 
-  explicit Staging(uint64_t ranks) : ranks_(ranks), host_(std::make_shared<HostMemory>()) {}
+  Staging(Kernels& kernels, uint64_t ranks) : kernels_(kernels), ranks_(ranks), host_(std::make_shared<HostMemory>()) {}
 
+  Kernels& kernels_;
   const uint64_t ranks_;
   const std::shared_ptr<HostMemory> host_;
   void* stream_ = nullptr;

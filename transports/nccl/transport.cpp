@@ -446,13 +446,14 @@ Result<int> deviceOf(ncclComm* comm) {
 
 Result<std::unique_ptr<Transport>> makeTransport(const NcclSetup& setup, int ranks, int rank, const Id& id) {
   SC_TRY(const Library* const nccl, library());
-  SC_TRY(auto connection, Connection::make(*nccl, ranks, rank, std::bit_cast<UniqueId>(id), setup.deadline));
+  SC_TRY(auto connection,
+         Connection::make(*nccl, ranks, rank, std::bit_cast<UniqueId>(id), setup.deadline, setup.abortTimeoutMs));
   return finish(setup, std::move(connection));
 }
 
 Result<std::unique_ptr<Transport>> makeTransport(const NcclSetup& setup, ncclComm* comm, bool split) {
   SC_TRY(const Library* const nccl, library());
-  SC_TRY(auto connection, Connection::adopt(*nccl, comm, split, setup.deadline));
+  SC_TRY(auto connection, Connection::adopt(*nccl, comm, split, setup.deadline, setup.abortTimeoutMs));
   return finish(setup, std::move(connection));
 }
 

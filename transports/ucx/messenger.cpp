@@ -47,6 +47,7 @@ constexpr const char* kWaitFrom = "256k";
 // over 100 Mbit/s two frames of 1.28 MB for each other took 213 ms instead of 106. There none waits, however
 // long a frame is.
 constexpr const char* kNoneWaits = "inf";
+constexpr const char* kNoMemoryToShare = " (UCX takes 8 MiB of /dev/shm a rank; UCX_TLS=tcp,self does without)";
 constexpr const char* kRemoteMemoryVerbs = "/dev/infiniband";
 constexpr const char* kRemoteMemoryDevices = "/sys/class/infiniband";  // EFA's are among them
 
@@ -129,7 +130,9 @@ class UcxMessenger final : public engine::Messenger {
     ucp_worker_params_t workerParams{};
     workerParams.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     workerParams.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    SC_TRY(check(ucx_.ucp_worker_create(context_, &workerParams, &worker_), "ucp_worker_create"));
+    if (const ucs_status_t opened = ucx_.ucp_worker_create(context_, &workerParams, &worker_); opened != UCS_OK)
+      return fail(sparsecollSystemError, "ucp_worker_create: {}{}", ucx_.ucs_status_string(opened),
+                  memoryOnly_ ? kNoMemoryToShare : "");
     SC_TRY(check(ucx_.ucp_worker_get_efd(worker_, &wakeUp_), "ucp_worker_get_efd"));
     ucp_address_t* address = nullptr;
     size_t bytes = 0;
