@@ -180,7 +180,11 @@ Status AutoReducer::run(const void* gradient, void* out, Stream stream) {
     return followed;
   }
   if (candidates_[0]->scheduleEnded()) {
-    askOthers();
+    try {
+      askOthers();
+    } catch (const std::bad_alloc&) {
+      // A candidate that keeps an old density here has Mismatch on all ranks, and the next step asks again.
+    }
     if (plan_.k() != candidates_[0]->entries()) startTrials();
   }
   SC_TRY(meet());
@@ -236,7 +240,7 @@ void AutoReducer::startTrials() {
 }
 
 // For what the first candidate asks for: a SetDensity, or the method's density where a warm-up has ended, which may be
-// one that began anew behind a SetDensity.
+// one that began anew behind a SetDensity. Where memory runs out it can be called again.
 void AutoReducer::askOthers() {
   const double density = candidates_[0]->density();
   if (asked_ == density) return;
@@ -244,13 +248,9 @@ void AutoReducer::askOthers() {
   for (size_t c = 1; c < candidates_.size(); ++c) {
     if (dense(c)) continue;
     const double factor = spec_.parts[c].row().countsAllRanks ? comm_->ranks() : 1;
-    try {
-      const Status taken =
-          asMade ? candidates_[c]->askAsMade() : candidates_[c]->setDensity(std::min(1.0, density * factor));
-      able_[c] = taken.ok() ? 1 : 0;  // no memory was planned for more than the method's own density
-    } catch (const std::bad_alloc&) {
-      able_[c] = 0;
-    }
+    const Status taken =
+        asMade ? candidates_[c]->askAsMade() : candidates_[c]->setDensity(std::min(1.0, density * factor));
+    able_[c] = taken.ok() ? 1 : 0;  // no memory was planned for more than the method's own density
   }
   asked_ = density;
 }
@@ -269,7 +269,9 @@ Status AutoReducer::runSparse(const void*, sparsecollVector_t&, Stream) {
 
 Status AutoReducer::setDensity(double density) {
   plan_.makeRoom();
-  return candidates_[0]->setDensity(density);
+  SC_TRY(candidates_[0]->setDensity(density));
+  if (candidates_[0]->density() == density) askOthers();  // else the next step enters the warm-up's last stage
+  return {};
 }
 
 Status AutoReducer::setScales(ScalePair scales) {

@@ -10,6 +10,7 @@
 
 #include "core/patience.h"
 #include "core/signals.h"
+#include "cuda/calls.h"
 
 namespace sparsecoll::nccl {
 
@@ -85,6 +86,7 @@ void abortInTime(const Library& library, Comm comm, const Deadline& deadline) {
     aborting = std::make_shared<Aborting>();
     const WithoutSignals blocked;
     aborter = std::thread([aborting, abort = library.CommAbort, comm] {
+      const cuda::BesideCaptures beside;
       (void)abort(comm);
       const std::lock_guard lock(aborting->mutex);
       aborting->done = true;

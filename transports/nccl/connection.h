@@ -60,7 +60,7 @@ class Connection {
 
   // What NCCL has found wrong since.
   Status health();
-  // Any thread, any moment, any number of times. Returns within abortTimeoutMs.
+  // Any thread, any moment, any number of times. Returns within abortTimeoutMs, if a thread can be made.
   void abort();
   void close(const Deadline& deadline);
 
