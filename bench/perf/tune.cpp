@@ -67,9 +67,10 @@ int runProgram(int argc, const char* const* argv) {
   const std::vector<Shape> shapes = shapesOf(of);
   if (shapes.front().ranks == 1) throw UsageError("one rank alone exchanges nothing");
   if (of.rankCounts.size() != 1) throw UsageError("--ranks: one number of ranks goes into a file");
-  for (size_t d = 0; d < of.densities.size(); ++d)
-    if (std::count(of.densities.begin(), of.densities.begin() + static_cast<ptrdiff_t>(d), of.densities[d]) != 0)
-      throw UsageError(fmt::format("--densities: {} is given twice", of.densities[d]));
+  std::vector<double> densities = of.densities;
+  std::ranges::sort(densities);
+  if (const auto twice = std::ranges::adjacent_find(densities); twice != densities.end())
+    throw UsageError(fmt::format("--densities: {} is given twice", *twice));
   const Distribution distribution("normal");
   std::string text = headOf(shapes.front());
   fmt::print("{}", text);

@@ -4,12 +4,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/beside.h"
 #include "core/patience.h"
-#include "core/signals.h"
 #include "cuda/calls.h"
 
 namespace sparsecoll::nccl {
@@ -71,35 +70,18 @@ std::optional<Code> settle(const Library& library, Comm comm, const Deadline& de
   }
 }
 
-struct Aborting {
-  std::mutex mutex;
-  WaitPoint changed;
-  bool done = false;
-};
-
 // NCCL frees the streams at once, but returns only when no graph lives that holds operations of the communicator: and
-// the one that is to destroy it may be the caller of this. So a thread does it that can be left behind.
+// the one that is to destroy it may be the caller of this.
 void abortInTime(const Library& library, Comm comm, const Deadline& deadline) {
-  std::shared_ptr<Aborting> aborting;
-  std::thread aborter;
+  const auto abort = [abort = library.CommAbort, comm] {
+    const cuda::BesideCaptures beside;
+    (void)abort(comm);
+  };
   try {
-    aborting = std::make_shared<Aborting>();
-    const WithoutSignals blocked;
-    aborter = std::thread([aborting, abort = library.CommAbort, comm] {
-      const cuda::BesideCaptures beside;
-      (void)abort(comm);
-      const std::lock_guard lock(aborting->mutex);
-      aborting->done = true;
-      aborting->changed.wake();
-    });
+    (void)runBeside(abort, deadline);
   } catch (const std::exception&) {  // no memory, or no thread
-    (void)library.CommAbort(comm);
-    return;
+    abort();
   }
-  std::unique_lock lock(aborting->mutex);
-  const bool inTime = aborting->changed.wait(lock, deadline, [&] { return aborting->done; });
-  lock.unlock();
-  inTime ? aborter.join() : aborter.detach();
 }
 
 }  // namespace

@@ -9,16 +9,15 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/beside.h"
 #include "core/environment.h"
 #include "core/poll.h"
-#include "core/signals.h"
 #include "core/wait.h"
 #include "transports/engine/tag.h"
 #include "transports/ucx.h"
@@ -343,25 +342,17 @@ class UcxMessenger final : public engine::Messenger {
 };
 
 // To open a worker may take for ever: version 1.13 tries again and again to get a TCP port, and does not look at a
-// clock. So a thread does it that can be left behind; whoever is last, it or the one that waits, clears up.
+// clock. Whoever is last, the thread that opens or the one that waits, clears up.
 struct Opening {
   void run(bool oneHost, const bootstrap::Address& at) {
-    Status opened;
     try {
-      opened = made->open(oneHost, at);
+      status = made->open(oneHost, at);
     } catch (const std::bad_alloc&) {
-      opened = fail(sparsecollOutOfMemory, "out of memory");
+      status = fail(sparsecollOutOfMemory, "out of memory");
     }
-    const std::lock_guard lock(mutex);
-    status = std::move(opened);
-    done = true;
-    changed.wake();
   }
 
-  std::mutex mutex;
-  WaitPoint changed;
-  bool done = false;
-  Status status;
+  Status status;  // of the one that is made, once that has ended
   std::unique_ptr<UcxMessenger> made;
 };
 
@@ -377,20 +368,9 @@ Result<std::unique_ptr<engine::Messenger>> makeMessenger(bool oneHost, const boo
   SC_TRY(const Library* const ucx, library());
   const auto opening = std::make_shared<Opening>();
   opening->made = std::make_unique<UcxMessenger>(*ucx);
-  std::thread opener;
-  {
-    const WithoutSignals blocked;
-    opener = std::thread([opening, oneHost, at] { opening->run(oneHost, at); });
-  }
-  std::unique_lock lock(opening->mutex);
-  const bool inTime = opening->changed.wait(lock, deadline, [&] { return opening->done; });
-  lock.unlock();
-  if (!inTime) {
-    opener.detach();
+  if (!runBeside([opening, oneHost, at] { opening->run(oneHost, at); }, deadline))
     return fail(sparsecollTimeout,
                 "UCX has not opened a worker in time, and is left behind (are there free TCP ports?)");
-  }
-  opener.join();
   SC_TRY(std::move(opening->status));
   return std::unique_ptr<engine::Messenger>(std::move(opening->made));
 }
