@@ -20,6 +20,8 @@ struct MessengerCalls {
   void (*expect)(void* user, uint64_t bytes) = nullptr;
   // That what is sent next may wait for what is sent to the same peer after it. nullptr: each leaves at once.
   void (*joinNext)(void* user) = nullptr;
+  // Whether progress sleeps until something comes.
+  bool sleeps = false;
   // That the table is about to be released: what was sent last has until then to leave. nullptr: release does not wait.
   void (*closeBy)(void* user, const Deadline& latest) = nullptr;
 };

@@ -217,6 +217,11 @@ void Port::end(UnderWay& one, bool failed) {
   underWay_.pop_back();
 }
 
+Pace::Time Port::restUntil(bool keptAwake) const {
+  constexpr auto kMoment = std::chrono::microseconds(10);
+  return calls_.sleeps && !keptAwake ? std::min(due(), std::chrono::steady_clock::now() + kMoment) : due();
+}
+
 std::optional<int> Port::sendingTo(uint64_t sequence) const {
   for (const UnderWay& one : underWay_)
     if (!one.givenUp && one.sequence <= sequence) return one.peer;

@@ -98,6 +98,9 @@ class Port {
   Result<bool> progress();
   // When the next message that waits for its time may leave; Time::max(): none does.
   Pace::Time due() const { return pace_ != nullptr ? pace_->due() : Pace::Time::max(); }
+  // Until when at most a wait may sleep between two calls of progress. Where that itself sleeps until something comes,
+  // which it does not while kept awake, others need a moment to get at the engine, and a longer one would be late.
+  Pace::Time restUntil(bool keptAwake) const;
   // The peer of a send of operations up to this one that is still under way.
   std::optional<int> sendingTo(uint64_t sequence) const;
   bool isSending(int peer, const uint32_t& count) const;

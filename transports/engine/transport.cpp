@@ -260,18 +260,18 @@ class EngineTransport final : public Transport {
     for (Patience patience(deadline);;) {
       bool moved = false;
       Status failed;
-      Pace::Time due;
+      Pace::Time restUntil;
       {
         const std::lock_guard lock(state_->mutex);
         SC_TRY(soundHere());
         auto over = look(moved);
         if (over.ok() && *over) return {};
         failed = over.ok() ? rounds_.checkLost(moved, lostSince) : over.takeStatus();
-        due = state_->port.due();
+        restUntil = state_->port.restUntil(isKeptAwake());
       }
       if (!failed.ok()) return accuse(failed);
       if (moved) patience.renew();
-      if (!moved && !patience.rest(due)) {
+      if (!moved && !patience.rest(restUntil)) {
         const std::lock_guard lock(state_->mutex);
         return accuse(late());
       }
@@ -319,6 +319,10 @@ class EngineTransport final : public Transport {
     }
     std::atomic<bool>* const flag_;
   };
+
+  bool isKeptAwake() const {
+    return state_->setup.awake != nullptr && state_->setup.awake->load(std::memory_order_relaxed);
+  }
 
   // A round of the operation may be part of it. The ranks have met: whatever ends the sum now ends the communicator, as
   // each of them needs all others, and messages of a sum do not tell of which one they are.

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "core/events.h"
 #include "transports/tcp.h"
@@ -24,6 +25,10 @@ constexpr uint64_t kStuckMs = 1000;  // hosts that take nothing of the last mess
 // Looks in vain come at once, for a while; then this thread sleeps until something comes.
 constexpr uint32_t kSleepAfter = 32;
 constexpr uint64_t kSleepMs = 1;
+// To be woken takes as long as a short message between hosts. So a rank that has its host for itself, and sends no more
+// than so many bytes in a round, does not sleep at first (docs/decisions/0069).
+constexpr uint64_t kShort = 128u << 10;
+constexpr std::chrono::microseconds kAlert{500};
 constexpr int kMostTurns = 64;  // in one call, while a long message is coming
 constexpr size_t kMostEvents = 64;
 
@@ -55,7 +60,10 @@ class TcpMessenger final : public engine::Messenger {
       if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, peer.connection->fd(), &wanted) != 0)
         return fail(sparsecollSystemError, "epoll_ctl: {}", std::strerror(errno));
       peer.watched = wanted.events;
-      if (room_.add(peer.connection->fd())) peer.connection->setLeavesHost();
+      if (room_.add(peer.connection->fd()))
+        peer.connection->setLeavesHost();
+      else
+        alone_ = false;
     }
     makeRequests(std::min(kMostAtFirst, kRequestsPerPeer * sockets.size()));
     return {};
@@ -74,6 +82,7 @@ class TcpMessenger final : public engine::Messenger {
             },
         .expect = [](void* user, uint64_t bytes) { self(user).expect(bytes); },
         .joinNext = [](void* user) { self(user).joinsNext_ = true; },
+        .sleeps = true,
         .closeBy = [](void* user, const Deadline& latest) { self(user).latest_ = latest; }};
   }
 
@@ -102,6 +111,8 @@ class TcpMessenger final : public engine::Messenger {
     uint32_t watched = 0;                    // what its socket is watched for
     bool pending = false;                    // is in pending_
   };
+
+  using Time = std::chrono::steady_clock::time_point;
 
   static TcpMessenger& self(void* user) { return *static_cast<TcpMessenger*>(user); }
 
@@ -150,6 +161,7 @@ class TcpMessenger final : public engine::Messenger {
 
   // With what is still under way of rounds before.
   void expect(uint64_t bytes) {
+    if (alone_) alertUntil_ = bytes <= kShort ? std::chrono::steady_clock::now() + kAlert : Time{};
     if (!room_.limits()) return;
     for (const Peer& peer : peers_)
       if (peer.connection != nullptr && peer.connection->leavesHost()) bytes += peer.connection->underWay();
@@ -242,6 +254,15 @@ class TcpMessenger final : public engine::Messenger {
     return moved;
   }
 
+  // Looks again and again while it is alert, then sleeps.
+  bool wait() {
+    for (; alertUntil_ != Time(); std::this_thread::yield()) {
+      if (serve(false)) return true;
+      if (std::chrono::steady_clock::now() >= alertUntil_) alertUntil_ = Time();
+    }
+    return serve(true);
+  }
+
   int progress() {
     const uint64_t before = tally_.ended;
     if (room_.note(tally_.sent, tally_.drains)) forgetDrains();
@@ -250,8 +271,8 @@ class TcpMessenger final : public engine::Messenger {
     const bool maySleep = awake_ == nullptr || !awake_->load(std::memory_order_relaxed);
     const Deadline soon = Deadline::in(kSleepMs);
     for (int turn = 0; turn < kMostTurns && tally_.ended == before; ++turn) {
-      const bool sleeps = maySleep && !came && (idle_ >= kSleepAfter || tally_.halfway != 0);
-      came = serve(sleeps);
+      const bool waits = maySleep && !came && (idle_ >= kSleepAfter || tally_.halfway != 0);
+      came = waits ? wait() : serve(false);
       moved = moved || came;
       if ((!came && (tally_.halfway == 0 || !maySleep)) || soon.expired()) break;
     }
@@ -286,6 +307,8 @@ class TcpMessenger final : public engine::Messenger {
   std::vector<Request*> free_;
   bool joinsNext_ = false;  // the next message that is sent leaves with the one after it
   uint32_t idle_ = 0;       // looks in vain
+  bool alone_ = true;       // no peer is on this host
+  Time alertUntil_{};       // no sleep before
 };
 
 }  // namespace

@@ -163,7 +163,7 @@ class UcxMessenger final : public engine::Messenger {
   void keepAwake(std::shared_ptr<const std::atomic<bool>> awake) override { awake_ = std::move(awake); }
 
   engine::MessengerCalls calls() const override {
-    return {.closeBy = [](void* user, const Deadline& latest) { self(user).latest_ = latest; }};
+    return {.sleeps = true, .closeBy = [](void* user, const Deadline& latest) { self(user).latest_ = latest; }};
   }
 
   sparsecollEngine_t table() override {
