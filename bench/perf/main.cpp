@@ -125,7 +125,7 @@ class Benchmark {
       show(shape, fmt::format("density {}", density));
       std::vector<std::optional<CheckResult>> checks;
       for (Case& each : cases) checks.push_back(prepared(each, gradients));
-      const Turns turns{options_.inTurn, options_.steps, options_.warmup, options_.asMuchAsTopK};
+      const Turns turns{options_.inTurn, options_.steps, options_.warmup, options_.asMuchAsTopK, options_.restMs};
       const Rate before = roofline.now(team);
       const std::vector<Turn> timed = timeInTurns(cases, gradients, turns);
       const Rate after = roofline.now(team);

@@ -101,6 +101,9 @@ void addRun(CLI::App& app, Options& options) {
   app.add_flag("--as-topka", options.asMuchAsTopK,
                "with --in-turn: P times the density for methods that would deliver fewer entries than topka, as theirs "
                "counts all ranks together");
+  app.add_option("--rest", options.restMs,
+                 "with --in-turn: so many milliseconds before each step, for the buckets of shaped links to be full again")
+      ->check(within(0.0, 10000.0));
   app.add_option("--against", options.against,
                  "speed-up column: dense, or native: the transport's own sum, as MPI_Allreduce")
       ->check(CLI::IsMember({kDense, kNative}));
@@ -193,6 +196,7 @@ void resolve(Options& options, bool ranksGiven) {
   if (options.inTurn != 0 && (options.device != kHost || options.against == kNative))
     throw UsageError("--in-turn: in host memory only, and not --against native");
   if (options.asMuchAsTopK && options.inTurn == 0) throw UsageError("--as-topka goes with --in-turn");
+  if (options.restMs != 0 && options.inTurn == 0) throw UsageError("--rest goes with --in-turn");
   resolveNodes(options, ranksGiven);
   joinWorld(options, ranksGiven);
   checkNodes(options);

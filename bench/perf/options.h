@@ -35,6 +35,7 @@ struct Options {
   uint64_t warmup = 10;
   double inTurn = 0;  // seconds that methods step in turn; 0: one is timed after the other
   bool asMuchAsTopK = false;
+  double restMs = 0;  // before each step that is taken in turn
   std::string against;
   std::string op = "sum";
   bool outPreserved = false;

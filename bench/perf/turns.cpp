@@ -1,10 +1,12 @@
 #include "bench/perf/turns.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <numeric>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "bench/common/clock.h"
@@ -126,6 +128,10 @@ class Runner {
     void step(size_t i, bool timed) {
       Known& known = known_[i];
       Told told;
+      if (all_.turns_.restMs != 0) {
+        rank_.sync();
+        std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(all_.turns_.restMs));
+      }
       rank_.sync();
       const uint64_t cpu = cpuNs();
       told.step.startNs = nowNs();

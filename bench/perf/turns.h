@@ -15,6 +15,7 @@ struct Turns {
   uint64_t most = 31;         // rounds
   uint64_t warmup = 2;        // steps of each method before them
   bool asMuchAsTopK = false;  // see countsAllRanks
+  double restMs = 0;          // before each step
 };
 
 struct Turn {

@@ -57,6 +57,7 @@ for program in "$@"; do
       ! grep -q "auto took .*: dense," "$dir/out" || ! grep -q "Sparse is faster" "$dir/out" || fail "dense is judged"
       expect 3 "no preset auto" "$program" --nodes 2x2 --preset auto
       expect 3 "--as-topka goes with --in-turn" "$program" --as-topka
+      expect 3 "--rest goes with --in-turn" "$program" --rest 1
       "$program" --ranks threads:2 --elements 3000 --density 0.01 --preset topka,micro,auto --against dense --in-turn 0.01 \
         --as-topka -n 4 -w 1 --csv "$dir/turns.csv" > "$dir/out" || fail "--in-turn"
       # MiCRO's density counts both ranks.

@@ -113,6 +113,7 @@ TEST_CASE("connections to other hosts are limited after some looks, follow their
   REQUIRE(before > 100 * static_cast<int>(kKiB));
   Rates drains;
   uint64_t sent = 0;
+  CHECK(room.mostAhead() == 32 * kKiB);
   sockets.path().bytesPerSecond = 0;  // there was too little to send
   for (int look = 0; look < 50; ++look) room.note(sent += 64 * kKiB, drains);
   CHECK(Sockets::roomOf(sockets.pair[0]) == before);
@@ -122,6 +123,7 @@ TEST_CASE("connections to other hosts are limited after some looks, follow their
   for (int look = 0; look < 2; ++look) room.note(sent += 64 * kKiB, drains);
   CHECK(Sockets::roomOf(sockets.pair[0]) == 2 * 16 * static_cast<int>(kKiB));
   CHECK(Sockets::isSet(sockets.pair[0], 1) == 1);
+  CHECK(room.mostAhead() == 32 * kKiB);
   drains.add(100e6, 100 * kKiB);
   room.note(sent, drains);
   CHECK(drains.weight() == 100 * kKiB);  // not enough
@@ -131,10 +133,12 @@ TEST_CASE("connections to other hosts are limited after some looks, follow their
   const int grown = Sockets::roomOf(sockets.pair[0]);
   CHECK(grown > 2 * 28000);
   CHECK(grown < 2 * 42000);
+  CHECK(room.mostAhead() == static_cast<uint64_t>(grown));
   drains.add(2e9, kMiB);
   room.note(sent, drains);
   CHECK(Sockets::roomOf(sockets.pair[0]) > 4 * grown);
   CHECK(Sockets::isSet(sockets.pair[0], 0) == 0);
+  CHECK(room.mostAhead() == UINT64_MAX);
   CHECK(Sockets::roomOf(sockets.pair[1]) == before);
 }
 

@@ -397,8 +397,9 @@ PYTHON
   inside-grid)  # RATE COUNT
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
-    ring=
+    ring= rest=0
     if [ "$1" != none ]; then
+      rest=4  # until the buckets are full again, of which short steps take a good part
       ring=$(ring 4000000 3)
       if ! fills "$ring" "$(ideal "$1" 4000000)"; then
         echo "# refused: this machine fills links of $(carried 4000000 "$ring") Mbit/s between $2 hosts now, not of $1"
@@ -410,7 +411,7 @@ PYTHON
       for density in ${densities//,/ }; do
         load=$(cut -d' ' -f1 /proc/loadavg)
         if ! (in_turn "$2" --elements "$n" --density "$density" --preset "${PRESETS:-all},auto" --against dense --no-check \
-          --in-turn "${BUDGET:-10}" --as-topka -n 101 --warmup 2 --csv "$folder/rows.csv") > "$folder/said" 2>&1; then
+          --in-turn "${BUDGET:-10}" --rest $rest --as-topka -n 101 --warmup 2 --csv "$folder/rows.csv") > "$folder/said" 2>&1; then
           echo "# failed: $1, $2 ranks, n $n, density $density: $(tail -n 3 "$folder/said" | tr '\n' ' ')"
           continue
         fi

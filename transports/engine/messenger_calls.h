@@ -18,6 +18,9 @@ struct MessengerCalls {
   // the messenger has no use for it. user: the table's.
   bool (*leavesHost)(const void* user, int peer) = nullptr;
   void (*expect)(void* user, uint64_t bytes) = nullptr;
+  // How many bytes a rank may send to other hosts before as many have come from them: on slow links what comes from
+  // several ranks at once is lost. nullptr, UINT64_MAX: any number.
+  uint64_t (*mostAhead)(const void* user) = nullptr;
   // That what is sent next may wait for what is sent to the same peer after it. nullptr: each leaves at once.
   void (*joinNext)(void* user) = nullptr;
   // Whether progress sleeps until something comes.

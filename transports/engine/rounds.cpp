@@ -60,7 +60,7 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
   uint64_t bytes = 0;
   for (const Outgoing& message : out) {
     requests += 1 + Port::piecesOf(message.layout.capacityBytes());
-    if (state_.port.leavesHost(message.peer)) bytes += message.layout.usedBytes(readHeader(message.frame));
+    if (state_.port.leavesHost(message.peer)) bytes += bytesOf(message);
   }
   for (const Incoming& message : in) {
     requests += Port::piecesOf(message.capacity);
@@ -93,6 +93,26 @@ void Rounds::startMeeting(const Operation& operation, std::span<const Outgoing> 
     if (reaches(message.peer)) shared_->announce(message.peer, {readHeader(message.frame), round_});
 }
 
+// As a rank sends to the next ones in turn, the ranks before it send to it: if all keep time with what comes, each gets
+// from one other at a time. A message waits for those alone that take fewer steps round the ranks, so none waits for
+// ever.
+bool Rounds::isTooEarly(const Outgoing& message) const {
+  const Port& port = state_.port;
+  const uint64_t most = port.mostAhead();
+  if (most == UINT64_MAX || !isApart(message) || !port.leavesHost(message.peer)) return false;
+  uint64_t ahead = 0;
+  for (size_t i = 0; i < sent_; ++i) {
+    const Outgoing& before = out_[(firstOut_ + i) % out_.size()];
+    const int opposite = (2 * rank_ - before.peer + ranks_) % ranks_;
+    const Awaited& from = awaited_[static_cast<size_t>(opposite)];
+    if (from.stage == Stage::kDone || !port.leavesHost(before.peer) || !port.leavesHost(opposite)) continue;
+    const uint64_t bytes = bytesOf(before);
+    const uint64_t come = from.stage == Stage::kFrame ? from.frame.moved() : 0;
+    ahead += bytes - std::min(bytes, come);
+  }
+  return ahead > most;
+}
+
 Result<bool> Rounds::proceed(bool& moved) {
   SC_TRY(moved, work());
   SC_TRY(lookAround(moved));
@@ -100,6 +120,7 @@ Result<bool> Rounds::proceed(bool& moved) {
   for (; sent_ < out_.size(); ++sent_) {
     const Outgoing& message = nextOut();
     if (meets_ && reaches(message.peer)) continue;
+    if (isTooEarly(message)) break;
     if (state_.lanes.isDown(message.peer)) return state_.lanes.whyDown(message.peer);
     SC_TRY(const bool posted, post(message));
     if (!posted) break;
@@ -288,8 +309,8 @@ Result<bool> Rounds::post(const Outgoing& message) {
   if (free == slots) return false;
   const size_t index = (nextSlot_ + free) % slots;
   nextSlot_ = index + 1;
-  const uint64_t bytes = message.layout.usedBytes(readHeader(message.frame));
-  const auto inside = static_cast<uint32_t>(bytes <= state_.slotBytes - sizeof(Envelope) ? bytes : 0);
+  const uint64_t bytes = bytesOf(message);
+  const auto inside = static_cast<uint32_t>(isApart(message) ? 0 : bytes);
   if (inside == 0) state_.port.makeRoom(1 + Port::piecesOf(bytes));  // whoever gets the envelope waits for the frame
   std::memcpy(slot(index) + sizeof(Envelope), message.frame, inside);
   seal({EnvelopeKind::kFrame, round_, current_, plan_, bytes, inside, 0}, slot(index));

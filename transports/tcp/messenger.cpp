@@ -81,6 +81,7 @@ class TcpMessenger final : public engine::Messenger {
               return static_cast<const TcpMessenger*>(user)->peers_[static_cast<size_t>(peer)].connection->leavesHost();
             },
         .expect = [](void* user, uint64_t bytes) { self(user).expect(bytes); },
+        .mostAhead = [](const void* user) { return static_cast<const TcpMessenger*>(user)->room_.mostAhead(); },
         .joinNext = [](void* user) { self(user).joinsNext_ = true; },
         .sleeps = true,
         .closeBy = [](void* user, const Deadline& latest) { self(user).latest_ = latest; }};

@@ -88,6 +88,7 @@ bool Room::note(uint64_t sent, Rates& drains) {
   nextLook_ = sent + kLookAfter * sockets_.size();
   if (looks_ < kLooks || rates_.weight() < kRates) return false;
   const bool changed = set(wanted(rates_.median(), roundTripUs_, sockets_.size(), 0));
+  decided_ = true;
   if (set_ == 0) nextLook_ += kPatience * kLookAfter * sockets_.size();
   looks_ = 0;
   rates_.clear();
@@ -103,6 +104,11 @@ void Room::look() {
     rates_.add(path.bytesPerSecond, 1);
     roundTripUs_ = std::max(roundTripUs_, path.roundTripUs);
   }
+}
+
+uint64_t Room::mostAhead() const {
+  if (set_ == 0 && decided_) return UINT64_MAX;
+  return 2 * std::max(set_, kLeast);
 }
 
 bool Room::expect(uint64_t bytes) {

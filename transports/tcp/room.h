@@ -47,6 +47,10 @@ class Room {
   // drains say. Returns whether it is another one.
   bool note(uint64_t sent, Rates& drains);
   bool limits() const { return set_ != 0; }
+  // How many bytes may be under way from this rank to others before as many have come from them, if a link is not to
+  // get more than it takes at once; UINT64_MAX: links are fast. Until that is known they may be slow: what is lost in
+  // the first steps makes TCP careful for long.
+  uint64_t mostAhead() const;
   // So many bytes are to leave soon. Returns whether that changes what sockets hold.
   bool expect(uint64_t bytes);
 
@@ -66,6 +70,7 @@ class Room {
   Rates rates_;               // that they found
   uint64_t roundTripUs_ = 0;  // the longest
   uint64_t set_ = 0;          // 0: what Linux thinks best
+  bool decided_ = false;      // whether to set one
   bool isMuch_ = true;        // what is to leave: sockets are kept to set_
 };
 
