@@ -115,7 +115,10 @@ TEST_CASE("connections to other hosts are limited after some looks, follow their
   uint64_t sent = 0;
   CHECK(room.mostAhead() == 32 * kKiB);
   sockets.path().bytesPerSecond = 0;  // there was too little to send
-  for (int look = 0; look < 50; ++look) room.note(sent += 64 * kKiB, drains);
+  for (int look = 0; look < 31; ++look) room.note(sent += 64 * kKiB, drains);
+  CHECK(room.mostAhead() == 32 * kKiB);
+  for (int look = 31; look < 50; ++look) room.note(sent += 64 * kKiB, drains);
+  CHECK(room.mostAhead() == UINT64_MAX);
   CHECK(Sockets::roomOf(sockets.pair[0]) == before);
   sockets.path().bytesPerSecond = 40e6;
   for (int look = 0; look < 15; ++look) room.note(sent += 64 * kKiB, drains);

@@ -24,7 +24,8 @@ constexpr FrameLayout kLayout{kMostEntries, 4, 4};
 // Frames wait until deliver; everything else is there at once.
 class Links {
  public:
-  explicit Links(uint64_t most) : mostAhead(most) {}
+  explicit Links(uint64_t most, uint64_t heldBackMs = SPARSECOLL_NO_TIMEOUT)
+      : mostAhead(most), mostHeldBackMs(heldBackMs) {}
 
   struct Request {
     void* data;
@@ -59,7 +60,7 @@ class Links {
     return frames;
   }
 
-  const uint64_t mostAhead;
+  const uint64_t mostAhead, mostHeldBackMs;
   std::map<Way, std::deque<Request*>> sends, receives;
   std::vector<std::unique_ptr<Request>> requests;
 
@@ -77,7 +78,7 @@ class Links {
 class Rank {
  public:
   Rank(Links& links, int rank, int ranks)
-      : links_(links), rank_(rank), state_(setupOf(rank, ranks), table()), rounds_(state_, nullptr) {
+      : links_(links), rank_(rank), state_(setupOf(rank, ranks, links), table()), rounds_(state_, nullptr) {
     REQUIRE(rounds_.open().ok());
   }
   ~Rank() {
@@ -85,8 +86,8 @@ class Rank {
     state_.port.close(Deadline::in(0));
   }
 
-  // sizes: entries of the frames to and from each rank; none where there is none.
-  void start(const std::vector<int>& to, const std::vector<int>& from) {
+  // sizes: entries of the frames to and from each rank; -1: there is none. backwards: the last rank's goes out first.
+  void start(const std::vector<int>& to, const std::vector<int>& from, bool backwards = false) {
     operation_.sequence = 1;
     rounds_.begin(operation_);
     frames_.resize(2 * to.size());
@@ -98,8 +99,10 @@ class Rank {
       std::vector<std::byte>& landing = frames_[to.size() + peer];
       if (from[peer] >= 0) in_.push_back({static_cast<int>(peer), landing.data(), landing.size(), nullptr, 0});
     }
+    if (backwards) std::ranges::reverse(out_);
     rounds_.start(operation_, out_, in_);
   }
+  bool has(int peer) const { return rounds_.has(peer); }
   // Whether it is over.
   bool look() {
     bool moved = false;
@@ -113,12 +116,13 @@ class Rank {
 
  private:
   static Rank& self(void* user) { return *static_cast<Rank*>(user); }
-  static EngineSetup setupOf(int rank, int ranks) {
+  static EngineSetup setupOf(int rank, int ranks, const Links& links) {
     EngineSetup setup;
     setup.rank = rank;
     setup.ranks = ranks;
     setup.kernels = host::makeHostKernels();
     setup.budget = std::make_shared<MemoryBudget>(0);
+    setup.calls.mostHeldBackMs = links.mostHeldBackMs;
     setup.calls.leavesHost = [](const void*, int) { return true; };
     setup.calls.mostAhead = [](const void* user) { return static_cast<const Rank*>(user)->links_.mostAhead; };
     return setup;
@@ -162,9 +166,9 @@ class Rank {
   bool over_ = false;
 };
 
-// Entries of the frame from each rank to each other one; -1: there is none. Returns the most frames that were under way
-// to one rank at a time.
-size_t mostAtOnce(const std::vector<std::vector<int>>& sizes, uint64_t mostAhead, uint32_t seed) {
+// Entries of the frame from each rank to each other one; -1: there is none. mixed: every other rank's go out backwards.
+// Returns the most frames that were under way to one rank at a time.
+size_t mostAtOnce(const std::vector<std::vector<int>>& sizes, uint64_t mostAhead, uint32_t seed, bool mixed = false) {
   const auto count = static_cast<int>(sizes.size());
   Links links(mostAhead);
   std::vector<std::unique_ptr<Rank>> ranks;
@@ -172,7 +176,7 @@ size_t mostAtOnce(const std::vector<std::vector<int>>& sizes, uint64_t mostAhead
   for (size_t rank = 0; rank < sizes.size(); ++rank) {
     std::vector<int> from;
     for (const std::vector<int>& row : sizes) from.push_back(row[rank]);
-    ranks[rank]->start(sizes[rank], from);
+    ranks[rank]->start(sizes[rank], from, mixed && rank % 2 == 0);
   }
   std::minstd_rand any(seed);
   size_t most = 0;
@@ -214,6 +218,29 @@ TEST_CASE("a rank may be ahead of what comes by so many bytes") {
   CHECK(mostAtOnce(alike(6, 10000), 3 * bytes - 1, 1) == 3);
 }
 
+TEST_CASE("where a rank is late all others soon miss that one alone") {
+  constexpr int kRanks = 5;
+  Links links(0, 1);
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) ranks.push_back(std::make_unique<Rank>(links, rank, kRanks));
+  const int late = 3;
+  const auto sizes = alike(kRanks, 10000);
+  for (size_t rank = 0; rank < kRanks; ++rank) ranks[rank]->start(sizes[rank], sizes[rank]);
+  std::minstd_rand any(1);
+  const Deadline deadline = Deadline::in(60000);
+  for (bool over = false; !over;) {
+    REQUIRE_FALSE(deadline.expired());
+    over = true;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == late) continue;
+      REQUIRE_FALSE(ranks[static_cast<size_t>(rank)]->look());
+      for (int peer = 0; peer < kRanks; ++peer)
+        over = over && (peer == late) != ranks[static_cast<size_t>(rank)]->has(peer);
+      (void)links.deliver(rank, any);
+    }
+  }
+}
+
 TEST_CASE("frames of any lengths between any ranks all come, however little a rank may be ahead") {
   std::minstd_rand any(7);
   for (int round = 0; round < 200; ++round) {
@@ -225,7 +252,7 @@ TEST_CASE("frames of any lengths between any ranks all come, however little a ra
         constexpr std::array<int, 5> kLengths = {-1, 0, 100, 3000, static_cast<int>(kMostEntries)};
         if (from != to) sizes[from][to] = kLengths[any() % kLengths.size()];
       }
-    CHECK(mostAtOnce(sizes, any() % 2 * 30000, static_cast<uint32_t>(round)) <= ranks);
+    CHECK(mostAtOnce(sizes, any() % 2 * 30000, static_cast<uint32_t>(round), round % 2 == 0) < ranks);
   }
 }
 

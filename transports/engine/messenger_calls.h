@@ -21,6 +21,7 @@ struct MessengerCalls {
   // How many bytes a rank may send to other hosts before as many have come from them: on slow links what comes from
   // several ranks at once is lost. nullptr, UINT64_MAX: any number.
   uint64_t (*mostAhead)(const void* user) = nullptr;
+  uint64_t mostHeldBackMs = 20;  // what would be too many bytes leaves nevertheless when nothing has come for so long
   // That what is sent next may wait for what is sent to the same peer after it. nullptr: each leaves at once.
   void (*joinNext)(void* user) = nullptr;
   // Whether progress sleeps until something comes.

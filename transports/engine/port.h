@@ -84,6 +84,7 @@ class Port {
   }
   // How many bytes this rank may send to other hosts before as many have come from them.
   uint64_t mostAhead() const { return calls_.mostAhead == nullptr ? UINT64_MAX : calls_.mostAhead(table_.user); }
+  uint64_t mostHeldBackMs() const { return calls_.mostHeldBackMs; }
   // The next two calls of send are to the same peer: their messages may leave together.
   void joinNext() const {
     if (calls_.joinNext != nullptr && pace_ == nullptr) calls_.joinNext(table_.user);

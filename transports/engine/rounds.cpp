@@ -76,7 +76,11 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
   firstOut_ = 0;
   while (firstOut_ < out.size() && out[firstOut_].peer < rank_) ++firstOut_;
   missing_ = in.size();
-  meets_ = false;
+  meets_ = late_ = false;
+  const auto steps = [&](size_t i) { return stepsTo(out_[(firstOut_ + i) % out_.size()].peer); };
+  inTurn_ = true;
+  for (size_t i = 1; i < out.size(); ++i) inTurn_ = inTurn_ && steps(i - 1) < steps(i);
+  heldBack_.reset();
   record_ = operation.record;
   noteRound(operation, in);
   for (const Incoming& message : in) {
@@ -94,23 +98,27 @@ void Rounds::startMeeting(const Operation& operation, std::span<const Outgoing> 
 }
 
 // As a rank sends to the next ones in turn, the ranks before it send to it: if all keep time with what comes, each gets
-// from one other at a time. A message waits for those alone that take fewer steps round the ranks, so none waits for
-// ever.
-bool Rounds::isTooEarly(const Outgoing& message) const {
+// from one other at a time. A message waits for those alone that take fewer steps round the ranks, so no ranks wait for
+// each other. If one of those is late it does not wait for long, so that whoever misses something names that rank.
+bool Rounds::isTooEarly(const Outgoing& message) {
   const Port& port = state_.port;
   const uint64_t most = port.mostAhead();
-  if (most == UINT64_MAX || !isApart(message) || !port.leavesHost(message.peer)) return false;
+  if (!inTurn_ || late_ || most == UINT64_MAX || !isApart(message) || !port.leavesHost(message.peer)) return false;
   uint64_t ahead = 0;
   for (size_t i = 0; i < sent_; ++i) {
     const Outgoing& before = out_[(firstOut_ + i) % out_.size()];
-    const int opposite = (2 * rank_ - before.peer + ranks_) % ranks_;
+    const int opposite = (rank_ + ranks_ - stepsTo(before.peer)) % ranks_;
     const Awaited& from = awaited_[static_cast<size_t>(opposite)];
     if (from.stage == Stage::kDone || !port.leavesHost(before.peer) || !port.leavesHost(opposite)) continue;
     const uint64_t bytes = bytesOf(before);
     const uint64_t come = from.stage == Stage::kFrame ? from.frame.moved() : 0;
     ahead += bytes - std::min(bytes, come);
   }
-  return ahead > most;
+  if (ahead <= most) return false;
+  if (!heldBack_ || ahead != ahead_) heldBack_ = Deadline::in(port.mostHeldBackMs());
+  ahead_ = ahead;
+  late_ = heldBack_->expired();
+  return !late_;
 }
 
 Result<bool> Rounds::proceed(bool& moved) {

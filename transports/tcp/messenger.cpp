@@ -25,8 +25,8 @@ constexpr uint64_t kStuckMs = 1000;  // hosts that take nothing of the last mess
 // Looks in vain come at once, for a while; then this thread sleeps until something comes.
 constexpr uint32_t kSleepAfter = 32;
 constexpr uint64_t kSleepMs = 1;
-// To be woken takes as long as a short message between hosts. So a rank that has its host for itself, and sends no more
-// than so many bytes in a round, does not sleep at first (docs/decisions/0069).
+// To be woken takes as long as a short message between hosts. So a rank whose peers are all on others, and which sends
+// no more than so many bytes in a round, does not sleep at first (docs/decisions/0069).
 constexpr uint64_t kShort = 128u << 10;
 constexpr std::chrono::microseconds kAlert{500};
 constexpr int kMostTurns = 64;  // in one call, while a long message is coming
@@ -162,7 +162,7 @@ class TcpMessenger final : public engine::Messenger {
 
   // With what is still under way of rounds before.
   void expect(uint64_t bytes) {
-    if (alone_) alertUntil_ = bytes <= kShort ? std::chrono::steady_clock::now() + kAlert : Time{};
+    if (alone_ && pace_ == nullptr) alertUntil_ = bytes <= kShort ? std::chrono::steady_clock::now() + kAlert : Time{};
     if (!room_.limits()) return;
     for (const Peer& peer : peers_)
       if (peer.connection != nullptr && peer.connection->leavesHost()) bytes += peer.connection->underWay();

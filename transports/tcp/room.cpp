@@ -32,6 +32,7 @@ constexpr uint64_t kMost = 192u << 10;      // most systems let a program ask fo
 constexpr uint64_t kLookAfter = 64u << 10;
 constexpr uint64_t kLooks = 8;
 constexpr uint64_t kRates = 16;
+constexpr uint64_t kLongUnknown = 32;  // looks after which a link counts as fast until a rate is known
 constexpr uint64_t kPatience = 64;
 // Afterwards: bytes that have to be drained.
 constexpr uint64_t kDrained = 512u << 10;
@@ -86,6 +87,7 @@ bool Room::note(uint64_t sent, Rates& drains) {
   if (sent < nextLook_) return false;
   look();
   nextLook_ = sent + kLookAfter * sockets_.size();
+  decided_ = decided_ || looks_ >= kLongUnknown;
   if (looks_ < kLooks || rates_.weight() < kRates) return false;
   const bool changed = set(wanted(rates_.median(), roundTripUs_, sockets_.size(), 0));
   decided_ = true;

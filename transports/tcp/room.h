@@ -70,7 +70,7 @@ class Room {
   Rates rates_;               // that they found
   uint64_t roundTripUs_ = 0;  // the longest
   uint64_t set_ = 0;          // 0: what Linux thinks best
-  bool decided_ = false;      // whether to set one
+  bool decided_ = false;      // whether to set one, or there was too little to send for so long that it does not matter
   bool isMuch_ = true;        // what is to leave: sockets are kept to set_
 };
 
