@@ -101,8 +101,9 @@ void addRun(CLI::App& app, Options& options) {
   app.add_flag("--as-topka", options.asMuchAsTopK,
                "with --in-turn: P times the density for methods that would deliver fewer entries than topka, as theirs "
                "counts all ranks together");
-  app.add_option("--rest", options.restMs,
-                 "with --in-turn: so many milliseconds before each step, for the buckets of shaped links to be full again")
+  app.add_option(
+         "--rest", options.restMs,
+         "with --in-turn: so many milliseconds before each step, for the buckets of shaped links to be full again")
       ->check(within(0.0, 10000.0));
   app.add_option("--against", options.against,
                  "speed-up column: dense, or native: the transport's own sum, as MPI_Allreduce")

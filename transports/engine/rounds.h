@@ -120,7 +120,7 @@ class Rounds {
   FlightRecord* record_ = nullptr;
   size_t firstOut_ = 0;  // goes out first: to the next rank, so that not all ranks begin with the same one
   size_t sent_ = 0, missing_ = 0;
-  bool inTurn_ = false;        // messages go to ever later ranks, round the ranks
+  bool inTurn_ = false;  // messages go to ever later ranks, round the ranks
   // Of messages that may be too early: bytes that are to come before the next one leaves, until when that can wait for
   // more of them, and whether that is over.
   uint64_t ahead_ = 0;
