@@ -113,7 +113,7 @@ class TcpMessenger final : public engine::Messenger {
     bool pending = false;                    // is in pending_
   };
 
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = engine::Pace::Time;
 
   static TcpMessenger& self(void* user) { return *static_cast<TcpMessenger*>(user); }
 
