@@ -1,10 +1,14 @@
 // How much sockets may hold (transports/tcp/room.h).
 #include "transports/tcp/room.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <map>
+#include <string_view>
 
 #include "tests/support/catch.h"
 
@@ -62,9 +66,12 @@ class Sockets {
 
 TEST_CASE("a room is a quarter of a millisecond and twice the way, within limits") {
   CHECK(Room::wanted(100e6, 50, 3, 0) == 35000);
-  CHECK(Room::wanted(100e6, 0, 4, 0) == 25000);
-  CHECK(Room::wanted(1e6, 50, 3, 0) == 16 * kKiB);
-  CHECK(Room::wanted(0, 0, 1, 0) == 16 * kKiB);
+  CHECK(Room::wanted(136e6, 0, 2, 0) == 34000);
+  CHECK(Room::wanted(100e6, 0, 4, 0) == 32 * kKiB);
+  CHECK(Room::wanted(100e6, 0, 4, 0, 16 * kKiB) == 25000);
+  CHECK(Room::wanted(1e6, 50, 3, 0) == 32 * kKiB);
+  CHECK(Room::wanted(0, 0, 1, 0) == 32 * kKiB);
+  CHECK(Room::wanted(0, 0, 1, 0, 16 * kKiB) == 16 * kKiB);
   CHECK(Room::wanted(400e6, 1000, 1, 0) == 192 * kKiB);
 }
 
@@ -77,11 +84,11 @@ TEST_CASE("fast links and long ones have no room, and a limit ends where the lin
 }
 
 TEST_CASE("a room stays unless the rate is another one by a half") {
-  CHECK(Room::wanted(100e6, 0, 1, 25000) == 25000);
-  CHECK(Room::wanted(140e6, 0, 1, 25000) == 25000);
-  CHECK(Room::wanted(160e6, 0, 1, 25000) == 40000);
-  CHECK(Room::wanted(70e6, 0, 1, 25000) == 25000);
-  CHECK(Room::wanted(66e6, 0, 1, 25000) == 16500);
+  CHECK(Room::wanted(200e6, 0, 1, 50000) == 50000);
+  CHECK(Room::wanted(290e6, 0, 1, 50000) == 50000);
+  CHECK(Room::wanted(310e6, 0, 1, 50000) == 77500);
+  CHECK(Room::wanted(140e6, 0, 1, 50000) == 50000);
+  CHECK(Room::wanted(132e6, 0, 1, 50000) == 33000);
 }
 
 TEST_CASE("the median of rates is that of most bytes, whatever stalls and bursts there are") {
@@ -113,10 +120,10 @@ TEST_CASE("connections to other hosts are limited after some looks, follow their
   REQUIRE(before > 100 * static_cast<int>(kKiB));
   Rates drains;
   uint64_t sent = 0;
-  CHECK(room.mostAhead() == 32 * kKiB);
+  CHECK(room.mostAhead() == 64 * kKiB);
   sockets.path().bytesPerSecond = 0;  // there was too little to send
   for (int look = 0; look < 31; ++look) room.note(sent += 64 * kKiB, drains);
-  CHECK(room.mostAhead() == 32 * kKiB);
+  CHECK(room.mostAhead() == 64 * kKiB);
   for (int look = 31; look < 50; ++look) room.note(sent += 64 * kKiB, drains);
   CHECK(room.mostAhead() == UINT64_MAX);
   CHECK(Sockets::roomOf(sockets.pair[0]) == before);
@@ -124,25 +131,37 @@ TEST_CASE("connections to other hosts are limited after some looks, follow their
   for (int look = 0; look < 15; ++look) room.note(sent += 64 * kKiB, drains);
   CHECK(Sockets::roomOf(sockets.pair[0]) == before);
   for (int look = 0; look < 2; ++look) room.note(sent += 64 * kKiB, drains);
-  CHECK(Sockets::roomOf(sockets.pair[0]) == 2 * 16 * static_cast<int>(kKiB));
+  CHECK(Sockets::roomOf(sockets.pair[0]) == 2 * 32 * static_cast<int>(kKiB));
   CHECK(Sockets::isSet(sockets.pair[0], 1) == 1);
-  CHECK(room.mostAhead() == 32 * kKiB);
-  drains.add(100e6, 100 * kKiB);
+  CHECK(room.mostAhead() == 64 * kKiB);
+  drains.add(200e6, 100 * kKiB);
   room.note(sent, drains);
   CHECK(drains.weight() == 100 * kKiB);  // not enough
-  drains.add(100e6, kMiB);
+  drains.add(200e6, kMiB);
   room.note(sent, drains);
   CHECK(drains.weight() == 0);
   const int grown = Sockets::roomOf(sockets.pair[0]);
-  CHECK(grown > 2 * 28000);
-  CHECK(grown < 2 * 42000);
+  CHECK(grown > 2 * 56000);
+  CHECK(grown < 2 * 84000);
   CHECK(room.mostAhead() == static_cast<uint64_t>(grown));
   drains.add(2e9, kMiB);
   room.note(sent, drains);
-  CHECK(Sockets::roomOf(sockets.pair[0]) > 4 * grown);
+  CHECK(Sockets::roomOf(sockets.pair[0]) > 2 * grown);
   CHECK(Sockets::isSet(sockets.pair[0], 0) == 0);
   CHECK(room.mostAhead() == UINT64_MAX);
   CHECK(Sockets::roomOf(sockets.pair[1]) == before);
+}
+
+TEST_CASE("where BBR fills the links sockets hold half as much at least") {
+  Sockets sockets;
+  Room room(pathHere);
+  sockets.path().bbr = true;
+  REQUIRE(room.add(sockets.pair[0]));
+  CHECK(room.mostAhead() == 32 * kKiB);
+  Rates drains;
+  for (uint64_t sent = 0; sent < 2 * kMiB; sent += 64 * kKiB) room.note(sent, drains);
+  CHECK(Sockets::roomOf(sockets.pair[0]) == 2 * 16 * static_cast<int>(kKiB));
+  CHECK(room.mostAhead() == 32 * kKiB);
 }
 
 TEST_CASE("on a slow link sockets are limited while much is to leave") {
@@ -150,7 +169,7 @@ TEST_CASE("on a slow link sockets are limited while much is to leave") {
   Room room(pathHere);
   REQUIRE(room.add(sockets.pair[0]));
   const int before = Sockets::roomOf(sockets.pair[0]);
-  const int small = 2 * 16 * static_cast<int>(kKiB), large = 2 * 192 * static_cast<int>(kKiB);
+  const int small = 2 * 32 * static_cast<int>(kKiB), large = 2 * 192 * static_cast<int>(kKiB);
   CHECK_FALSE(room.expect(100 * kKiB));
   CHECK(Sockets::roomOf(sockets.pair[0]) == before);  // nothing is known of the link
   Rates drains;
@@ -219,4 +238,17 @@ TEST_CASE("the system knows a connection inside this host") {
   CHECK_FALSE(sparsecoll::tcp::pathOf(pair[0]).leavesHost);
   for (const int socket : pair) close(socket);
   CHECK_FALSE(sparsecoll::tcp::pathOf(-1).leavesHost);
+}
+
+TEST_CASE("the system knows whether a connection's congestion control is BBR") {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  const std::string_view bbr = "bbr", reno = "reno";
+  CHECK(setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, reno.data(), static_cast<socklen_t>(reno.size())) == 0);
+  CHECK_FALSE(sparsecoll::tcp::pathOf(listener).bbr);
+  const bool has =
+      setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, bbr.data(), static_cast<socklen_t>(bbr.size())) == 0;
+  const bool seen = sparsecoll::tcp::pathOf(listener).bbr;
+  close(listener);
+  if (!has) return (void)std::puts("skipped: this system lets not everybody use BBR");
+  CHECK(seen);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace sparsecoll::tcp {
 
@@ -22,8 +23,7 @@ constexpr double kSlow = 400e6;      // bytes a second of all sockets
 constexpr double kNotSlow = 600e6;   // where a limit ends
 constexpr uint64_t kShortUs = 1000;  // there and back
 
-constexpr double kTime = 0.25e-3;  // seconds
-constexpr uint64_t kLeast = 16u << 10;
+constexpr double kTime = 0.25e-3;           // seconds
 constexpr uint64_t kTogether = 512u << 10;  // a queue on the way takes so much, of all sockets
 constexpr uint64_t kMost = 192u << 10;      // most systems let a program ask for no more
 
@@ -45,8 +45,11 @@ Path pathOf(int socket) {
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
   if (length < offsetof(tcp_info, tcpi_delivery_rate) + sizeof info.tcpi_delivery_rate) return {};  // an old kernel
   const bool known = info.tcpi_delivery_rate_app_limited == 0;
+  char control[16] = {};  // TCP_CA_NAME_MAX
+  length = sizeof control;
+  const bool named = getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control, &length) == 0;
   return {info.tcpi_snd_mss <= kLongestSegment, known ? static_cast<double>(info.tcpi_delivery_rate) : 0,
-          info.tcpi_min_rtt};
+          info.tcpi_min_rtt, named && std::string_view(control, length).starts_with("bbr")};
 }
 
 void Rates::add(double rate, uint64_t weight) {
@@ -61,17 +64,19 @@ double Rates::median() const {
   return std::exp2((static_cast<double>(step) + 0.5) / kStepsPerOctave + kFirstOctave);
 }
 
-uint64_t Room::wanted(double bytesPerSecond, uint64_t roundTripUs, size_t sockets, uint64_t now) {
+uint64_t Room::wanted(double bytesPerSecond, uint64_t roundTripUs, size_t sockets, uint64_t now, uint64_t least) {
   const double all = bytesPerSecond * static_cast<double>(sockets);
   if (roundTripUs > kShortUs || all > (now == 0 ? kSlow : kNotSlow)) return 0;
   const double bytes = bytesPerSecond * (2e-6 * static_cast<double>(roundTripUs) + kTime);
-  const auto room = static_cast<uint64_t>(std::clamp<double>(bytes, kLeast, kMost));
+  const auto room = static_cast<uint64_t>(std::clamp(bytes, static_cast<double>(least), static_cast<double>(kMost)));
   const bool alike = now != 0 && room <= now + now / 2 && room >= now - now / 3;
   return alike ? now : room;
 }
 
 bool Room::add(int socket) {
-  if (!see_(socket).leavesHost) return false;
+  const Path path = see_(socket);
+  if (!path.leavesHost) return false;
+  if (path.bbr) least_ = kLeastOfBbr;
   sockets_.push_back(socket);
   return true;
 }
@@ -80,7 +85,7 @@ bool Room::note(uint64_t sent, Rates& drains) {
   if (sockets_.empty()) return false;
   if (set_ != 0) {
     if (drains.weight() < kDrained) return false;
-    const bool changed = set(wanted(drains.median(), roundTripUs_, sockets_.size(), set_));
+    const bool changed = set(wanted(drains.median(), roundTripUs_, sockets_.size(), set_, least_));
     drains.clear();
     return changed;
   }
@@ -89,7 +94,7 @@ bool Room::note(uint64_t sent, Rates& drains) {
   nextLook_ = sent + kLookAfter * sockets_.size();
   decided_ = decided_ || looks_ >= kLongUnknown;
   if (looks_ < kLooks || rates_.weight() < kRates) return false;
-  const bool changed = set(wanted(rates_.median(), roundTripUs_, sockets_.size(), 0));
+  const bool changed = set(wanted(rates_.median(), roundTripUs_, sockets_.size(), 0, least_));
   decided_ = true;
   if (set_ == 0) nextLook_ += kPatience * kLookAfter * sockets_.size();
   looks_ = 0;
@@ -110,7 +115,7 @@ void Room::look() {
 
 uint64_t Room::mostAhead() const {
   if (set_ == 0 && decided_) return UINT64_MAX;
-  return 2 * std::max(set_, kLeast);
+  return 2 * std::max(set_, least_);
 }
 
 bool Room::expect(uint64_t bytes) {

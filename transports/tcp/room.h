@@ -34,6 +34,7 @@ struct Path {
   bool leavesHost = false;
   double bytesPerSecond = 0;  // at which the peer has received; 0: not known, or there was too little to send
   uint64_t roundTripUs = 0;   // the shortest
+  bool bbr = false;           // is its congestion control; else one that sends more until packets are lost
 };
 Path pathOf(int socket);
 
@@ -56,9 +57,12 @@ class Room {
 
   // SO_SNDBUF for each of so many sockets, through each of which so many bytes a second go, if it is `now`; 0: what
   // Linux thinks best.
-  static uint64_t wanted(double bytesPerSecond, uint64_t roundTripUs, size_t sockets, uint64_t now);
+  static uint64_t wanted(double bytesPerSecond, uint64_t roundTripUs, size_t sockets, uint64_t now,
+                         uint64_t least = kLeast);
 
  private:
+  static constexpr uint64_t kLeast = 32u << 10, kLeastOfBbr = 16u << 10;
+
   void look();
   bool set(uint64_t room);
   void apply() const;
@@ -69,6 +73,7 @@ class Room {
   uint64_t looks_ = 0;        // since the latest decision
   Rates rates_;               // that they found
   uint64_t roundTripUs_ = 0;  // the longest
+  uint64_t least_ = kLeast;   // that sockets may hold, whatever the rate
   uint64_t set_ = 0;          // 0: what Linux thinks best
   bool decided_ = false;      // whether to set one, or there was too little to send for so long that it does not matter
   bool isMuch_ = true;        // what is to leave: sockets are kept to set_
