@@ -6,8 +6,9 @@
 #   --rate RATE    of each link and direction, as tc writes it: 1gbit, 100mbit; none: as fast as this machine is (none)
 #   --delay US     one way, and
 #   --loss SHARE   of packets, 0 to 1: by a switch of our own (--switch PROGRAM), because few kernels have netem
-# The command runs beside the hosts and finds them through the environment: HOSTS (their names), HOSTS_ADDRESSES, and
-# `on HOST command...`, which runs something on one of them and does as mpirun's rsh agent. 77: not allowed here.
+# TCP's congestion control is CUBIC; where a system has none, a line says what it is. The command runs beside the hosts and
+# finds them through the environment: HOSTS (their names), HOSTS_ADDRESSES, HOSTS_CONTROL (cubic), and `on HOST command...`,
+# which runs something on one of them and does as mpirun's rsh agent. 77: not allowed here.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -96,11 +97,15 @@ else
   grep -q up "$HOSTS_DIR/switch" || fail "the switch does not start"
 fi
 
-# What Linux uses unless told otherwise; this machine may use another. By the route, as a namespace may only choose what
-# this machine allows everybody.
+# CUBIC, as Linux has it unless told otherwise; this machine may use another. By the route, as a namespace may only choose
+# what this machine allows everybody.
+HOSTS_CONTROL=cubic
 for i in $(seq 1 "$hosts"); do
-  route=$(ip -n host$i route show 10.77.0.0/24)
-  ip -n host$i route replace $route congctl cubic || echo "network.sh: no CUBIC here; TCP does what is usual here" >&2
+  ip -n host$i route replace 10.77.0.0/24 dev eth0 proto kernel scope link src 10.77.0.$i congctl cubic || {
+    HOSTS_CONTROL=$(cat /proc/sys/net/ipv4/tcp_congestion_control)
+    echo "# no CUBIC here: TCP's congestion control is $HOSTS_CONTROL"
+    break
+  }
 done
 
 cat > "$HOSTS_DIR/on" << 'ON'
@@ -111,7 +116,7 @@ shift
 exec ip netns exec "$host" unshare --uts sh -c 'hostname "$0" && exec sh -c "$1"' "$host" "$*"
 ON
 chmod +x "$HOSTS_DIR/on"
-export HOSTS HOSTS_ADDRESSES HOSTS_DIR PATH="$HOSTS_DIR:$PATH"
+export HOSTS HOSTS_ADDRESSES HOSTS_CONTROL HOSTS_DIR PATH="$HOSTS_DIR:$PATH"
 status=0
 "$@" || status=$?
 exit $status

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -54,6 +55,15 @@ int connectTo(const char* address) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   die("connect");
+}
+
+// Whether packets leave as the hosts' script has promised.
+bool isControlled(int socket) {
+  const char* const wanted = std::getenv("HOSTS_CONTROL");
+  char control[16] = {};  // TCP_CA_NAME_MAX
+  socklen_t length = sizeof control;
+  getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control, &length);
+  return wanted == nullptr || std::string_view(control, strnlen(control, sizeof control)) == wanted;
 }
 
 class Ring {
@@ -139,6 +149,7 @@ int main(int count, char** words) {
     die("listen");
   const int out = connectTo(words[2 + (rank + 1) % ranks]);
   const int in = ready(accept(listener, nullptr, nullptr));
+  if (!isControlled(in) || !isControlled(out)) return std::fputs("ring: another congestion control\n", stderr), 1;
 
   static std::vector<float> data(elements);
   static Ring ring(rank, ranks, elements, in, out), start(rank, ranks, ranks, in, out);

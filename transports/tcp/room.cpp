@@ -23,7 +23,8 @@ constexpr double kSlow = 400e6;      // bytes a second of all sockets
 constexpr double kNotSlow = 600e6;   // where a limit ends
 constexpr uint64_t kShortUs = 1000;  // there and back
 
-constexpr double kTime = 0.25e-3;           // seconds
+constexpr double kTime = 0.25e-3;  // seconds
+constexpr uint64_t kLeast = 16u << 10, kLeastOfFew = 32u << 10;
 constexpr uint64_t kTogether = 512u << 10;  // a queue on the way takes so much, of all sockets
 constexpr uint64_t kMost = 192u << 10;      // most systems let a program ask for no more
 
@@ -47,9 +48,9 @@ Path pathOf(int socket) {
   const bool known = info.tcpi_delivery_rate_app_limited == 0;
   char control[16] = {};  // TCP_CA_NAME_MAX
   length = sizeof control;
-  const bool named = getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control, &length) == 0;
+  (void)getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control, &length);
   return {info.tcpi_snd_mss <= kLongestSegment, known ? static_cast<double>(info.tcpi_delivery_rate) : 0,
-          info.tcpi_min_rtt, named && std::string_view(control, length).starts_with("bbr")};
+          info.tcpi_min_rtt, std::string_view(control, sizeof control).starts_with("bbr")};
 }
 
 void Rates::add(double rate, uint64_t weight) {
@@ -64,11 +65,18 @@ double Rates::median() const {
   return std::exp2((static_cast<double>(step) + 0.5) / kStepsPerOctave + kFirstOctave);
 }
 
-uint64_t Room::wanted(double bytesPerSecond, uint64_t roundTripUs, size_t sockets, uint64_t now, uint64_t least) {
+// BBR fills the link with less, and more only fills queues.
+uint64_t Room::least(size_t sockets, bool bbr) {
+  const uint64_t share = kTogether / 2 / std::max<size_t>(sockets, 1);
+  return bbr ? kLeast : std::clamp(share, kLeast, kLeastOfFew);
+}
+
+uint64_t Room::wanted(double bytesPerSecond, uint64_t roundTripUs, size_t sockets, uint64_t now, bool bbr) {
   const double all = bytesPerSecond * static_cast<double>(sockets);
   if (roundTripUs > kShortUs || all > (now == 0 ? kSlow : kNotSlow)) return 0;
   const double bytes = bytesPerSecond * (2e-6 * static_cast<double>(roundTripUs) + kTime);
-  const auto room = static_cast<uint64_t>(std::clamp(bytes, static_cast<double>(least), static_cast<double>(kMost)));
+  const auto room =
+      static_cast<uint64_t>(std::clamp(bytes, static_cast<double>(least(sockets, bbr)), static_cast<double>(kMost)));
   const bool alike = now != 0 && room <= now + now / 2 && room >= now - now / 3;
   return alike ? now : room;
 }
@@ -76,7 +84,7 @@ uint64_t Room::wanted(double bytesPerSecond, uint64_t roundTripUs, size_t socket
 bool Room::add(int socket) {
   const Path path = see_(socket);
   if (!path.leavesHost) return false;
-  if (path.bbr) least_ = kLeastOfBbr;
+  bbr_ = bbr_ || path.bbr;
   sockets_.push_back(socket);
   return true;
 }
@@ -85,7 +93,7 @@ bool Room::note(uint64_t sent, Rates& drains) {
   if (sockets_.empty()) return false;
   if (set_ != 0) {
     if (drains.weight() < kDrained) return false;
-    const bool changed = set(wanted(drains.median(), roundTripUs_, sockets_.size(), set_, least_));
+    const bool changed = set(wanted(drains.median(), roundTripUs_, sockets_.size(), set_, bbr_));
     drains.clear();
     return changed;
   }
@@ -94,7 +102,7 @@ bool Room::note(uint64_t sent, Rates& drains) {
   nextLook_ = sent + kLookAfter * sockets_.size();
   decided_ = decided_ || looks_ >= kLongUnknown;
   if (looks_ < kLooks || rates_.weight() < kRates) return false;
-  const bool changed = set(wanted(rates_.median(), roundTripUs_, sockets_.size(), 0, least_));
+  const bool changed = set(wanted(rates_.median(), roundTripUs_, sockets_.size(), 0, bbr_));
   decided_ = true;
   if (set_ == 0) nextLook_ += kPatience * kLookAfter * sockets_.size();
   looks_ = 0;
@@ -115,7 +123,7 @@ void Room::look() {
 
 uint64_t Room::mostAhead() const {
   if (set_ == 0 && decided_) return UINT64_MAX;
-  return 2 * std::max(set_, least_);
+  return 2 * std::max(set_, least(sockets_.size(), bbr_));
 }
 
 bool Room::expect(uint64_t bytes) {

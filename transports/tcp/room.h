@@ -1,7 +1,8 @@
-// How much each socket of a rank may hold of what has not reached the peer. On a slow and short link it is little:
-// about what the link takes in half a millisecond. By itself Linux lets a socket hold megabytes. From there on it is
-// chance to which rank bytes go first, and queues of switches overflow (docs/decisions/0062). Where all that a rank
-// sends at once is so little that queues hold it, each socket may hold 384 KiB.
+// How much each socket of a rank may hold of what has not reached the peer. On a slow and short link it is little: what
+// the link takes in half a millisecond, but 64 KiB, if all sockets together hold no more than 512 KiB, or 32. By itself
+// Linux lets a socket hold megabytes. From there on it is chance to which rank bytes go first, and queues of switches
+// overflow (docs/decisions/0062, 0071). Where all that a rank sends at once is so little that queues hold it, each
+// socket may hold 384 KiB.
 //
 // All sockets have the same room: a rank sends to all peers at once, and needs something from each.
 #pragma once
@@ -34,7 +35,7 @@ struct Path {
   bool leavesHost = false;
   double bytesPerSecond = 0;  // at which the peer has received; 0: not known, or there was too little to send
   uint64_t roundTripUs = 0;   // the shortest
-  bool bbr = false;           // is its congestion control; else one that sends more until packets are lost
+  bool bbr = false;           // its congestion control is BBR
 };
 Path pathOf(int socket);
 
@@ -57,12 +58,11 @@ class Room {
 
   // SO_SNDBUF for each of so many sockets, through each of which so many bytes a second go, if it is `now`; 0: what
   // Linux thinks best.
-  static uint64_t wanted(double bytesPerSecond, uint64_t roundTripUs, size_t sockets, uint64_t now,
-                         uint64_t least = kLeast);
+  static uint64_t wanted(double bytesPerSecond, uint64_t roundTripUs, size_t sockets, uint64_t now, bool bbr);
 
  private:
-  static constexpr uint64_t kLeast = 32u << 10, kLeastOfBbr = 16u << 10;
-
+  // That on a slow link, whatever its rate.
+  static uint64_t least(size_t sockets, bool bbr);
   void look();
   bool set(uint64_t room);
   void apply() const;
@@ -73,7 +73,7 @@ class Room {
   uint64_t looks_ = 0;        // since the latest decision
   Rates rates_;               // that they found
   uint64_t roundTripUs_ = 0;  // the longest
-  uint64_t least_ = kLeast;   // that sockets may hold, whatever the rate
+  bool bbr_ = false;          // is what some socket uses
   uint64_t set_ = 0;          // 0: what Linux thinks best
   bool decided_ = false;      // whether to set one, or there was too little to send for so long that it does not matter
   bool isMuch_ = true;        // what is to leave: sockets are kept to set_
