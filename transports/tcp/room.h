@@ -1,8 +1,8 @@
 // How much each socket of a rank may hold of what has not reached the peer. On a slow and short link it is little: what
-// the link takes in half a millisecond, but 64 KiB, if all sockets together hold no more than 512 KiB, or 32. By itself
-// Linux lets a socket hold megabytes. From there on it is chance to which rank bytes go first, and queues of switches
-// overflow (docs/decisions/0062, 0071). Where all that a rank sends at once is so little that queues hold it, each
-// socket may hold 384 KiB.
+// the link takes in half a millisecond, at least 64 KiB. Where more than eight sockets share 512 KiB it may be less,
+// and with BBR, but not less than 32 KiB. By itself Linux lets a socket hold megabytes. From there on it is chance to
+// which rank bytes go first, and queues of switches overflow (docs/decisions/0062, 0071). Where all that a rank sends
+// at once is so little that queues hold it, each socket may hold 384 KiB.
 //
 // All sockets have the same room: a rank sends to all peers at once, and needs something from each.
 #pragma once
@@ -73,7 +73,7 @@ class Room {
   uint64_t looks_ = 0;        // since the latest decision
   Rates rates_;               // that they found
   uint64_t roundTripUs_ = 0;  // the longest
-  bool bbr_ = false;          // is what some socket uses
+  bool bbr_ = false;          // some socket uses it
   uint64_t set_ = 0;          // 0: what Linux thinks best
   bool decided_ = false;      // whether to set one, or there was too little to send for so long that it does not matter
   bool isMuch_ = true;        // what is to leave: sockets are kept to set_
