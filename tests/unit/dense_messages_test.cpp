@@ -50,6 +50,7 @@ struct Peers {
   size_t longest = SIZE_MAX;  // bytes of a contribution's message that comes
   std::vector<int> announced;
   std::vector<uint64_t> expected;  // bytes that are to leave this host, to which only rank 1 does not belong
+  std::vector<size_t> expectedTo;  // so many peers
   // At each call of progress: places for contributions that were posted, and contributions that were sent.
   std::vector<std::pair<int64_t, int64_t>> progressed;
   std::deque<Request> requests;
@@ -157,7 +158,10 @@ struct Rank {
       return one->begun || one->done;
     };
     setup.calls.leavesHost = [](const void*, int peer) { return peer == 1; };
-    setup.calls.expect = [](void* user, uint64_t bytes) { static_cast<Peers*>(user)->expected.push_back(bytes); };
+    setup.calls.expect = [](void* user, uint64_t bytes, size_t to) {
+      static_cast<Peers*>(user)->expected.push_back(bytes);
+      static_cast<Peers*>(user)->expectedTo.push_back(to);
+    };
     auto made = makeTransport(setup, peers.table(), nullptr);
     REQUIRE(made.ok());
     transport = std::move(*made);
@@ -242,6 +246,7 @@ TEST_CASE("before a sum the engine is told how much of it leaves the host, contr
   REQUIRE(peers.expected.size() == 2);
   CHECK(peers.expected[0] < 100);  // as the ranks meet
   CHECK(peers.expected[1] == (densePart(kLength, 3, 0).length() + densePart(kLength, 3, 1).length()) * sizeof(float));
+  CHECK(peers.expectedTo[1] == 1);
 }
 
 TEST_CASE("contributions of one segment begin in the frames by which ranks meet, and their rest is a message") {

@@ -124,21 +124,23 @@ void DenseSum::prepareMeeting() {
 }
 
 // Contributions and sums that leave this host once the ranks have met.
-uint64_t DenseSum::bytesToFar() const {
+void DenseSum::announceFar() const {
   uint64_t bytes = 0;
+  size_t peers = 0;
   for (const int member : members_) {
     if (member == rank_ || !state_.port.leavesHost(member)) continue;
+    ++peers;
     if (sums()) bytes += bytesOf(partOf(member)) - begunOf(member);
     if (gathers()) bytes += bytesOf(partOf(rank_));
   }
-  return bytes;
+  state_.port.expect(bytes, peers);
 }
 
 void DenseSum::begin(Operation& operation) {
   operation_ = &operation;
   // Ranks of one host would all begin with the same rank of the next one.
   inTurn_ = !small_ && !anyNear();
-  if (!small_) state_.port.expect(bytesToFar());
+  if (!small_) announceFar();
   noteRound(operation, std::span<const Incoming>());
   for (const int member : members_)
     if (operation_->record != nullptr && member != rank_) operation_->record->await(member);

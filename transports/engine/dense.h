@@ -110,7 +110,7 @@ class DenseSum {
   FrameLayout layoutOf(int owner) const;
   void startSums();
   Status takeFrames(bool& moved);
-  uint64_t bytesToFar() const;
+  void announceFar() const;
   void begin(Operation& operation);
   Range segmentOf(int rank, uint64_t segment) const;
   uint64_t segmentsOf(int rank) const;

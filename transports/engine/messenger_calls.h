@@ -14,14 +14,10 @@ struct MessengerCalls {
   void (*move)(void* request, std::byte* to) = nullptr;
   // Whether anything of a send has left. nullptr: nobody can tell.
   bool (*hasBegun)(const void* request) = nullptr;
-  // Whether messages to the peer leave this host, and that about so many bytes of such are about to be sent. nullptr:
-  // the messenger has no use for it. user: the table's.
+  // Whether messages to the peer leave this host, and that about so many bytes of such are about to be sent to so many
+  // peers. nullptr: the messenger has no use for it. user: the table's.
   bool (*leavesHost)(const void* user, int peer) = nullptr;
-  void (*expect)(void* user, uint64_t bytes) = nullptr;
-  // How many bytes a rank may send to other hosts before as many have come from them: on slow links what comes from
-  // several ranks at once is lost. nullptr, UINT64_MAX: any number.
-  uint64_t (*mostAhead)(const void* user) = nullptr;
-  uint64_t mostHeldBackMs = 20;  // what would be too many bytes leaves nevertheless when nothing has come for so long
+  void (*expect)(void* user, uint64_t bytes, size_t peers) = nullptr;
   // That what is sent next may wait for what is sent to the same peer after it. nullptr: each leaves at once.
   void (*joinNext)(void* user) = nullptr;
   // Whether progress sleeps until something comes.

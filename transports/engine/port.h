@@ -76,15 +76,12 @@ class Port {
   // memory that it may write to is kept, see retire.
   void abandon(Arrival& arrival) noexcept;
 
-  // Whether messages to the peer leave this host, as far as the engine tells, and how many bytes of such the next calls
-  // of send are about.
+  // Whether messages to the peer leave this host, as far as the engine tells; how many bytes of such the next calls of
+  // send are about, and to how many peers.
   bool leavesHost(int peer) const { return calls_.leavesHost != nullptr && calls_.leavesHost(table_.user, peer); }
-  void expect(uint64_t bytes) const {
-    if (calls_.expect != nullptr) calls_.expect(table_.user, bytes);
+  void expect(uint64_t bytes, size_t peers) const {
+    if (calls_.expect != nullptr) calls_.expect(table_.user, bytes, peers);
   }
-  // How many bytes this rank may send to other hosts before as many have come from them.
-  uint64_t mostAhead() const { return calls_.mostAhead == nullptr ? UINT64_MAX : calls_.mostAhead(table_.user); }
-  uint64_t mostHeldBackMs() const { return calls_.mostHeldBackMs; }
   // The next two calls of send are to the same peer: their messages may leave together.
   void joinNext() const {
     if (calls_.joinNext != nullptr && pace_ == nullptr) calls_.joinNext(table_.user);

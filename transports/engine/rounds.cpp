@@ -56,18 +56,20 @@ Status Rounds::greet() {
 }
 
 void Rounds::start(const Operation& operation, std::span<const Outgoing> out, std::span<Incoming> in) {
-  size_t requests = 0;
-  uint64_t bytes = 0;
+  size_t requests = 0, farPeers = 0;
+  uint64_t bytesToFar = 0;
   for (const Outgoing& message : out) {
     requests += 1 + Port::piecesOf(message.layout.capacityBytes());
-    if (state_.port.leavesHost(message.peer)) bytes += bytesOf(message);
+    if (!state_.port.leavesHost(message.peer)) continue;
+    ++farPeers;
+    bytesToFar += message.layout.usedBytes(readHeader(message.frame));
   }
   for (const Incoming& message : in) {
     requests += Port::piecesOf(message.capacity);
     Port::makeRoom(awaited(message.peer).frame, message.capacity);
   }
   state_.port.makeRoom(requests);
-  state_.port.expect(bytes);
+  state_.port.expect(bytesToFar, farPeers);
   plan_ = operation.plan;
   round_ = operation.round;
   out_ = out;
@@ -76,11 +78,7 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
   firstOut_ = 0;
   while (firstOut_ < out.size() && out[firstOut_].peer < rank_) ++firstOut_;
   missing_ = in.size();
-  meets_ = late_ = false;
-  const auto steps = [&](size_t i) { return stepsTo(out_[(firstOut_ + i) % out_.size()].peer); };
-  inTurn_ = true;
-  for (size_t i = 1; i < out.size(); ++i) inTurn_ = inTurn_ && steps(i - 1) < steps(i);
-  heldBack_.reset();
+  meets_ = false;
   record_ = operation.record;
   noteRound(operation, in);
   for (const Incoming& message : in) {
@@ -97,30 +95,6 @@ void Rounds::startMeeting(const Operation& operation, std::span<const Outgoing> 
     if (reaches(message.peer)) shared_->announce(message.peer, {readHeader(message.frame), round_});
 }
 
-// As a rank sends to the next ones in turn, the ranks before it send to it: if all keep time with what comes, each gets
-// from one other at a time. A message waits for those alone that take fewer steps round the ranks, so no ranks wait for
-// each other. If one of those is late it does not wait for long, so that whoever misses something names that rank.
-bool Rounds::isTooEarly(const Outgoing& message) {
-  const Port& port = state_.port;
-  const uint64_t most = port.mostAhead();
-  if (!inTurn_ || late_ || most == UINT64_MAX || !isApart(message) || !port.leavesHost(message.peer)) return false;
-  uint64_t ahead = 0;
-  for (size_t i = 0; i < sent_; ++i) {
-    const Outgoing& before = out_[(firstOut_ + i) % out_.size()];
-    const int opposite = (rank_ + ranks_ - stepsTo(before.peer)) % ranks_;
-    const Awaited& from = awaited_[static_cast<size_t>(opposite)];
-    if (from.stage == Stage::kDone || !port.leavesHost(before.peer) || !port.leavesHost(opposite)) continue;
-    const uint64_t bytes = bytesOf(before);
-    const uint64_t come = from.stage == Stage::kFrame ? from.frame.moved() : 0;
-    ahead += bytes - std::min(bytes, come);
-  }
-  if (ahead <= most) return false;
-  if (!heldBack_ || ahead != ahead_) heldBack_ = Deadline::in(port.mostHeldBackMs());
-  ahead_ = ahead;
-  late_ = heldBack_->expired();
-  return !late_;
-}
-
 Result<bool> Rounds::proceed(bool& moved) {
   SC_TRY(moved, work());
   SC_TRY(lookAround(moved));
@@ -128,7 +102,6 @@ Result<bool> Rounds::proceed(bool& moved) {
   for (; sent_ < out_.size(); ++sent_) {
     const Outgoing& message = nextOut();
     if (meets_ && reaches(message.peer)) continue;
-    if (isTooEarly(message)) break;
     if (state_.lanes.isDown(message.peer)) return state_.lanes.whyDown(message.peer);
     SC_TRY(const bool posted, post(message));
     if (!posted) break;
@@ -317,8 +290,8 @@ Result<bool> Rounds::post(const Outgoing& message) {
   if (free == slots) return false;
   const size_t index = (nextSlot_ + free) % slots;
   nextSlot_ = index + 1;
-  const uint64_t bytes = bytesOf(message);
-  const auto inside = static_cast<uint32_t>(isApart(message) ? 0 : bytes);
+  const uint64_t bytes = message.layout.usedBytes(readHeader(message.frame));
+  const auto inside = static_cast<uint32_t>(bytes <= state_.slotBytes - sizeof(Envelope) ? bytes : 0);
   if (inside == 0) state_.port.makeRoom(1 + Port::piecesOf(bytes));  // whoever gets the envelope waits for the frame
   std::memcpy(slot(index) + sizeof(Envelope), message.frame, inside);
   seal({EnvelopeKind::kFrame, round_, current_, plan_, bytes, inside, 0}, slot(index));

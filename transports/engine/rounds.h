@@ -91,11 +91,6 @@ class Rounds {
   Status check(int peer, uint64_t came, uint64_t leftMs);
   Status lose(int peer);
   const Outgoing& nextOut() const { return out_[(firstOut_ + sent_) % out_.size()]; }
-  static uint64_t bytesOf(const Outgoing& message) { return message.layout.usedBytes(readHeader(message.frame)); }
-  // It does not travel inside its envelope.
-  bool isApart(const Outgoing& message) const { return bytesOf(message) > state_.slotBytes - sizeof(Envelope); }
-  int stepsTo(int peer) const { return (peer + ranks_ - rank_) % ranks_; }  // round the ranks
-  bool isTooEarly(const Outgoing& message);
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
   Status takeEnvelope(Incoming& message, const Envelope& envelope);
@@ -120,12 +115,6 @@ class Rounds {
   FlightRecord* record_ = nullptr;
   size_t firstOut_ = 0;  // goes out first: to the next rank, so that not all ranks begin with the same one
   size_t sent_ = 0, missing_ = 0;
-  bool inTurn_ = false;  // messages go to ever later ranks, round the ranks
-  // Of messages that may be too early: bytes that are to come before the next one leaves, until when that can wait for
-  // more of them, and whether that is over.
-  uint64_t ahead_ = 0;
-  std::optional<Deadline> heldBack_;
-  bool late_ = false;
   bool awaitedOnly_ = false;
   int around_ = 0;             // the peer that was looked at last though nothing is missing from it
   int asked_ = 0, lost_ = -1;  // by checkLost: the peer whose turn is next, and the first that it found; -1: none yet

@@ -80,8 +80,7 @@ class TcpMessenger final : public engine::Messenger {
             [](const void* user, int peer) {
               return static_cast<const TcpMessenger*>(user)->peers_[static_cast<size_t>(peer)].connection->leavesHost();
             },
-        .expect = [](void* user, uint64_t bytes) { self(user).expect(bytes); },
-        .mostAhead = [](const void* user) { return static_cast<const TcpMessenger*>(user)->room_.mostAhead(); },
+        .expect = [](void* user, uint64_t bytes, size_t peers) { self(user).expect(bytes, peers); },
         .joinNext = [](void* user) { self(user).joinsNext_ = true; },
         .sleeps = true,
         .closeBy = [](void* user, const Deadline& latest) { self(user).latest_ = latest; }};
@@ -161,12 +160,12 @@ class TcpMessenger final : public engine::Messenger {
   }
 
   // With what is still under way of rounds before.
-  void expect(uint64_t bytes) {
+  void expect(uint64_t bytes, size_t peers) {
     if (alone_ && pace_ == nullptr) alertUntil_ = bytes <= kShort ? std::chrono::steady_clock::now() + kAlert : Time{};
     if (!room_.limits()) return;
     for (const Peer& peer : peers_)
       if (peer.connection != nullptr && peer.connection->leavesHost()) bytes += peer.connection->underWay();
-    if (room_.expect(bytes)) forgetDrains();
+    if (room_.expect(bytes, peers)) forgetDrains();
   }
   void forgetDrains() {
     for (const Peer& peer : peers_)

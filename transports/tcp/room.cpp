@@ -33,7 +33,6 @@ constexpr uint64_t kMost = 192u << 10;      // most systems let a program ask fo
 constexpr uint64_t kLookAfter = 64u << 10;
 constexpr uint64_t kLooks = 8;
 constexpr uint64_t kRates = 16;
-constexpr uint64_t kLongUnknown = 32;  // looks after which a link counts as fast until a rate is known
 constexpr uint64_t kPatience = 64;
 // Afterwards: bytes that have to be drained.
 constexpr uint64_t kDrained = 512u << 10;
@@ -100,10 +99,8 @@ bool Room::note(uint64_t sent, Rates& drains) {
   if (sent < nextLook_) return false;
   look();
   nextLook_ = sent + kLookAfter * sockets_.size();
-  decided_ = decided_ || looks_ >= kLongUnknown;
   if (looks_ < kLooks || rates_.weight() < kRates) return false;
   const bool changed = set(wanted(rates_.median(), roundTripUs_, sockets_.size(), 0, bbr_));
-  decided_ = true;
   if (set_ == 0) nextLook_ += kPatience * kLookAfter * sockets_.size();
   looks_ = 0;
   rates_.clear();
@@ -121,13 +118,8 @@ void Room::look() {
   }
 }
 
-uint64_t Room::mostAhead() const {
-  if (set_ == 0 && decided_) return UINT64_MAX;
-  return 2 * std::max(set_, least(sockets_.size(), bbr_));
-}
-
-bool Room::expect(uint64_t bytes) {
-  const bool isMuch = bytes > kTogether;
+bool Room::expect(uint64_t bytes, size_t peers) {
+  const bool isMuch = peers > 1 && bytes > kTogether;
   if (set_ == 0 || isMuch == isMuch_) return false;
   isMuch_ = isMuch;
   apply();

@@ -2,7 +2,7 @@
 // the link takes in half a millisecond, at least 64 KiB. Where more than eight sockets share 512 KiB it may be less,
 // and with BBR, but not less than 32 KiB. By itself Linux lets a socket hold megabytes. From there on it is chance to
 // which rank bytes go first, and queues of switches overflow (docs/decisions/0062, 0071). Where all that a rank sends
-// at once is so little that queues hold it, each socket may hold 384 KiB.
+// at once is so little that queues hold it, or goes to one peer, each socket may hold 384 KiB.
 //
 // All sockets have the same room: a rank sends to all peers at once, and needs something from each.
 #pragma once
@@ -49,12 +49,8 @@ class Room {
   // drains say. Returns whether it is another one.
   bool note(uint64_t sent, Rates& drains);
   bool limits() const { return set_ != 0; }
-  // How many bytes may be under way from this rank to others before as many have come from them, if a link is not to
-  // get more than it takes at once; UINT64_MAX: links are fast. Until that is known they may be slow: what is lost in
-  // the first steps makes TCP careful for long.
-  uint64_t mostAhead() const;
-  // So many bytes are to leave soon. Returns whether that changes what sockets hold.
-  bool expect(uint64_t bytes);
+  // So many bytes are to leave soon, to so many peers. Returns whether that changes what sockets hold.
+  bool expect(uint64_t bytes, size_t peers);
 
   // SO_SNDBUF for each of so many sockets, through each of which so many bytes a second go, if it is `now`; 0: what
   // Linux thinks best.
@@ -75,7 +71,6 @@ class Room {
   uint64_t roundTripUs_ = 0;  // the longest
   bool bbr_ = false;          // some socket uses it
   uint64_t set_ = 0;          // 0: what Linux thinks best
-  bool decided_ = false;      // whether to set one, or there was too little to send for so long that it does not matter
   bool isMuch_ = true;        // what is to leave: sockets are kept to set_
 };
 
