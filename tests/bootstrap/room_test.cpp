@@ -171,28 +171,25 @@ TEST_CASE("where one socket of several uses BBR all hold half as much at least")
   CHECK(Sockets::roomOf(sockets.pair[0]) < 2 * 32 * static_cast<int>(kKiB));
 }
 
-TEST_CASE("on a slow link sockets are limited while much is to leave to several peers") {
+TEST_CASE("on a slow link sockets are limited while much is to leave ") {
   Sockets sockets;
   Room room(pathHere);
   REQUIRE(room.add(sockets.pair[0]));
   const int before = Sockets::roomOf(sockets.pair[0]);
   const int small = 2 * 32 * static_cast<int>(kKiB), large = 2 * 192 * static_cast<int>(kKiB);
-  CHECK_FALSE(room.expect(100 * kKiB, 2));
+  CHECK_FALSE(room.expect(0, 100 * kKiB, false));
   CHECK(Sockets::roomOf(sockets.pair[0]) == before);  // nothing is known of the link
   Rates drains;
   uint64_t sent = 0;
   for (int look = 0; look < 20; ++look) room.note(sent += 64 * kKiB, drains);
   CHECK(Sockets::roomOf(sockets.pair[0]) == small);
-  CHECK(room.expect(512 * kKiB, 2));
+  CHECK(room.expect(0, 512 * kKiB, false));
   CHECK(Sockets::roomOf(sockets.pair[0]) == large);
-  CHECK_FALSE(room.expect(100 * kKiB, 2));
-  CHECK(room.expect(512 * kKiB + 1, 2));
+  CHECK_FALSE(room.expect(0, 100 * kKiB, false));
+  CHECK(room.expect(0, 512 * kKiB + 1, false));
   CHECK(Sockets::roomOf(sockets.pair[0]) == small);
-  CHECK_FALSE(room.expect(100 * kMiB, 2));
-  CHECK(room.expect(100 * kMiB, 1));
-  CHECK(Sockets::roomOf(sockets.pair[0]) == large);
-  CHECK(room.expect(100 * kMiB, 2));
-  CHECK(room.expect(0, 2));
+  CHECK_FALSE(room.expect(0, 100 * kMiB, false));
+  CHECK(room.expect(0, 0, false));
   CHECK(Sockets::isSet(sockets.pair[0], 1) == 1);
   drains.add(2e9, kMiB);  // the limit ends, and what was expected with it
   CHECK(room.note(sent, drains));
@@ -201,6 +198,50 @@ TEST_CASE("on a slow link sockets are limited while much is to leave to several 
   for (int look = 0; look < 20; ++look) room.note(sent += 64 * kMiB, drains);
   CHECK(room.limits());
   CHECK(Sockets::roomOf(sockets.pair[0]) == small);
+}
+
+TEST_CASE("what goes to one peer alone leaves sockets more room, unless much is still leaving") {
+  Sockets sockets;
+  paths[sockets.pair[1]] = {true, 40e6, 50, false};
+  Room room(pathHere);
+  for (const int socket : sockets.pair) REQUIRE(room.add(socket));
+  const int small = 2 * 32 * static_cast<int>(kKiB), large = 2 * 192 * static_cast<int>(kKiB);
+  Rates drains;
+  uint64_t sent = 0;
+  for (; sent < 4 * kMiB; sent += 128 * kKiB) room.note(sent, drains);
+  REQUIRE(Sockets::roomOf(sockets.pair[0]) == small);
+  CHECK_FALSE(room.expect(512 * kKiB + 1, 100 * kMiB, true));
+  CHECK_FALSE(room.expect(512 * kKiB, 1, false));
+  CHECK(Sockets::roomOf(sockets.pair[0]) == small);
+  CHECK(room.expect(512 * kKiB, 100 * kMiB, true));
+  for (const int socket : sockets.pair) CHECK(Sockets::roomOf(socket) == large);
+  drains.add(2e9, kMiB);  // one socket alone drains faster
+  CHECK_FALSE(room.note(sent, drains));
+  CHECK(drains.weight() == 0);
+  CHECK(room.limits());
+  CHECK(room.expect(512 * kKiB + 1, 0, false));
+  CHECK(Sockets::roomOf(sockets.pair[0]) == small);
+}
+
+TEST_CASE("a room's only socket is followed though all is for one peer") {
+  Sockets sockets;
+  Room room(pathHere);
+  REQUIRE(room.add(sockets.pair[0]));
+  const int large = 2 * 192 * static_cast<int>(kKiB);
+  Rates drains;
+  uint64_t sent = 0;
+  for (int look = 0; look < 20; ++look) room.note(sent += 64 * kKiB, drains);
+  CHECK(room.expect(0, 100 * kMiB, true));
+  drains.add(200e6, kMiB);
+  CHECK(room.note(sent, drains));
+  CHECK(Sockets::roomOf(sockets.pair[0]) == large);
+  CHECK(room.expect(0, 100 * kMiB, false));
+  CHECK(Sockets::roomOf(sockets.pair[0]) > 2 * 56000);
+  CHECK(Sockets::roomOf(sockets.pair[0]) < 2 * 84000);
+  CHECK(room.expect(0, 100 * kMiB, true));
+  drains.add(2e9, kMiB);
+  CHECK(room.note(sent, drains));
+  CHECK_FALSE(room.limits());
 }
 
 TEST_CASE("connections that stay inside a host, and those to fast ones, are left as they are") {

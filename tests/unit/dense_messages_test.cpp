@@ -49,7 +49,8 @@ struct Peers {
   uint64_t inFrames = 0;      // elements that come from each peer as the ranks meet
   size_t longest = SIZE_MAX;  // bytes of a contribution's message that comes
   std::vector<int> announced;
-  std::vector<uint64_t> expected;  // bytes that are to leave this host, to which only rank 1 does not belong
+  int lastFar = 1;                 // ranks from 1 to this one are on other hosts
+  std::vector<uint64_t> expected;  // bytes that are to leave this host
   std::vector<size_t> expectedTo;  // so many peers
   // At each call of progress: places for contributions that were posted, and contributions that were sent.
   std::vector<std::pair<int64_t, int64_t>> progressed;
@@ -157,7 +158,9 @@ struct Rank {
       const auto* const one = static_cast<const Request*>(request);
       return one->begun || one->done;
     };
-    setup.calls.leavesHost = [](const void*, int peer) { return peer == 1; };
+    setup.calls.leavesHost = [](const void* user, int peer) {
+      return peer > 0 && peer <= static_cast<const Peers*>(user)->lastFar;
+    };
     setup.calls.expect = [](void* user, uint64_t bytes, size_t to) {
       static_cast<Peers*>(user)->expected.push_back(bytes);
       static_cast<Peers*>(user)->expectedTo.push_back(to);
@@ -246,7 +249,17 @@ TEST_CASE("before a sum the engine is told how much of it leaves the host, contr
   REQUIRE(peers.expected.size() == 2);
   CHECK(peers.expected[0] < 100);  // as the ranks meet
   CHECK(peers.expected[1] == (densePart(kLength, 3, 0).length() + densePart(kLength, 3, 1).length()) * sizeof(float));
-  CHECK(peers.expectedTo[1] == 1);
+  CHECK(peers.expectedTo == std::vector<size_t>{1, 1});
+}
+
+TEST_CASE("before a sum the engine is told of all peers on other hosts") {
+  Peers peers;
+  peers.leaves[kEnvelopes] = true;
+  peers.lastFar = 2;
+  Rank rank(peers, 4);
+  std::vector<float> out(kLength);
+  CHECK(rank.sum(counted(), out, 50).result() == sparsecollTimeout);
+  CHECK(peers.expectedTo == std::vector<size_t>{2, 2});
 }
 
 TEST_CASE("contributions of one segment begin in the frames by which ranks meet, and their rest is a message") {

@@ -159,13 +159,13 @@ class TcpMessenger final : public engine::Messenger {
     return 0;
   }
 
-  // With what is still under way of rounds before.
   void expect(uint64_t bytes, size_t peers) {
     if (alone_ && pace_ == nullptr) alertUntil_ = bytes <= kShort ? std::chrono::steady_clock::now() + kAlert : Time{};
     if (!room_.limits()) return;
+    uint64_t leaving = 0;  // of rounds before
     for (const Peer& peer : peers_)
-      if (peer.connection != nullptr && peer.connection->leavesHost()) bytes += peer.connection->underWay();
-    if (room_.expect(bytes, peers)) forgetDrains();
+      if (peer.connection != nullptr && peer.connection->leavesHost()) leaving += peer.connection->underWay();
+    if (room_.expect(leaving, bytes, alone_ && peers == 1)) forgetDrains();
   }
   void forgetDrains() {
     for (const Peer& peer : peers_)

@@ -91,6 +91,8 @@ bool Room::add(int socket) {
 bool Room::note(uint64_t sent, Rates& drains) {
   if (sockets_.empty()) return false;
   if (set_ != 0) {
+    // One of several sockets has more of the link while others have nothing to send.
+    if (!isMuch_ && sockets_.size() > 1) drains.clear();
     if (drains.weight() < kDrained) return false;
     const bool changed = set(wanted(drains.median(), roundTripUs_, sockets_.size(), set_, bbr_));
     drains.clear();
@@ -118,8 +120,8 @@ void Room::look() {
   }
 }
 
-bool Room::expect(uint64_t bytes, size_t peers) {
-  const bool isMuch = peers > 1 && bytes > kTogether;
+bool Room::expect(uint64_t leaving, uint64_t more, bool alone) {
+  const bool isMuch = leaving + (alone ? 0 : more) > kTogether;
   if (set_ == 0 || isMuch == isMuch_) return false;
   isMuch_ = isMuch;
   apply();
