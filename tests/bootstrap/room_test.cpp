@@ -171,7 +171,7 @@ TEST_CASE("where one socket of several uses BBR all hold half as much at least")
   CHECK(Sockets::roomOf(sockets.pair[0]) < 2 * 32 * static_cast<int>(kKiB));
 }
 
-TEST_CASE("on a slow link sockets are limited while much is to leave ") {
+TEST_CASE("on a slow link sockets are limited while much is to leave") {
   Sockets sockets;
   Room room(pathHere);
   REQUIRE(room.add(sockets.pair[0]));

@@ -62,7 +62,7 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
     requests += 1 + Port::piecesOf(message.layout.capacityBytes());
     if (!state_.port.leavesHost(message.peer)) continue;
     ++farPeers;
-    bytesToFar += message.layout.usedBytes(readHeader(message.frame));
+    bytesToFar += bytesOf(message);
   }
   for (const Incoming& message : in) {
     requests += Port::piecesOf(message.capacity);
@@ -290,7 +290,7 @@ Result<bool> Rounds::post(const Outgoing& message) {
   if (free == slots) return false;
   const size_t index = (nextSlot_ + free) % slots;
   nextSlot_ = index + 1;
-  const uint64_t bytes = message.layout.usedBytes(readHeader(message.frame));
+  const uint64_t bytes = bytesOf(message);
   const auto inside = static_cast<uint32_t>(bytes <= state_.slotBytes - sizeof(Envelope) ? bytes : 0);
   if (inside == 0) state_.port.makeRoom(1 + Port::piecesOf(bytes));  // whoever gets the envelope waits for the frame
   std::memcpy(slot(index) + sizeof(Envelope), message.frame, inside);
