@@ -51,7 +51,7 @@ struct Peers {
   std::vector<int> announced;
   int lastFar = 1;                 // ranks from 1 to this one are on other hosts
   std::vector<uint64_t> expected;  // bytes that are to leave this host
-  std::vector<size_t> expectedTo;  // so many peers
+  std::vector<bool> inOne;         // in one message
   // At each call of progress: places for contributions that were posted, and contributions that were sent.
   std::vector<std::pair<int64_t, int64_t>> progressed;
   std::deque<Request> requests;
@@ -161,9 +161,9 @@ struct Rank {
     setup.calls.leavesHost = [](const void* user, int peer) {
       return peer > 0 && peer <= static_cast<const Peers*>(user)->lastFar;
     };
-    setup.calls.expect = [](void* user, uint64_t bytes, size_t to) {
+    setup.calls.expect = [](void* user, uint64_t bytes, bool asOne) {
       static_cast<Peers*>(user)->expected.push_back(bytes);
-      static_cast<Peers*>(user)->expectedTo.push_back(to);
+      static_cast<Peers*>(user)->inOne.push_back(asOne);
     };
     auto made = makeTransport(setup, peers.table(), nullptr);
     REQUIRE(made.ok());
@@ -249,17 +249,18 @@ TEST_CASE("before a sum the engine is told how much of it leaves the host, contr
   REQUIRE(peers.expected.size() == 2);
   CHECK(peers.expected[0] < 100);  // as the ranks meet
   CHECK(peers.expected[1] == (densePart(kLength, 3, 0).length() + densePart(kLength, 3, 1).length()) * sizeof(float));
-  CHECK(peers.expectedTo == std::vector<size_t>{1, 1});
+  // A sum waits for word of who it goes to, even if that is one.
+  CHECK(peers.inOne == std::vector<bool>{true, false});
 }
 
-TEST_CASE("before a sum the engine is told of all peers on other hosts") {
+TEST_CASE("what goes to several hosts before a sum does not go out in one message") {
   Peers peers;
   peers.leaves[kEnvelopes] = true;
   peers.lastFar = 2;
   Rank rank(peers, 4);
   std::vector<float> out(kLength);
   CHECK(rank.sum(counted(), out, 50).result() == sparsecollTimeout);
-  CHECK(peers.expectedTo == std::vector<size_t>{2, 2});
+  CHECK(peers.inOne == std::vector<bool>{false, false});
 }
 
 TEST_CASE("contributions of one segment begin in the frames by which ranks meet, and their rest is a message") {

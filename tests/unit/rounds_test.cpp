@@ -172,14 +172,14 @@ class Endless {
   static MessengerCalls calls() {
     MessengerCalls calls;
     calls.leavesHost = [](const void*, int peer) { return peer != 2; };
-    calls.expect = [](void* user, uint64_t bytes, size_t to) { self(user).expected_ = {bytes, to}; };
+    calls.expect = [](void* user, uint64_t bytes, bool inOne) { self(user).expected_ = {bytes, inOne}; };
     calls.joinNext = [](void* user) { self(user).joinsNext_ = true; };
     return calls;
   }
   // Messages that leave with the next one: to whom, and their tags.
   const std::vector<std::pair<int, int>>& joined() const { return joined_; }
-  // Bytes that are to leave this host, and to how many peers.
-  std::pair<uint64_t, size_t> expected() const { return expected_; }
+  // Bytes that are to leave this host, and whether in one message.
+  std::pair<uint64_t, bool> expected() const { return expected_; }
   size_t sent(Tag tag) const { return sent_[static_cast<size_t>(tag)]; }
 
  private:
@@ -194,7 +194,7 @@ class Endless {
   }
 
   std::array<size_t, 16> sent_{};
-  std::pair<uint64_t, size_t> expected_;
+  std::pair<uint64_t, bool> expected_;
   bool joinsNext_ = false;
   std::vector<std::pair<int, int>> joined_;
   std::vector<Request> requests_;
@@ -318,9 +318,11 @@ TEST_CASE("before a round the engine is told how much of it leaves the host") {
   }
   opened.begin();
   opened.rounds.start(opened.operation, out, {});
-  CHECK(peers.expected() == std::pair{bytes, out.size() - 1});
+  CHECK(peers.expected() == std::pair{bytes, false});
+  opened.rounds.start(opened.operation, std::span(out).first(2), {});  // to ranks 1 and 2
+  CHECK(peers.expected() == std::pair{layout.usedBytes(readHeader(out[0].frame)), true});
   opened.rounds.start(opened.operation, {}, {});
-  CHECK(peers.expected() == std::pair{uint64_t{0}, size_t{0}});
+  CHECK(peers.expected() == std::pair{uint64_t{0}, false});
   opened.rounds.giveUp();
 }
 

@@ -126,14 +126,12 @@ void DenseSum::prepareMeeting() {
 // Contributions and sums that leave this host once the ranks have met.
 void DenseSum::announceFar() const {
   uint64_t bytes = 0;
-  size_t peers = 0;
   for (const int member : members_) {
     if (member == rank_ || !state_.port.leavesHost(member)) continue;
-    ++peers;
     if (sums()) bytes += bytesOf(partOf(member)) - begunOf(member);
     if (gathers()) bytes += bytesOf(partOf(rank_));
   }
-  state_.port.expect(bytes, peers);
+  state_.port.expect(bytes, false);
 }
 
 void DenseSum::begin(Operation& operation) {

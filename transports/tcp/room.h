@@ -49,8 +49,8 @@ class Room {
   // drains say. Returns whether it is another one.
   bool note(uint64_t sent, Rates& drains);
   bool limits() const { return set_ != 0; }
-  // So many bytes are still leaving, and so many more are about to; alone: those go to one peer, and no other rank uses
-  // the link. Returns whether that changes what sockets hold.
+  // So many bytes are still leaving, and so many more are about to; alone: those are one message, which waits for
+  // nothing, and no other rank uses the link. Returns whether that changes what sockets hold.
   bool expect(uint64_t leaving, uint64_t more, bool alone);
 
   // SO_SNDBUF for each of so many sockets, through each of which so many bytes a second go, if it is `now`; 0: what
