@@ -145,9 +145,15 @@ class Processes {
     return comm;
   }
 
+  // Whether the rank gets that far within the time. A child that ended before never will, and the test says how it did.
   bool awaitStage(int rank, int stage, double timeoutMs = 60000) {
-    for (const double end = nowMs() + timeoutMs; nowMs() < end; usleep(200))
-      if (findings_[rank].stage >= stage) return true;
+    const Finding& finding = findings_[rank];
+    bool alive = true;
+    for (const double end = nowMs() + timeoutMs; finding.stage < stage && alive && nowMs() < end; usleep(200))
+      alive = runs(rank);
+    if (finding.stage >= stage) return true;
+    UNSCOPED_INFO("rank " << rank << (alive ? " is late" : " ended") << " at stage " << finding.stage << ", result "
+                          << finding.result << ": " << finding.text);
     return false;
   }
   // Whether all children (but those in `not`) ended by themselves within the time; one that does not is killed.
@@ -183,6 +189,13 @@ class Processes {
   bool anyHangs() const { return hangs_; }
 
  private:
+  // Whether a child has not ended yet; of other processes it is taken for granted.
+  bool runs(int rank) const {
+    siginfo_t ended{};
+    const auto child = static_cast<id_t>(process(rank));
+    return waitid(P_PID, child, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0;
+  }
+
   const int ranks_;
   const Way way_;
   Finding* findings_;
