@@ -167,6 +167,11 @@ class Endless {
       *static_cast<bool*>(*request) = true;
       return 0;
     };
+    table.progress = [](void* user) {
+      Endless& peers = self(user);
+      peers.sentBeforeProgress_ = peers.sent(kEnvelopes) + peers.sent(kFrames);
+      return 0;
+    };
     return table;
   }
   static MessengerCalls calls() {
@@ -181,6 +186,7 @@ class Endless {
   // Bytes that are to leave this host, and whether in one message.
   std::pair<uint64_t, bool> expected() const { return expected_; }
   size_t sent(Tag tag) const { return sent_[static_cast<size_t>(tag)]; }
+  size_t sentBeforeProgress() const { return sentBeforeProgress_; }  // the latest call of it
 
  private:
   struct Request {
@@ -194,6 +200,7 @@ class Endless {
   }
 
   std::array<size_t, 16> sent_{};
+  size_t sentBeforeProgress_ = 0;
   std::pair<uint64_t, bool> expected_;
   bool joinsNext_ = false;
   std::vector<std::pair<int, int>> joined_;
@@ -239,7 +246,7 @@ TEST_CASE("a frame follows each envelope that says so, whenever memory runs out"
   }
 }
 
-TEST_CASE("an envelope leaves with the frame that follows it, and alone where it holds it") {
+TEST_CASE("an envelope leaves with the frame that follows it, and alone where it holds it, before progress may sleep") {
   Endless peers;
   Opened opened(3, peers.table(), nullptr, Endless::calls());
   const FrameLayout layout{kFrameBytes, 4, 4};
@@ -256,6 +263,7 @@ TEST_CASE("an envelope leaves with the frame that follows it, and alone where it
   CHECK(peers.sent(kEnvelopes) == 2);
   CHECK(peers.sent(kFrames) == 1);
   CHECK(peers.joined() == std::vector<std::pair<int, int>>{{1, kEnvelopes}});
+  CHECK(peers.sentBeforeProgress() == 3);
   opened.rounds.giveUp();
 }
 

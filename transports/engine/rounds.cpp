@@ -96,21 +96,28 @@ void Rounds::startMeeting(const Operation& operation, std::span<const Outgoing> 
 }
 
 Result<bool> Rounds::proceed(bool& moved) {
-  SC_TRY(moved, work());
+  SC_TRY(const bool sent, sendRest());  // before the engine's turn, which may be a sleep until more of a message comes
+  SC_TRY(const bool worked, work());
+  moved = sent || worked;
   SC_TRY(lookAround(moved));
   for (Incoming& message : in_) SC_TRY(take(message, moved));
+  if (missing_ != 0 || sent_ != out_.size()) return false;
+  in_ = {};
+  out_ = {};
+  return true;
+}
+
+Result<bool> Rounds::sendRest() {
+  bool sent = false;
   for (; sent_ < out_.size(); ++sent_) {
     const Outgoing& message = nextOut();
     if (meets_ && reaches(message.peer)) continue;
     if (state_.lanes.isDown(message.peer)) return state_.lanes.whyDown(message.peer);
     SC_TRY(const bool posted, post(message));
     if (!posted) break;
-    moved = true;
+    sent = true;
   }
-  if (missing_ != 0 || sent_ != out_.size()) return false;
-  in_ = {};
-  out_ = {};
-  return true;
+  return sent;
 }
 
 // The engine's turn.
