@@ -33,6 +33,7 @@ uint64_t packed(const StepCost& cost) {
   return units << kShareBits | static_cast<uint64_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(kShareMost));
 }
 
+uint64_t nsIn(uint64_t number) { return (number >> kShareBits) * kUnitNs; }
 double shareIn(uint64_t number) { return static_cast<double>(number & kShareMost) / static_cast<double>(kShareMost); }
 
 std::atomic<CostFunction> costs{nullptr};
@@ -57,7 +58,7 @@ Plan::Plan(std::vector<Candidate> candidates, const Shape& shape)
       shape_(shape),
       known_(candidates_.size()),
       able_(candidates_.size()),
-      fresh_(candidates_.size()) {
+      times_(candidates_.size()) {
   makeRoom();
 }
 
@@ -133,7 +134,7 @@ void Plan::start(uint64_t k, std::span<const uint8_t> able, std::span<const doub
   makeRoom();
   k_ = k;
   able_.assign(able.begin(), able.end());
-  std::ranges::fill(fresh_, uint8_t{0});
+  std::ranges::fill(times_, Times{});
   for (Known& known : known_)  // a state's, of a caller who told what this one does not
     if (known.source == Source::kByCaller && callersNs_ == 0) known = {};
   takeTuned(tuned);
@@ -171,10 +172,19 @@ void Plan::hear(std::span<const uint64_t> numbers) {
     --turn_;
     return;
   }
-  const uint64_t ns = (slowest >> kShareBits) * kUnitNs;
-  Known& known = known_[at_];
-  if (fresh_[at_] == 0 || ns < known.ns) known = {ns, shareIn(slowest), k_, Source::kMeasured};
-  fresh_[at_] = 1;
+  times_[at_].take(slowest);
+  const uint64_t median = times_[at_].median();
+  known_[at_] = {nsIn(median), shareIn(median), k_, Source::kMeasured};
+}
+
+// Steps of a millisecond take half or twice that, and the shortest of several is luck.
+void Plan::Times::take(uint64_t number) {
+  static_assert(kRounds[0].timed + kRounds[1].timed + kRounds[2].timed == kMostTimes && std::size(kRounds) == 3);
+  const auto end = numbers.begin() + static_cast<std::ptrdiff_t>(count);
+  const auto place = std::upper_bound(numbers.begin(), end, number);
+  std::move_backward(place, end, end + 1);
+  *place = number;
+  ++count;
 }
 
 size_t Plan::next() {
@@ -228,12 +238,18 @@ void Plan::differed() {
   ++steps_;
 }
 
+// In its quicker steps: where these are as fast as another one's median, trials have not told the two apart.
+double Plan::quick(size_t candidate) const {
+  const Times& times = times_[candidate];
+  return times.count != 0 ? static_cast<double>(nsIn(times.quartile())) : predicted(candidate);
+}
+
 // Of those that are as fast as each other dense is taken, which leaves nothing for later, or else the first.
 void Plan::decide() {
   phase_ = Phase::kDecided;
   ++decisions_;
   const double most = kEven * fastest();
-  const auto even = [&](size_t c) { return able_[c] != 0 && predicted(c) <= most; };
+  const auto even = [&](size_t c) { return able_[c] != 0 && quick(c) <= most; };
   for (size_t c = candidates_.size(); c-- > 0;)
     if (even(c)) chosen_ = c;
   for (size_t c = 0; c < candidates_.size(); ++c)

@@ -2,6 +2,7 @@
 // slowest rank decides. Every rank makes a plan of the same numbers, so all ranks decide alike.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -83,6 +84,7 @@ class Plan {
   Result<size_t> load(Reader& from);  // the candidate that ran
 
  private:
+  static constexpr size_t kMostTimes = 7;  // of a candidate in all rounds
   enum class Source : uint32_t { kMeasured, kByCaller, kByTunerFile };
   enum class Phase : uint32_t { kBefore, kComparing, kDecided };
   struct Known {
@@ -92,8 +94,18 @@ class Plan {
     Source source = Source::kMeasured;
   };
 
+  // What the ranks' slowest took in a candidate's steps, as they tell it; in order.
+  struct Times {
+    std::array<uint64_t, kMostTimes> numbers{};
+    size_t count = 0;
+    void take(uint64_t number);
+    uint64_t median() const { return numbers[(count - 1) / 2]; }  // of an even count the shorter one
+    uint64_t quartile() const { return numbers[(count - 1) / 4]; }
+  };
+
   double predicted(size_t candidate) const;  // 0: nothing is known
   double atLeast(size_t candidate) const;
+  double quick(size_t candidate) const;
   double fastest() const;
   bool isFrom(Source source, size_t candidate) const { return known_[candidate].source == source; }
   void takeTuned(std::span<const double> tuned);
@@ -109,8 +121,8 @@ class Plan {
   std::vector<Candidate> candidates_;
   Shape shape_;
   std::vector<Known> known_;
-  std::vector<uint8_t> able_;   // and not too slow
-  std::vector<uint8_t> fresh_;  // timed since the trials began
+  std::vector<uint8_t> able_;  // and not too slow
+  std::vector<Times> times_;   // since the trials began
   std::vector<sparsecollChoice_t> record_, replayed_;
   Phase phase_ = Phase::kBefore;
   uint64_t k_ = UINT64_MAX;

@@ -67,8 +67,8 @@
    Auto. The preset auto is none of these: it finds out which of topka, sparcml-split, spardl and dense is the fastest here.
    Its first steps are trials, each a step of one candidate on the same residual, so none is wasted: a candidate runs two,
    four more unless it is twice as slow as the fastest, and four more unless it is 15 % slower, in all at most 40. What a
-   step took on the slowest rank counts, of a candidate's steps the shortest. Of the candidates that are within 5 % of the
-   fastest dense is chosen, or else the first of these four.
+   step took on the slowest rank counts, of a candidate's steps the median. Candidates whose quicker steps (lower quartile)
+   are within 5 % of the fastest count as even, and of those dense is chosen, or else the first of these four.
    From then on steps cost what the chosen method costs. Info says what was chosen and why, ReducerGetPlan since when, and
    SPARSECOLL_LOG=info logs it:
        n 4M P 4: topka, 41 ms; dense 260 ms; break-even density 0.1; link 0.74 Gbit/s measured

@@ -87,6 +87,33 @@ TEST_CASE("candidates run two steps each, four the other way round, and four mor
   CHECK(ran == "001122" "222211110000" "000011112222" "2");
 }
 
+TEST_CASE("a lucky step makes no candidate the fastest, and one that was disturbed makes none slow") {
+  Trials trials({{kTopk, 1, {}}, {kSplit, 1, {}}}, {5000, 4, 2});
+  trials.start(50);
+  constexpr int kLucky = 6, kDisturbed = 10;  // of the turns 0011, 11110000 and 00001111
+  for (int steps = 0; steps < 100 && trials.plan.decisions() == 0; ++steps) {
+    trials.given[0].cost = {steps == kDisturbed ? uint64_t{512000} : 89600, 0};
+    trials.given[1].cost = {steps == kLucky ? uint64_t{64000} : 102400, 0};
+    (void)trials.step();
+  }
+  CHECK(trials.plan.line().view() == "n 5k P 2: topka, 90 us");
+}
+
+TEST_CASE("where trials do not tell candidates apart the first is taken, even if another one's median is shorter") {
+  const auto chosen = [](uint64_t quicker) {
+    Trials trials({{kTopk, 1, {}}, {kSplit, 1, {102400, 0}}}, {5000, 4, 2});
+    trials.start(50);
+    for (int steps = 0; steps < 100 && trials.plan.decisions() == 0; ++steps) {
+      trials.given[0].cost = {steps % 2 == 1 && steps > 8 && steps < 14 ? quicker : 115200, 0};
+      (void)trials.step();
+    }
+    return std::string(trials.plan.line().view());
+  };
+  // Of seven steps three are quicker: the lower quartile, not the median.
+  CHECK(chosen(102400) == "n 5k P 2: topka, 0.12 ms");
+  CHECK(chosen(110080) == "n 5k P 2: sparcml-split, 0.1 ms");
+}
+
 TEST_CASE("a plan that replays goes on so after it took over the state of trials that were under way") {
   const std::vector<Given> given{{kTopk, 1, {1000, 0}}, {kDense, 1, {2000, 0}}};
   Trials from(given, {5000, 4, 2});
