@@ -18,7 +18,7 @@ struct TrialRound {
   double most;  // times the fastest, before it: slower ones are left out
 };
 constexpr TrialRound kRounds[] = {{1, 1, kTooSlow}, {1, 3, kTooSlow}, {1, 3, kNear}};
-constexpr double kEven = 1.05;  // times the fastest: a few trials cannot tell them apart
+constexpr double kEven = 1.05;  // times the fastest's median, to which others' quicker steps are compared
 
 constexpr uint32_t kShareBits = 20;  // of a number that ranks exchange; above them the time in units
 constexpr uint64_t kShareMost = (uint64_t{1} << kShareBits) - 1;
@@ -389,6 +389,7 @@ Result<size_t> Plan::load(Reader& from) {
   chosen_ = chosen;
   steps_ = steps;
   unheard_ = false;
+  std::ranges::fill(times_, Times{});
   round_ = 0;
   beginRound();
   k_ = k;

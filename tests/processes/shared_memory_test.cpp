@@ -95,8 +95,8 @@ std::vector<std::vector<uint64_t>> sumsOf(int ranks, const Way& way, unsigned wh
   return hashes;
 }
 
-// A sum of so many elements ends well within two seconds, on two busy processors as well. Of the ranks TSan sees one
-// process each, to which three are as good as four.
+// A sum of so many elements is to end well within two seconds, on two busy processors as well. TSan sees what lies in one
+// process, and for that three processes are as good as four.
 #ifdef __SANITIZE_THREAD__
 constexpr uint64_t kLong = 500000;
 constexpr int kMostOfSums = 3;

@@ -135,6 +135,21 @@ TEST_CASE("a plan that replays goes on so after it took over the state of trials
   CHECK(replaying.plan.decisions() == 0);
 }
 
+TEST_CASE("trials that a state has under way begin with no times of this plan's own") {
+  const std::vector<Given> given{{kTopk, 1, {128000, 0}}, {kSplit, 1, {128000, 0}}, {kDense, 1, {128000, 0}}};
+  Trials from(given, {5000, 4, 2}), to(given, {5000, 4, 2});
+  from.start(50);
+  (void)from.step();
+  Writer state;
+  from.plan.save(state, 0);
+  CHECK(to.lineFor(50).starts_with("n 5k P 2: dense, 0.13 ms"));
+  Reader reader(state.bytes());
+  REQUIRE(to.plan.load(reader).ok());
+  for (Given& one : to.given) one.cost = {256000, 0};
+  for (int steps = 0; steps < 100 && to.plan.decisions() == 1; ++steps) (void)to.step();
+  CHECK(to.plan.line().view().starts_with("n 5k P 2: dense, 0.26 ms"));
+}
+
 TEST_CASE("a larger density leaves out nobody that may be the fastest: what a step waits for may not grow with it") {
   Trials trials({{kTopk, 1, {520'000, 480'000}}, {kSplit, 1, {560'000, 500'000}}, {kDense, 1, {5'400'000, 0}}},
                 {1'000'000, 4, 4});

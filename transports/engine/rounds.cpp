@@ -95,29 +95,39 @@ void Rounds::startMeeting(const Operation& operation, std::span<const Outgoing> 
     if (reaches(message.peer)) shared_->announce(message.peer, {readHeader(message.frame), round_});
 }
 
+// Before a rank sends, what is here already may tell that this operation is given up. It sends before the engine's turn,
+// which may be a sleep until more of a message has come.
 Result<bool> Rounds::proceed(bool& moved) {
-  SC_TRY(const bool sent, sendRest());  // before the engine's turn, which may be a sleep until more of a message comes
+  moved = false;
+  if (sent_ != out_.size()) {
+    SC_TRY(takeAll(moved));
+    SC_TRY(sendRest(moved));
+  }
   SC_TRY(const bool worked, work());
-  moved = sent || worked;
-  SC_TRY(lookAround(moved));
-  for (Incoming& message : in_) SC_TRY(take(message, moved));
+  moved = moved || worked;
+  SC_TRY(takeAll(moved));
   if (missing_ != 0 || sent_ != out_.size()) return false;
   in_ = {};
   out_ = {};
   return true;
 }
 
-Result<bool> Rounds::sendRest() {
-  bool sent = false;
+Status Rounds::takeAll(bool& moved) {
+  SC_TRY(lookAround(moved));
+  for (Incoming& message : in_) SC_TRY(take(message, moved));
+  return {};
+}
+
+Status Rounds::sendRest(bool& moved) {
   for (; sent_ < out_.size(); ++sent_) {
     const Outgoing& message = nextOut();
     if (meets_ && reaches(message.peer)) continue;
     if (state_.lanes.isDown(message.peer)) return state_.lanes.whyDown(message.peer);
     SC_TRY(const bool posted, post(message));
     if (!posted) break;
-    sent = true;
+    moved = true;
   }
-  return sent;
+  return {};
 }
 
 // The engine's turn.

@@ -92,7 +92,8 @@ class Rounds {
   Status lose(int peer);
   const Outgoing& nextOut() const { return out_[(firstOut_ + sent_) % out_.size()]; }
   static uint64_t bytesOf(const Outgoing& message) { return message.layout.usedBytes(readHeader(message.frame)); }
-  Result<bool> sendRest();  // whether any of out_ was sent
+  Status takeAll(bool& moved);
+  Status sendRest(bool& moved);
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
   Status takeEnvelope(Incoming& message, const Envelope& envelope);

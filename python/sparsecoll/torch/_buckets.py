@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import math
+import statistics
 import time
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
@@ -22,7 +23,7 @@ from .._reducer import Reducer, Segment, method_params, preset_of
 from .._stats import Stats
 from ._gather import complete
 
-_TIMED = 3  # dense steps of a bucket that are timed for auto, behind one that settles: as many as the library's trials
+_TIMED = 3  # dense steps of a bucket that are timed for auto, behind one that settles; of them the median counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Bucket:
         self.made = ("dense", 1.0)  # preset and density of the reducer
         self.choice: Optional[str] = None  # of auto's trials, or of a state that was loaded: a preset
         self.reason = ""  # of the choice
-        self.dense_ns: Optional[int] = None  # what the process group takes
+        self.dense_times = []  # nanoseconds, of the process group's timed steps
         self.dense_steps = 0
         self.buffer: Optional[torch.Tensor] = None  # of the latest step, until that is given back or another one begins
         self.seconds = 0.0
@@ -239,11 +240,12 @@ class Bucket:
         segments = [Segment(length, 0.0 if kept else density, kept) for length, kept in zip(self.lengths, self.kept)
                     if length]
         self.made = self.choice or method.running, method.density
+        timed = self.made[0] == "auto" and self.dense_times
         self.reducer = Reducer(communicator, self.n, self.dtype, preset=self.made[0], density=method.density, op="avg",
                                segments=segments, residual=self.residual,
                                velocity=self.velocity() if method.momentum else None, tag=self.index,
                                adjust=method.adjusted,
-                               dense_ns=(self.dense_ns or 0) if self.made[0] == "auto" else 0)
+                               dense_ns=statistics.median_low(self.dense_times) if timed else 0)
 
     def _inherit_choice(self):
         """Whether a layout before this one has chosen. Of parameters that do not agree the larger part decides, until
@@ -363,8 +365,7 @@ class Bucket:
         average = functools.partial(_average, total, group, communicator)
         if method.preset == "auto" and self.choice is None and not all(self.kept) and 0 < self.dense_steps <= _TIMED:
             complete(communicator, dist.barrier, group=group)  # a late rank plays no part in the time
-            took = max(nanoseconds(average), 1)
-            self.dense_ns = took if self.dense_ns is None else min(self.dense_ns, took)
+            self.dense_times.append(max(nanoseconds(average), 1))
         else:
             average()
         if total is not buffer:
