@@ -6,11 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/support/catch.h"
 
@@ -177,20 +179,21 @@ TEST_CASE("on a slow link sockets are limited while much is to leave") {
   REQUIRE(room.add(sockets.pair[0]));
   const int before = Sockets::roomOf(sockets.pair[0]);
   const int small = 2 * 32 * static_cast<int>(kKiB), large = 2 * 192 * static_cast<int>(kKiB);
-  CHECK_FALSE(room.expect(0, 100 * kKiB, false));
+  CHECK_FALSE(room.expect(0, 100 * kKiB, 0));
   CHECK(Sockets::roomOf(sockets.pair[0]) == before);  // nothing is known of the link
   Rates drains;
   uint64_t sent = 0;
   for (int look = 0; look < 20; ++look) room.note(sent += 64 * kKiB, drains);
   CHECK(Sockets::roomOf(sockets.pair[0]) == small);
-  CHECK(room.expect(0, 512 * kKiB, false));
+  CHECK(room.expect(0, 512 * kKiB, 0));
   CHECK(Sockets::roomOf(sockets.pair[0]) == large);
-  CHECK_FALSE(room.expect(0, 100 * kKiB, false));
-  CHECK(room.expect(0, 512 * kKiB + 1, false));
+  CHECK_FALSE(room.expect(0, 100 * kKiB, 0));
+  CHECK(room.expect(0, 512 * kKiB + 1, 0));
   CHECK(Sockets::roomOf(sockets.pair[0]) == small);
-  CHECK_FALSE(room.expect(0, 100 * kMiB, false));
-  CHECK(room.expect(0, 0, false));
+  CHECK_FALSE(room.expect(0, 100 * kMiB, 0));
   CHECK(Sockets::isSet(sockets.pair[0], 1) == 1);
+  CHECK(room.expect(0, 0, 0));
+  CHECK(Sockets::isSet(sockets.pair[0], 0) == 0);
   drains.add(2e9, kMiB);  // the limit ends, and what was expected with it
   CHECK(room.note(sent, drains));
   CHECK_FALSE(room.limits());
@@ -200,27 +203,74 @@ TEST_CASE("on a slow link sockets are limited while much is to leave") {
   CHECK(Sockets::roomOf(sockets.pair[0]) == small);
 }
 
-TEST_CASE("what goes to one peer alone leaves sockets more room, unless much is still leaving") {
-  Sockets sockets;
-  paths[sockets.pair[1]] = {true, 40e6, 50, false};
-  Room room(pathHere);
-  for (const int socket : sockets.pair) REQUIRE(room.add(socket));
-  const int small = 2 * 32 * static_cast<int>(kKiB), large = 2 * 192 * static_cast<int>(kKiB);
+// A rank's sockets to so many other hosts, which are limited.
+class LimitedSockets {
+ public:
+  explicit LimitedSockets(int count, bool bbr = false) {
+    paths.clear();
+    for (int one = 0; one < count; ++one) {
+      const int made = socket(AF_UNIX, SOCK_STREAM, 0);
+      REQUIRE(made >= 0);
+      sockets_.push_back(made);
+      paths[made] = {true, 40e6, 50, bbr};
+      REQUIRE(room.add(made));
+    }
+    for (; sent < 4 * kMiB * static_cast<uint64_t>(count); sent += 64 * kKiB * static_cast<uint64_t>(count))
+      room.note(sent, drains);
+    REQUIRE(are(bbr ? 16 : 32));
+  }
+  ~LimitedSockets() {
+    for (const int socket : sockets_) close(socket);
+  }
+  LimitedSockets(const LimitedSockets&) = delete;
+  LimitedSockets& operator=(const LimitedSockets&) = delete;
+  // Whether each has that room, which Linux doubles.
+  bool are(int kibibytes) const {
+    return std::ranges::all_of(
+        sockets_, [&](int socket) { return Sockets::roomOf(socket) == 2 * kibibytes * static_cast<int>(kKiB); });
+  }
+
+  Room room{pathHere};
   Rates drains;
   uint64_t sent = 0;
-  for (; sent < 4 * kMiB; sent += 128 * kKiB) room.note(sent, drains);
-  REQUIRE(Sockets::roomOf(sockets.pair[0]) == small);
-  CHECK_FALSE(room.expect(512 * kKiB + 1, 100 * kMiB, true));
-  CHECK_FALSE(room.expect(512 * kKiB, 1, false));
-  CHECK(Sockets::roomOf(sockets.pair[0]) == small);
-  CHECK(room.expect(512 * kKiB, 100 * kMiB, true));
-  for (const int socket : sockets.pair) CHECK(Sockets::roomOf(socket) == large);
-  drains.add(2e9, kMiB);  // one socket alone drains faster
-  CHECK_FALSE(room.note(sent, drains));
-  CHECK(drains.weight() == 0);
-  CHECK(room.limits());
-  CHECK(room.expect(512 * kKiB + 1, 0, false));
-  CHECK(Sockets::roomOf(sockets.pair[0]) == small);
+
+ private:
+  std::vector<int> sockets_;
+};
+
+TEST_CASE("up to three frames leave sockets more room, however long they are") {
+  LimitedSockets sockets(7);
+  CHECK_FALSE(sockets.room.expect(0, 100 * kMiB, 7));
+  CHECK_FALSE(sockets.room.expect(0, 100 * kMiB, 4));
+  CHECK_FALSE(sockets.room.expect(0, 100 * kMiB, 0));  // no frames, or others use the link, too
+  CHECK(sockets.are(32));
+  CHECK(sockets.room.expect(512 * kKiB, 100 * kMiB, 3));
+  CHECK(sockets.are(192));
+  CHECK_FALSE(sockets.room.expect(0, 100 * kMiB, 1));
+  CHECK(sockets.room.expect(512 * kKiB + 1, 100 * kMiB, 3));  // much is still leaving, maybe to all
+  CHECK(sockets.are(32));
+  CHECK_FALSE(sockets.room.expect(512 * kKiB, 1, 0));
+}
+
+TEST_CASE("what is still leaving for few does not limit few frames") {
+  LimitedSockets sockets(3);
+  CHECK(sockets.room.expect(100 * kMiB, 100 * kMiB, 2));
+  CHECK(sockets.are(192));
+  sockets.drains.add(2e9, kMiB);  // one of several drains faster while others have nothing to send
+  CHECK_FALSE(sockets.room.note(sockets.sent, sockets.drains));
+  CHECK(sockets.drains.weight() == 0);
+  CHECK(sockets.room.limits());
+  CHECK(sockets.room.expect(512 * kKiB + 1, 0, 0));
+  CHECK(sockets.are(32));
+}
+
+TEST_CASE("under BBR only what goes to one peer alone leaves sockets more room") {
+  LimitedSockets sockets(2, true);
+  CHECK_FALSE(sockets.room.expect(0, 100 * kMiB, 2));
+  CHECK_FALSE(sockets.room.expect(512 * kKiB + 1, 0, 1));
+  CHECK(sockets.are(16));
+  CHECK(sockets.room.expect(512 * kKiB, 100 * kMiB, 1));
+  CHECK(sockets.are(192));
 }
 
 TEST_CASE("a room's only socket is followed though all is for one peer") {
@@ -231,14 +281,14 @@ TEST_CASE("a room's only socket is followed though all is for one peer") {
   Rates drains;
   uint64_t sent = 0;
   for (int look = 0; look < 20; ++look) room.note(sent += 64 * kKiB, drains);
-  CHECK(room.expect(0, 100 * kMiB, true));
+  CHECK(room.expect(0, 100 * kMiB, 1));
   drains.add(200e6, kMiB);
   CHECK(room.note(sent, drains));
   CHECK(Sockets::roomOf(sockets.pair[0]) == large);
-  CHECK(room.expect(0, 100 * kMiB, false));
+  CHECK(room.expect(0, 100 * kMiB, 0));
   CHECK(Sockets::roomOf(sockets.pair[0]) > 2 * 56000);
   CHECK(Sockets::roomOf(sockets.pair[0]) < 2 * 84000);
-  CHECK(room.expect(0, 100 * kMiB, true));
+  CHECK(room.expect(0, 100 * kMiB, 1));
   drains.add(2e9, kMiB);
   CHECK(room.note(sent, drains));
   CHECK_FALSE(room.limits());

@@ -51,7 +51,7 @@ struct Peers {
   std::vector<int> announced;
   int lastFar = 1;                 // ranks from 1 to this one are on other hosts
   std::vector<uint64_t> expected;  // bytes that are to leave this host
-  std::vector<bool> inOne;         // in one message
+  std::vector<size_t> frames;      // in how many
   // At each call of progress: places for contributions that were posted, and contributions that were sent.
   std::vector<std::pair<int64_t, int64_t>> progressed;
   std::deque<Request> requests;
@@ -161,9 +161,9 @@ struct Rank {
     setup.calls.leavesHost = [](const void* user, int peer) {
       return peer > 0 && peer <= static_cast<const Peers*>(user)->lastFar;
     };
-    setup.calls.expect = [](void* user, uint64_t bytes, bool asOne) {
+    setup.calls.expect = [](void* user, uint64_t bytes, size_t frames) {
       static_cast<Peers*>(user)->expected.push_back(bytes);
-      static_cast<Peers*>(user)->inOne.push_back(asOne);
+      static_cast<Peers*>(user)->frames.push_back(frames);
     };
     auto made = makeTransport(setup, peers.table(), nullptr);
     REQUIRE(made.ok());
@@ -250,17 +250,17 @@ TEST_CASE("before a sum the engine is told how much of it leaves the host, contr
   CHECK(peers.expected[0] < 100);  // as the ranks meet
   CHECK(peers.expected[1] == (densePart(kLength, 3, 0).length() + densePart(kLength, 3, 1).length()) * sizeof(float));
   // A sum waits for word of who it goes to, even if that is one.
-  CHECK(peers.inOne == std::vector<bool>{true, false});
+  CHECK(peers.frames == std::vector<size_t>{1, 0});
 }
 
-TEST_CASE("what goes to several hosts before a sum does not go out in one message") {
+TEST_CASE("what goes to several hosts before a sum goes out in a frame to each") {
   Peers peers;
   peers.leaves[kEnvelopes] = true;
   peers.lastFar = 2;
   Rank rank(peers, 4);
   std::vector<float> out(kLength);
   CHECK(rank.sum(counted(), out, 50).result() == sparsecollTimeout);
-  CHECK(peers.inOne == std::vector<bool>{false, false});
+  CHECK(peers.frames == std::vector<size_t>{2, 0});
 }
 
 TEST_CASE("contributions of one segment begin in the frames by which ranks meet, and their rest is a message") {

@@ -177,14 +177,14 @@ class Endless {
   static MessengerCalls calls() {
     MessengerCalls calls;
     calls.leavesHost = [](const void*, int peer) { return peer != 2; };
-    calls.expect = [](void* user, uint64_t bytes, bool inOne) { self(user).expected_ = {bytes, inOne}; };
+    calls.expect = [](void* user, uint64_t bytes, size_t frames) { self(user).expected_ = {bytes, frames}; };
     calls.joinNext = [](void* user) { self(user).joinsNext_ = true; };
     return calls;
   }
   // Messages that leave with the next one: to whom, and their tags.
   const std::vector<std::pair<int, int>>& joined() const { return joined_; }
-  // Bytes that are to leave this host, and whether in one message.
-  std::pair<uint64_t, bool> expected() const { return expected_; }
+  // Bytes that are to leave this host, and in how many frames.
+  std::pair<uint64_t, size_t> expected() const { return expected_; }
   size_t sent(Tag tag) const { return sent_[static_cast<size_t>(tag)]; }
   size_t sentBeforeProgress() const { return sentBeforeProgress_; }  // the latest call of it
 
@@ -201,7 +201,7 @@ class Endless {
 
   std::array<size_t, 16> sent_{};
   size_t sentBeforeProgress_ = 0;
-  std::pair<uint64_t, bool> expected_;
+  std::pair<uint64_t, size_t> expected_;
   bool joinsNext_ = false;
   std::vector<std::pair<int, int>> joined_;
   std::vector<Request> requests_;
@@ -326,11 +326,11 @@ TEST_CASE("before a round the engine is told how much of it leaves the host") {
   }
   opened.begin();
   opened.rounds.start(opened.operation, out, {});
-  CHECK(peers.expected() == std::pair{bytes, false});
+  CHECK(peers.expected() == std::pair{bytes, out.size() - 1});
   opened.rounds.start(opened.operation, std::span(out).first(2), {});  // to ranks 1 and 2
-  CHECK(peers.expected() == std::pair{layout.usedBytes(readHeader(out[0].frame)), true});
+  CHECK(peers.expected() == std::pair{layout.usedBytes(readHeader(out[0].frame)), size_t{1}});
   opened.rounds.start(opened.operation, {}, {});
-  CHECK(peers.expected() == std::pair{uint64_t{0}, false});
+  CHECK(peers.expected() == std::pair{uint64_t{0}, size_t{0}});
   opened.rounds.giveUp();
 }
 

@@ -131,7 +131,7 @@ void DenseSum::announceFar() const {
     if (sums()) bytes += bytesOf(partOf(member)) - begunOf(member);
     if (gathers()) bytes += bytesOf(partOf(rank_));
   }
-  state_.port.expect(bytes, false);  // even to one peer: each message waits for word that there is room
+  state_.port.expect(bytes, 0);
 }
 
 void DenseSum::begin(Operation& operation) {

@@ -14,10 +14,11 @@ struct MessengerCalls {
   void (*move)(void* request, std::byte* to) = nullptr;
   // Whether anything of a send has left. nullptr: nobody can tell.
   bool (*hasBegun)(const void* request) = nullptr;
-  // Whether messages to the peer leave this host, and that about so many bytes of such are about to be sent; inOne: in
-  // one message, which waits for nothing. nullptr: the messenger has no use for it. user: the table's.
+  // Whether messages to the peer leave this host, and that about so many bytes of such are about to be sent; frames: in
+  // how many messages, each to another peer, which wait for nothing; 0: in others. nullptr: the messenger has no use for
+  // it. user: the table's.
   bool (*leavesHost)(const void* user, int peer) = nullptr;
-  void (*expect)(void* user, uint64_t bytes, bool inOne) = nullptr;
+  void (*expect)(void* user, uint64_t bytes, size_t frames) = nullptr;
   // That what is sent next may wait for what is sent to the same peer after it. nullptr: each leaves at once.
   void (*joinNext)(void* user) = nullptr;
   // Whether progress sleeps until something comes.

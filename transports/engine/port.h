@@ -77,10 +77,10 @@ class Port {
   void abandon(Arrival& arrival) noexcept;
 
   // Whether messages to the peer leave this host, as far as the engine tells; how many bytes of such the next calls of
-  // send are about, and whether that is one message, which waits for nothing.
+  // send are about, and in how many frames; 0: in messages that wait for word.
   bool leavesHost(int peer) const { return calls_.leavesHost != nullptr && calls_.leavesHost(table_.user, peer); }
-  void expect(uint64_t bytes, bool inOne) const {
-    if (calls_.expect != nullptr) calls_.expect(table_.user, bytes, inOne);
+  void expect(uint64_t bytes, size_t frames) const {
+    if (calls_.expect != nullptr) calls_.expect(table_.user, bytes, frames);
   }
   // The next two calls of send are to the same peer: their messages may leave together.
   void joinNext() const {

@@ -69,7 +69,7 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
     Port::makeRoom(awaited(message.peer).frame, message.capacity);
   }
   state_.port.makeRoom(requests);
-  state_.port.expect(bytesToFar, farPeers == 1);
+  state_.port.expect(bytesToFar, farPeers);
   plan_ = operation.plan;
   round_ = operation.round;
   out_ = out;

@@ -80,7 +80,7 @@ class TcpMessenger final : public engine::Messenger {
             [](const void* user, int peer) {
               return static_cast<const TcpMessenger*>(user)->peers_[static_cast<size_t>(peer)].connection->leavesHost();
             },
-        .expect = [](void* user, uint64_t bytes, bool inOne) { self(user).expect(bytes, inOne); },
+        .expect = [](void* user, uint64_t bytes, size_t frames) { self(user).expect(bytes, frames); },
         .joinNext = [](void* user) { self(user).joinsNext_ = true; },
         .sleeps = true,
         .closeBy = [](void* user, const Deadline& latest) { self(user).latest_ = latest; }};
@@ -159,13 +159,13 @@ class TcpMessenger final : public engine::Messenger {
     return 0;
   }
 
-  void expect(uint64_t bytes, bool inOne) {
+  void expect(uint64_t bytes, size_t frames) {
     if (alone_ && pace_ == nullptr) alertUntil_ = bytes <= kShort ? std::chrono::steady_clock::now() + kAlert : Time{};
     if (!room_.limits()) return;
     uint64_t leaving = 0;  // of rounds before
     for (const Peer& peer : peers_)
       if (peer.connection != nullptr && peer.connection->leavesHost()) leaving += peer.connection->underWay();
-    if (room_.expect(leaving, bytes, alone_ && inOne)) forgetDrains();
+    if (room_.expect(leaving, bytes, alone_ ? frames : 0)) forgetDrains();
   }
   void forgetDrains() {
     for (const Peer& peer : peers_)

@@ -2,7 +2,8 @@
 // the link takes in half a millisecond, at least 64 KiB. Where more than eight sockets share 512 KiB it may be less,
 // and with BBR, but not less than 32 KiB. By itself Linux lets a socket hold megabytes. From there on it is chance to
 // which rank bytes go first, and queues of switches overflow (docs/decisions/0062, 0071). Where all that a rank sends
-// at once is so little that queues hold it, or is all for one peer, each socket may hold 384 KiB.
+// at once is so little that queues hold it, or is a few frames, sockets hold what Linux lets them, on old kernels 384 KiB
+// (docs/decisions/0074).
 //
 // All sockets have the same room: a rank sends to all peers at once, and needs something from each.
 #pragma once
@@ -49,9 +50,9 @@ class Room {
   // drains say. Returns whether it is another one.
   bool note(uint64_t sent, Rates& drains);
   bool limits() const { return set_ != 0; }
-  // So many bytes are still leaving, and so many more are about to; alone: those are one message, which waits for
-  // nothing, and no other rank uses the link. Returns whether that changes what sockets hold.
-  bool expect(uint64_t leaving, uint64_t more, bool alone);
+  // So many bytes are still leaving, and so many more are about to, in so many frames; 0: in other messages, or others
+  // use the link, too. Returns whether that changes what sockets hold.
+  bool expect(uint64_t leaving, uint64_t more, size_t frames);
 
   // SO_SNDBUF for each of so many sockets, through each of which so many bytes a second go, if it is `now`; 0: what
   // Linux thinks best.
@@ -72,7 +73,7 @@ class Room {
   uint64_t roundTripUs_ = 0;  // the longest
   bool bbr_ = false;          // some socket uses it
   uint64_t set_ = 0;          // 0: what Linux thinks best
-  bool isMuch_ = true;        // what is to leave, and not for one peer alone: sockets are kept to set_
+  bool isMuch_ = true;        // what is to leave, and not in a few frames: sockets are kept to set_
 };
 
 }  // namespace sparsecoll::tcp
