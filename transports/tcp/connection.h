@@ -12,7 +12,7 @@
 // operation and one that tells why it was given up: what ranks say to each other in turns then needs no messages for
 // grants.
 //
-// On a slow link a socket holds little (room.h).
+// On a slow link a socket holds little, unless that is a few frames (room.h).
 //
 // A message begins with a head, little-endian, and so do grants, which are nothing more:
 //

@@ -168,6 +168,7 @@ class TcpMessenger final : public engine::Messenger {
     if (room_.expect(leaving, bytes, alone_ ? frames : 0)) forgetDrains();
   }
   void forgetDrains() {
+    tally_.drains.clear();
     for (const Peer& peer : peers_)
       if (peer.connection != nullptr) peer.connection->forgetDrain();
   }

@@ -92,8 +92,8 @@ bool Room::add(int socket) {
 bool Room::note(uint64_t sent, Rates& drains) {
   if (sockets_.empty()) return false;
   if (set_ != 0) {
-    // One of several sockets has more of the link while others have nothing to send.
-    if (!isMuch_ && sockets_.size() > 1) drains.clear();
+    // A socket that is not limited grows while it is full, and has more of the link while others have nothing to send.
+    if (!isMuch_) drains.clear();
     if (drains.weight() < kDrained) return false;
     const bool changed = set(wanted(drains.median(), roundTripUs_, sockets_.size(), set_, bbr_));
     drains.clear();
@@ -125,7 +125,7 @@ bool Room::expect(uint64_t leaving, uint64_t more, size_t frames) {
   const size_t peers = leaving > kTogether ? sockets_.size() : frames;  // what is leaving may be for all
   const bool areFew = frames != 0 && peers <= (bbr_ ? 1 : kFewFrames);
   const bool isMuch = !areFew && leaving + more > kTogether;
-  if (set_ == 0 || isMuch == isMuch_) return false;
+  if (set_ == 0 || more == 0 || isMuch == isMuch_) return false;
   isMuch_ = isMuch;
   apply();
   return true;

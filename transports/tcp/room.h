@@ -51,7 +51,7 @@ class Room {
   bool note(uint64_t sent, Rates& drains);
   bool limits() const { return set_ != 0; }
   // So many bytes are still leaving, and so many more are about to, in so many frames; 0: in other messages, or others
-  // use the link, too. Returns whether that changes what sockets hold.
+  // use the link, too. Where nothing is about to leave all stays as it is. Returns whether what sockets hold changes.
   bool expect(uint64_t leaving, uint64_t more, size_t frames);
 
   // SO_SNDBUF for each of so many sockets, through each of which so many bytes a second go, if it is `now`; 0: what
