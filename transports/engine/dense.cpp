@@ -131,7 +131,7 @@ void DenseSum::announceFar() const {
     if (sums()) bytes += bytesOf(partOf(member)) - begunOf(member);
     if (gathers()) bytes += bytesOf(partOf(rank_));
   }
-  state_.port.expect(bytes, 0);
+  state_.port.expect(bytes, 0);  // no frames: each message waits for word that there is room
 }
 
 void DenseSum::begin(Operation& operation) {
