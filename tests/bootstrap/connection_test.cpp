@@ -215,6 +215,31 @@ TEST_CASE("a peer that has gone fails what waits for it, after what it has said 
   CHECK_FALSE(wire.connection->open());
 }
 
+TEST_CASE("what a peer said before it went comes, also where it shows by a write that it has gone") {
+  Wire wire;
+  Message first(4), second(40000), missing(4), frame(4);
+  wire.connection->post(first.receive(0));
+  wire.connection->post(second.receive(1));
+  wire.connection->post(missing.receive(0));
+  REQUIRE(wire.connection->write());
+  for (const auto& [tag, length] : {std::pair<uint16_t, size_t>{0, 4}, {1, 40000}}) {
+    std::vector<std::byte> said;
+    std::ranges::copy(headOf(1, tag, length), std::back_inserter(said));
+    said.resize(said.size() + length, std::byte{7});
+    REQUIRE(::send(wire.own.get(), said.data(), said.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(said.size()));
+  }
+  wire.own.close();
+  wire.connection->post(frame.send(engine::kFrames));
+  CHECK_FALSE(wire.connection->write());
+  CHECK_FALSE(wire.connection->open());
+  CHECK(first.request.state == State::kDone);
+  CHECK(first.bytes == std::vector<std::byte>(4, std::byte{7}));
+  CHECK(second.request.state == State::kDone);
+  CHECK(second.bytes == std::vector<std::byte>(40000, std::byte{7}));
+  CHECK(missing.request.state == State::kFailed);
+  CHECK(frame.request.state == State::kFailed);
+}
+
 namespace {
 
 // Sends a frame and goes as soon as this host has it.

@@ -75,6 +75,7 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
   out_ = out;
   in_ = in;
   sent_ = 0;
+  unsent_.reset();
   firstOut_ = 0;
   while (firstOut_ < out.size() && out[firstOut_].peer < rank_) ++firstOut_;
   missing_ = in.size();
@@ -101,11 +102,12 @@ Result<bool> Rounds::proceed(bool& moved) {
   moved = false;
   if (sent_ != out_.size()) {
     SC_TRY(takeAll(moved));
-    SC_TRY(sendRest(moved));
+    sendRest(moved);
   }
   SC_TRY(const bool worked, work());
   moved = moved || worked;
   SC_TRY(takeAll(moved));
+  SC_TRY(checkUnsent());
   if (missing_ != 0 || sent_ != out_.size()) return false;
   in_ = {};
   out_ = {};
@@ -118,16 +120,27 @@ Status Rounds::takeAll(bool& moved) {
   return {};
 }
 
-Status Rounds::sendRest(bool& moved) {
-  for (; sent_ < out_.size(); ++sent_) {
+void Rounds::sendRest(bool& moved) {
+  for (; sent_ < out_.size() && !unsent_; ++sent_) {
     const Outgoing& message = nextOut();
-    if (meets_ && reaches(message.peer)) continue;
-    if (state_.lanes.isDown(message.peer)) return state_.lanes.whyDown(message.peer);
-    SC_TRY(const bool posted, post(message));
-    if (!posted) break;
+    const int peer = message.peer;
+    if (meets_ && reaches(peer)) continue;
+    auto posted = state_.lanes.isDown(peer) ? Result<bool>(state_.lanes.whyDown(peer)) : post(message);
+    if (!posted.ok()) unsent_ = Unsent{peer, Deadline::in(kLossGraceMs), posted.takeStatus().failure()};
+    if (unsent_ || !*posted) break;
     moved = true;
   }
-  return {};
+}
+
+// Nothing more can be sent to a peer. If it has left because of a mismatch it said so before it went, and so did
+// whoever found that: what they said may come after a send has failed, and is the better reason.
+Status Rounds::checkUnsent() {
+  if (!unsent_) return {};
+  const int peer = unsent_->peer;
+  const bool mayHaveLeft = watch_ != nullptr && !isLost(peer);
+  if (mayHaveLeft && !unsent_->until.expired()) return {};
+  state_.lanes.takeDown(peer, Status(unsent_->why));
+  return state_.lanes.whyDown(peer);
 }
 
 // The engine's turn.
@@ -348,6 +361,7 @@ Status Rounds::overdue(std::span<const int> missing, std::string_view what) cons
 }
 
 Status Rounds::timeout() const {
+  if (unsent_) return Status(unsent_->why);
   std::vector<int> missing;
   for (const Incoming& message : in_)
     if (awaited_[static_cast<size_t>(message.peer)].stage != Stage::kDone) missing.push_back(message.peer);

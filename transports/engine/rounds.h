@@ -82,6 +82,11 @@ class Rounds {
     uint64_t came = 0;              // when that began
     std::optional<Deadline> ahead;  // of a peer that is in a later operation, to tell why it has left this one
   };
+  struct Unsent {
+    int peer;
+    Deadline until;
+    Failure why;
+  };
 
   Awaited& awaited(int peer) { return awaited_[static_cast<size_t>(peer)]; }
   std::byte* slot(size_t index) const { return slots_.as<>() + index * state_.slotBytes; }
@@ -93,7 +98,8 @@ class Rounds {
   const Outgoing& nextOut() const { return out_[(firstOut_ + sent_) % out_.size()]; }
   static uint64_t bytesOf(const Outgoing& message) { return message.layout.usedBytes(readHeader(message.frame)); }
   Status takeAll(bool& moved);
-  Status sendRest(bool& moved);
+  void sendRest(bool& moved);
+  Status checkUnsent();
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
   Status takeEnvelope(Incoming& message, const Envelope& envelope);
@@ -118,6 +124,7 @@ class Rounds {
   FlightRecord* record_ = nullptr;
   size_t firstOut_ = 0;  // goes out first: to the next rank, so that not all ranks begin with the same one
   size_t sent_ = 0, missing_ = 0;
+  std::optional<Unsent> unsent_;  // a send of the round failed
   bool awaitedOnly_ = false;
   int around_ = 0;             // the peer that was looked at last though nothing is missing from it
   int asked_ = 0, lost_ = -1;  // by checkLost: the peer whose turn is next, and the first that it found; -1: none yet

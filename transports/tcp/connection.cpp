@@ -286,7 +286,10 @@ bool Connection::write() {
     const ssize_t sent = untilUndisturbed([&] { return sendmsg(fd(), &message, kSendFlags); });
     const Moved outcome = outcomeOf(sent);
     full_ = outcome == Moved::kNothingNow || (outcome == Moved::kSome && static_cast<uint64_t>(sent) < total);
-    if (outcome == Moved::kClosed) end();
+    if (outcome == Moved::kClosed) {
+      for (int turn = 0; turn < kMostReads && read(); ++turn) continue;  // what the peer said before it went
+      end();
+    }
     if (outcome != Moved::kSome) break;
     moved = true;
     left(static_cast<size_t>(sent));
