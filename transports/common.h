@@ -12,7 +12,7 @@
 
 namespace sparsecoll {
 
-// For what peers may still send once one of them is lost or has aborted, or has left.
+// For what peers may still send once one of them is lost or has aborted, or has left, or nothing can be sent to it.
 constexpr uint64_t kLossGraceMs = 1000;
 
 // Frames of an engine whose peers may still read them, or send to them, once their owner is done with them: the keeper

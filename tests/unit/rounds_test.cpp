@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "host/host_kernels.h"
 #include "tests/support/catch.h"
+#include "tests/support/opened_rounds.h"
 #include "tests/support/refused_memory.h"
 #include "transports/common.h"
 
@@ -84,40 +84,6 @@ class Slow {
   bool announced_ = false;
   const Clock::time_point end_ = Clock::now() + std::chrono::milliseconds(kLossGraceMs + kLossGraceMs / 2);
   std::deque<Request> requests_;
-};
-
-// A rank's rounds over a table, opened.
-class Opened {
- public:
-  Opened(int ranks, const sparsecollEngine_t& table, std::unique_ptr<PeerWatch> watch = nullptr,
-         const MessengerCalls& requests = {}, uint64_t abortTimeoutMs = 0)
-      : state(setupOf(ranks, requests, abortTimeoutMs), table), rounds(state, std::move(watch)) {
-    REQUIRE(rounds.open().ok());
-  }
-  ~Opened() {
-    rounds.close();
-    state.port.close(Deadline::in(60000));
-  }
-
-  State state;
-  Rounds rounds;
-  Operation operation;
-
-  void begin() {
-    operation.sequence = 1;
-    rounds.begin(operation);
-  }
-
- private:
-  static EngineSetup setupOf(int ranks, const MessengerCalls& requests, uint64_t abortTimeoutMs) {
-    EngineSetup setup;
-    setup.abortTimeoutMs = abortTimeoutMs;
-    setup.calls = requests;
-    setup.ranks = ranks;
-    setup.kernels = host::makeHostKernels();
-    setup.budget = std::make_shared<MemoryBudget>(0);
-    return setup;
-  }
 };
 
 class Left final : public PeerWatch {
@@ -206,113 +172,6 @@ class Endless {
   std::vector<std::pair<int, int>> joined_;
   std::vector<Request> requests_;
 };
-
-// Two peers that send this rank what they are told to, some looks later. To the second nothing can be sent.
-class Scripted {
- public:
-  struct Said {
-    int peer;
-    size_t looks;
-    EnvelopeKind kind;
-  };
-  explicit Scripted(std::vector<Said> said) : said_(std::move(said)) {}
-
-  sparsecollEngine_t table() {
-    auto table = SPARSECOLL_INIT(sparsecollEngine_t);
-    table.user = this;
-    table.isend = [](void* user, int peer, int, const void*, size_t, void** request) {
-      if (peer == 2) return 1;
-      return self(user).post({0, true, nullptr}, request);
-    };
-    table.irecv = [](void* user, int peer, int tag, void* data, size_t, void** request) {
-      return self(user).post({tag == kEnvelopes ? peer : 0, false, static_cast<std::byte*>(data)}, request);
-    };
-    table.test = [](void* user, void** request, int* done, size_t* bytes) {
-      return self(user).test(*static_cast<Request*>(*request), done, bytes);
-    };
-    table.cancel = [](void*, void** request) {
-      static_cast<Request*>(*request)->done = true;
-      return 0;
-    };
-    table.progress = [](void* user) {
-      ++self(user).looks_;
-      return 0;
-    };
-    return table;
-  }
-  size_t looks() const { return looks_; }
-
- private:
-  struct Request {
-    int peer;  // 0: nothing comes
-    bool done;
-    std::byte* data;
-    size_t bytes = 0;
-  };
-  static Scripted& self(void* user) { return *static_cast<Scripted*>(user); }
-  int post(const Request& request, void** made) {
-    requests_.push_back(request);
-    *made = &requests_.back();
-    return 0;
-  }
-  int test(Request& request, int* done, size_t* bytes) {
-    const auto next = std::ranges::find(said_, request.peer, &Said::peer);
-    if (!request.done && next != said_.end() && looks_ >= next->looks) {
-      const auto inside =
-          static_cast<uint32_t>(next->kind == EnvelopeKind::kRefuse ? sizeof(Refusal) : kFrameHeaderBytes);
-      const Refusal why = refusalOf(disagree(1, "density", "not the same").failure());
-      const FrameHeader header{1, 0, 0, 0, 0, 0, 0};
-      std::memcpy(request.data + sizeof(Envelope), &header, sizeof header);
-      if (next->kind == EnvelopeKind::kRefuse) std::memcpy(request.data + sizeof(Envelope), &why, sizeof why);
-      seal({next->kind, 0, 1, 0, inside, inside, 0}, request.data);
-      request.done = true;
-      request.bytes = sizeof(Envelope) + inside;
-      said_.erase(next);
-    }
-    *done = request.done ? 1 : 0;
-    *bytes = request.bytes;
-    return 0;
-  }
-
-  std::vector<Said> said_;
-  size_t looks_ = 0;
-  std::deque<Request> requests_;
-};
-
-// Of the second peer.
-class Are final : public PeerWatch {
- public:
-  explicit Are(PeerState state) : state_(state) {}
-  PeerState stateOf(int peer) const override { return peer == 2 ? state_ : PeerState::kHere; }
-  std::string reasonOf(int) const override { return "it has gone"; }
-  void announce(bool) override {}
-
- private:
-  const PeerState state_;
-};
-
-// A round with both, and how often it looked at what had come.
-std::pair<Status, size_t> roundWith(Scripted& peers, std::unique_ptr<PeerWatch> watch) {
-  Opened opened(3, peers.table(), std::move(watch), {}, 60000);
-  const FrameLayout layout{4, 4, 4};
-  std::vector<std::byte> frame(layout.capacityBytes()), landing[2];
-  const FrameHeader header{1, 0, 0, 0, 0, 0, 0};
-  std::memcpy(frame.data(), &header, sizeof header);
-  for (std::vector<std::byte>& place : landing) place.resize(layout.capacityBytes());
-  const std::array<Outgoing, 2> out = {{{1, frame.data(), layout}, {2, frame.data(), layout}}};
-  std::array<Incoming, 2> in = {
-      {{1, landing[0].data(), landing[0].size(), nullptr, 0}, {2, landing[1].data(), landing[1].size(), nullptr, 0}}};
-  opened.begin();
-  opened.rounds.start(opened.operation, out, in);
-  Status ended;
-  for (bool over = false, moved = false; ended.ok() && !over;) {
-    auto looked = opened.rounds.proceed(moved);
-    over = looked.ok() && *looked;
-    if (!looked.ok()) ended = looked.takeStatus();
-  }
-  opened.rounds.giveUp();
-  return {std::move(ended), peers.looks()};
-}
 
 // Of so many messages, each of which is too long for its envelope. Returns whether memory was refused.
 bool sendWithoutMemory(Endless& peers, int messages, int64_t allocations) {
@@ -482,41 +341,6 @@ TEST_CASE("a peer that has left is waited for no longer once nothing comes from 
   CHECK(ended.result() == sparsecollPeerFailed);
   CHECK(ended.failure().peer == 1);
   CHECK(ended.failure().text.view() == "rank 1: it has left");
-}
-
-TEST_CASE("why a peer has gone is heard though nothing can be sent to it any more") {
-  using Said = Scripted::Said;
-  constexpr auto kFrame = EnvelopeKind::kFrame, kRefuse = EnvelopeKind::kRefuse;
-  for (const std::vector<Said>& said : {std::vector<Said>{{1, 50, kRefuse}},
-                                        {{1, 0, kFrame}, {2, 50, kRefuse}},
-                                        {{2, 0, kFrame}, {2, 50, kRefuse}},
-                                        {{2, 0, kFrame}, {1, 50, kRefuse}}}) {
-    Scripted peers(said);
-    const Status ended = roundWith(peers, std::make_unique<Are>(PeerState::kLeft)).first;
-    CHECK(ended.result() == sparsecollMismatch);
-    CHECK(ended.failure().peer == 1);
-    CHECK(ended.failure().text.view() == "not the same");
-  }
-}
-
-TEST_CASE("a peer that nothing can be sent to is given up, after a moment if it may have said why") {
-  const auto isGivenUp = [](const Status& ended) {
-    CHECK(ended.result() == sparsecollPeerFailed);
-    CHECK(ended.failure().peer == 2);
-    CHECK(ended.failure().text.view() == "rank 2 cannot be reached: the engine's isend returned 1");
-  };
-  for (const PeerState state : {PeerState::kHere, PeerState::kLeft}) {
-    Scripted peers({{2, 0, EnvelopeKind::kFrame}});
-    const Clock::time_point start = Clock::now();
-    isGivenUp(roundWith(peers, std::make_unique<Are>(state)).first);
-    CHECK(Clock::now() - start >= std::chrono::milliseconds(kLossGraceMs));
-  }
-  for (const bool watched : {false, true}) {
-    Scripted peers({{2, 0, EnvelopeKind::kFrame}});
-    const auto [ended, looks] = roundWith(peers, watched ? std::make_unique<Are>(PeerState::kAborted) : nullptr);
-    isGivenUp(ended);
-    CHECK(looks == 1);
-  }
 }
 
 }  // namespace sparsecoll::engine

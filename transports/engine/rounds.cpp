@@ -48,6 +48,9 @@ Status Rounds::greet() {
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_) continue;
     state_.lanes.look(peer, current_);
+    const Envelope* const envelope = state_.lanes.head(peer);
+    const bool refuses = envelope != nullptr && envelope->kind == EnvelopeKind::kRefuse;
+    if (refuses && envelope->sequence == current_) continue;  // why, says the round that takes it
     if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
     if (const EnvelopeKind notice = state_.lanes.noticeOf(peer); notice != EnvelopeKind::kFrame)
       return gone(peer, notice);
@@ -107,8 +110,9 @@ Result<bool> Rounds::proceed(bool& moved) {
   SC_TRY(const bool worked, work());
   moved = moved || worked;
   SC_TRY(takeAll(moved));
-  SC_TRY(checkUnsent());
+  SC_TRY(checkUnsent(moved));
   if (missing_ != 0 || sent_ != out_.size()) return false;
+  if (unsent_) state_.lanes.takeDown(unsent_->peer, Status(unsent_->why));
   in_ = {};
   out_ = {};
   return true;
@@ -125,29 +129,36 @@ void Rounds::sendRest(bool& moved) {
     const Outgoing& message = nextOut();
     const int peer = message.peer;
     if (meets_ && reaches(peer)) continue;
-    auto posted = state_.lanes.isDown(peer) ? Result<bool>(state_.lanes.whyDown(peer)) : post(message);
-    if (!posted.ok()) unsent_ = Unsent{peer, Deadline::in(kLossGraceMs), posted.takeStatus().failure()};
-    if (unsent_ || !*posted) break;
+    if (state_.lanes.isDown(peer)) return giveUpSending(peer, state_.lanes.whyDown(peer), 0);
+    auto posted = post(message);
+    if (!posted.ok()) return giveUpSending(peer, posted.takeStatus(), kLossGraceMs);
+    if (!*posted) return;
     moved = true;
   }
 }
 
-// Nothing more can be sent to a peer. If it has left because of a mismatch it said so before it went, and so did
-// whoever found that: what they said may come after a send has failed, and is the better reason.
-Status Rounds::checkUnsent() {
-  if (!unsent_) return {};
-  const int peer = unsent_->peer;
-  const bool mayHaveLeft = watch_ != nullptr && !isLost(peer);
-  if (mayHaveLeft && !unsent_->until.expired()) return {};
-  state_.lanes.takeDown(peer, Status(unsent_->why));
-  return state_.lanes.whyDown(peer);
+void Rounds::giveUpSending(int peer, const Status& why, uint64_t graceMs) {
+  if (!unsent_) unsent_ = Unsent{peer, Deadline::in(graceMs), why.failure()};
+}
+
+// A peer that left because of a mismatch said so before, and so did whoever found it. What they said may come after a
+// send has failed, or not have been read yet, and is the better reason.
+Status Rounds::checkUnsent(bool& moved) {
+  if (!unsent_ || (!isLost(unsent_->peer) && !unsent_->until.expired())) return {};
+  for (int looks = 0; looks < ranks_; ++looks) SC_TRY(lookAround(moved));
+  state_.lanes.takeDown(unsent_->peer, Status(unsent_->why));
+  return state_.lanes.whyDown(unsent_->peer);
 }
 
 // The engine's turn.
 Result<bool> Rounds::work() {
   SC_TRY(const bool moved, state_.port.progress());
+  const bool inRound = !in_.empty() || !out_.empty();
   for (int peer = state_.port.takeFailedPeer(); peer >= 0; peer = state_.port.takeFailedPeer()) {
-    state_.lanes.takeDown(peer, state_.port.unreachable(peer));
+    if (inRound)
+      giveUpSending(peer, state_.port.unreachable(peer), kLossGraceMs);
+    else
+      state_.lanes.takeDown(peer, state_.port.unreachable(peer));
     state_.port.giveUp(peer);
   }
   return moved;

@@ -287,7 +287,8 @@ bool Connection::write() {
     const Moved outcome = outcomeOf(sent);
     full_ = outcome == Moved::kNothingNow || (outcome == Moved::kSome && static_cast<uint64_t>(sent) < total);
     if (outcome == Moved::kClosed) {
-      for (int turn = 0; turn < kMostReads && read(); ++turn) continue;  // what the peer said before it went
+      // What the peer said before it went, as far as there are places for it.
+      for (int turn = 0; turn < kMostReads && read(); ++turn) moved = true;
       end();
     }
     if (outcome != Moved::kSome) break;
