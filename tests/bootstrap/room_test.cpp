@@ -250,7 +250,7 @@ TEST_CASE("up to three frames leave sockets more room, however long they are") {
   CHECK(sockets.areSet(1));
   CHECK(sockets.room.expect(512 * kKiB, 100 * kMiB, 3));
   CHECK(sockets.are(192));
-  CHECK(sockets.areSet(0));
+  CHECK(sockets.areSet(1));  // seven sockets do not grow by themselves
   CHECK_FALSE(sockets.room.expect(0, 100 * kMiB, 1));
   CHECK(sockets.room.expect(512 * kKiB + 1, 100 * kMiB, 3));  // much is still leaving, maybe to all
   CHECK(sockets.are(32));
@@ -261,6 +261,7 @@ TEST_CASE("what is still leaving for few does not limit few frames") {
   LimitedSockets sockets(3);
   CHECK(sockets.room.expect(100 * kMiB, 100 * kMiB, 2));
   CHECK(sockets.are(192));
+  CHECK(sockets.areSet(0));
   sockets.drains.add(2e9, kMiB);  // one of several drains faster while others have nothing to send
   CHECK_FALSE(sockets.room.note(sockets.sent, sockets.drains));
   CHECK(sockets.drains.weight() == 0);
@@ -268,6 +269,15 @@ TEST_CASE("what is still leaving for few does not limit few frames") {
   CHECK(sockets.room.expect(512 * kKiB, 1, 0));
   CHECK(sockets.are(32));
   CHECK(sockets.areSet(1));
+}
+
+TEST_CASE("sockets of four peers do not grow by themselves, those of three do") {
+  for (const int peers : {3, 4}) {
+    LimitedSockets sockets(peers);
+    CHECK(sockets.room.expect(0, 100 * kMiB, 3));
+    CHECK(sockets.are(192));
+    CHECK(sockets.areSet(peers == 3 ? 0 : 1));
+  }
 }
 
 TEST_CASE("a round in which a rank sends nothing changes nothing of what is still leaving") {
@@ -286,9 +296,11 @@ TEST_CASE("under BBR only what goes to one peer alone leaves sockets more room")
   CHECK(sockets.are(16));
   CHECK(sockets.room.expect(512 * kKiB, 100 * kMiB, 1));
   CHECK(sockets.are(192));
+  CHECK(sockets.areSet(1));
   LimitedSockets only(1, true);
   CHECK(only.room.expect(100 * kMiB, 100 * kMiB, 1));
   CHECK(only.are(192));
+  CHECK(only.areSet(0));
 }
 
 TEST_CASE("what a room's only socket drains counts while it is limited") {

@@ -161,7 +161,7 @@ class TcpMessenger final : public engine::Messenger {
 
   void expect(uint64_t bytes, size_t frames) {
     if (alone_ && pace_ == nullptr) alertUntil_ = bytes <= kShort ? std::chrono::steady_clock::now() + kAlert : Time{};
-    if (!room_.limits()) return;
+    if (!room_.limits() || bytes == 0) return;
     uint64_t leaving = 0;  // of rounds before
     for (const Peer& peer : peers_)
       if (peer.connection != nullptr && peer.connection->leavesHost()) leaving += peer.connection->underWay();

@@ -27,7 +27,7 @@ constexpr double kTime = 0.25e-3;  // seconds
 constexpr uint64_t kLeast = 16u << 10, kLeastOfFew = 32u << 10;
 constexpr uint64_t kTogether = 512u << 10;  // a queue on the way takes so much, of all sockets
 constexpr uint64_t kMost = 192u << 10;      // most systems let a program ask for no more
-constexpr size_t kFewFrames = 3;            // at once: as many senders do not overflow the queue before their peer
+constexpr size_t kFew = 3, kFewOfBbr = 1;   // so many senders do not overflow the queue before their peer
 
 // Before there is a limit: bytes of each socket between two looks, how many looks and rates it takes, and how many
 // times longer it is to the next look at links that need none.
@@ -123,7 +123,7 @@ void Room::look() {
 
 bool Room::expect(uint64_t leaving, uint64_t more, size_t frames) {
   const size_t peers = leaving > kTogether ? sockets_.size() : frames;  // what is leaving may be for all
-  const bool areFew = frames != 0 && peers <= (bbr_ ? 1 : kFewFrames);
+  const bool areFew = frames != 0 && peers <= few();
   const bool isMuch = !areFew && leaving + more > kTogether;
   if (set_ == 0 || more == 0 || isMuch == isMuch_) return false;
   isMuch_ = isMuch;
@@ -139,15 +139,18 @@ bool Room::set(uint64_t room) {
   return true;
 }
 
+size_t Room::few() const { return bbr_ ? kFewOfBbr : kFew; }
+
 // Linux doubles the value. It counts what it needs for itself, too, but of long writes that is little.
 void Room::apply() const {
   const bool isLimited = set_ != 0 && isMuch_;
+  [[maybe_unused]] const bool mayGrow = set_ == 0 || (!isMuch_ && sockets_.size() <= few());
   for (const int socket : sockets_) {
     const int value = static_cast<int>(isLimited ? set_ : kMost);
     (void)setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &value, sizeof value);
 #ifdef SO_BUF_LOCK
     const int none = 0;  // Linux chooses again, from 5.16 on
-    if (!isLimited) (void)setsockopt(socket, SOL_SOCKET, SO_BUF_LOCK, &none, sizeof none);
+    if (mayGrow) (void)setsockopt(socket, SOL_SOCKET, SO_BUF_LOCK, &none, sizeof none);
 #endif
   }
 }

@@ -2,8 +2,8 @@
 // the link takes in half a millisecond, at least 64 KiB. Where more than eight sockets share 512 KiB it may be less,
 // and with BBR, but not less than 32 KiB. By itself Linux lets a socket hold megabytes. From there on it is chance to
 // which rank bytes go first, and queues of switches overflow (docs/decisions/0062, 0071). Where all that a rank sends
-// at once is so little that queues hold it, or is a few frames, sockets hold what Linux lets them, on old kernels 384
-// KiB (docs/decisions/0074).
+// at once is so little that queues hold it, or is a few frames, each socket may hold 384 KiB, and those of a rank with
+// few peers what Linux lets them (docs/decisions/0074).
 //
 // All sockets have the same room: a rank sends to all peers at once, and needs something from each.
 #pragma once
@@ -64,6 +64,7 @@ class Room {
   void look();
   bool set(uint64_t room);
   void apply() const;
+  size_t few() const;
 
   Path (*const see_)(int socket);
   std::vector<int> sockets_;
