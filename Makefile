@@ -104,7 +104,7 @@ convergence: setup ## train every example with dense and sparse exchange, hours;
 	cmake --build --preset release -j $(JOBS) --target cnn lstm sentiment ncf speech
 	@scripts/convergence
 
-hosts: setup ## dense against sparse between 4 hosts made of namespaces; RATE=1gbit DENSITIES=0.1,0.01,0.001 PRESETS=all STEPS=5 ENGINES=tcp,ucx; NODES=2x2: hosts of several ranks
+hosts: setup ## dense against sparse between 4 hosts made of namespaces; RATE=1gbit DENSITIES=0.1,0.01,0.001 PRESETS=all STEPS=5 ENGINES=tcp,ucx TURNS=2; NODES=2x2: hosts of several ranks
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target hosts
 	@tests/hosts/hosts.sh build/release/bin table

@@ -8,10 +8,10 @@
 #   test-perf    sparsecoll-perf on four hosts that share no folder, as torchrun, srun and sparsecoll-run start it
 #   test-launchers  ranks that mpirun and mpiexec start on two hosts meet: their launcher tells where, and a key
 #   table        dense against sparse on COUNT (4) hosts with links of RATE (1gbit), DENSITIES (0.1,0.01,0.001), PRESETS
-#                (all), ELEMENTS (14728266), STEPS (5) of each, over MPI; the same over ENGINES (tcp,ucx) at 0.01; and what
-#                the links allow here; ends with 1 where this machine cannot fill such links. With NODES=2x2 (hosts x ranks
-#                of each, which share memory, over MPI) instead topka and dense, flat and between the hosts, at DENSITIES
-#                (0.01). RATE may be a list
+#                (all), ELEMENTS (14728266), STEPS (5) of each, over MPI; the same over ENGINES (tcp,ucx) at 0.01, in TURNS
+#                (2; 6 tell engines apart that differ by a few percent); and what the links allow here; ends with 1 where
+#                this machine cannot fill such links. With NODES=2x2 (hosts x ranks of each, which share memory, over MPI)
+#                instead topka and dense, flat and between the hosts, at DENSITIES (0.01). RATE may be a list
 #   crossing     CSV for scripts/plot: dense against PRESETS (topka,micro,spardl) at DENSITY (0.01) over links of RATES
 #                (100mbit ... none, with commas), of ELEMENTS (1000000,16000000), STEPS (5) of each over ENGINE (tcp)
 #   grid         CSV of cells: ELEMENTS (65536,1000000,16000000) x DENSITIES (0.1,0.01,0.001) x COUNTS of ranks (2,4) x RATES
@@ -294,34 +294,35 @@ case $what in
     # Of MPI's algorithms the one that is best with long vectors.
     MPI_OPTIONS="--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 5
       --mca coll_tuned_allreduce_algorithm_segmentsize 131072" mpi "$bin/hosts_steps" "$elements" "${DENSITIES:-0.1,0.01,0.001}" "${PRESETS:-all}" "${STEPS:-5}"
-    # In turns, so that what else the machine does meets all of them.
+    # In turns, which go to and fro, so that what else the machine does meets all of them.
     engines=${ENGINES:-tcp,ucx}
-    for turn in 1 2; do
-      for engine in ${engines//,/ }; do
-        perf "$engine" --elements "$elements" --preset "${PRESETS:-all}" --density 0.01 -n "${STEPS:-5}" --warmup 2 \
+    order=${engines//,/ }
+    for turn in $(seq "${TURNS:-2}"); do
+      for engine in $order; do
+        perf "$engine" --elements "$elements" --preset "${PRESETS:-all}" --density 0.01 -n "${STEPS:-5}" --warmup 5 \
           --no-check --csv "$HOSTS_DIR/$engine.$turn.csv" > /dev/null
       done
+      order=$(tr ' ' '\n' <<< "$order" | tac | paste -sd ' ')
     done
-    python3 - "$HOSTS_DIR" ${engines//,/ } << 'PYTHON'
+    python3 - "$HOSTS_DIR" "${TURNS:-2}" ${engines//,/ } << 'PYTHON'
 import csv
 import math
+import statistics
 import sys
 
-folder, engines = sys.argv[1], sys.argv[2:]
-times = {}  # (engine, preset): milliseconds, medians of each turn
+folder, turns, engines = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+times = {}  # [preset][engine]: milliseconds, the median of each turn's steps
 for engine in engines:
-    for turn in (1, 2):
+    for turn in range(1, turns + 1):
         for row in csv.DictReader(open(f"{folder}/{engine}.{turn}.csv")):
-            times.setdefault((engine, row["preset"]), []).append(float(row["total_us"]) / 1e3)
-ms = {key: sum(turns) / len(turns) for key, turns in times.items()}
-print("== density 0.01, medians of steps, means of two turns")
+            times.setdefault(row["preset"], {}).setdefault(engine, []).append(float(row["total_us"]) / 1e3)
+print(f"== density 0.01, medians of {turns} turns, and of their ratios")
 print(f"{'preset':<14}" + "".join(f"{engine + ' ms':>12}" for engine in engines) + "   over the last")
 ratios = []
-for preset in dict.fromkeys(preset for _, preset in ms):
-    row = [ms[engine, preset] for engine in engines]
-    ratios.append(row[0] / row[-1])
-    print(f"{preset:<14}" + "".join(f"{x:>12.2f}" for x in row) + f"{ratios[-1]:>16.3f}")
-print(f"{engines[0]} takes {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f} of {engines[-1]} (geometric mean)")
+for preset, of in times.items():
+    ratios.append(statistics.median(first / last for first, last in zip(of[engines[0]], of[engines[-1]])))
+    print(f"{preset:<14}" + "".join(f"{statistics.median(of[engine]):>12.2f}" for engine in engines) + f"{ratios[-1]:>16.3f}")
+print(f"{engines[0]} takes {math.exp(statistics.fmean(map(math.log, ratios))):.3f} of {engines[-1]} (geometric mean)")
 PYTHON
     ;;
   test-refusal)
