@@ -216,28 +216,56 @@ TEST_CASE("a peer that has gone fails what waits for it, after what it has said 
 }
 
 TEST_CASE("what a peer said before it went comes, also where it shows by a write that it has gone") {
+  constexpr uint16_t kFrames = engine::kFrames;
   Wire wire;
-  Message first(4), second(40000), missing(4), frame(4);
+  Message first(4), last(40000), place(4), frame(4), missing(4);
   wire.connection->post(first.receive(0));
-  wire.connection->post(second.receive(1));
+  wire.connection->post(last.receive(2));
   wire.connection->post(missing.receive(0));
   REQUIRE(wire.connection->write());
-  for (const auto& [tag, length] : {std::pair<uint16_t, size_t>{0, 4}, {1, 40000}}) {
+  for (const auto& [tag, length] : {std::pair<uint16_t, size_t>{0, 4}, {kFrames, 4}, {2, 40000}}) {
     std::vector<std::byte> said;
     std::ranges::copy(headOf(1, tag, length), std::back_inserter(said));
     said.resize(said.size() + length, std::byte{7});
     REQUIRE(::send(wire.own.get(), said.data(), said.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(said.size()));
   }
   wire.own.close();
-  wire.connection->post(frame.send(engine::kFrames));
-  CHECK(wire.connection->write());  // has moved what came
-  CHECK_FALSE(wire.connection->open());
+  wire.connection->post(frame.send(kFrames));
+  CHECK_FALSE(wire.connection->write());
+  CHECK(frame.request.state == State::kFailed);
+  CHECK(wire.connection->mute());
+  CHECK_FALSE(wire.connection->hasOutput());
+  while (wire.connection->read()) continue;
   CHECK(first.request.state == State::kDone);
   CHECK(first.bytes == std::vector<std::byte>(4, std::byte{7}));
-  CHECK(second.request.state == State::kDone);
-  CHECK(second.bytes == std::vector<std::byte>(40000, std::byte{7}));
+  REQUIRE(wire.connection->open());  // a frame has come that there is no place for yet
+  CHECK(last.request.state == State::kUnderWay);
+  wire.connection->post(place.receive(kFrames));
+  while (wire.connection->read()) continue;
+  CHECK(place.bytes == std::vector<std::byte>(4, std::byte{7}));
+  CHECK(last.request.state == State::kDone);
+  CHECK(last.bytes == std::vector<std::byte>(40000, std::byte{7}));
   CHECK(missing.request.state == State::kFailed);
+  CHECK_FALSE(wire.connection->open());
+}
+
+TEST_CASE("a peer hears the end of a rank that can send it nothing") {
+  Ends ends = makeEnds();
+  REQUIRE(shutdown(ends.b.get(), SHUT_RD) == 0);  // what is written to it fails
+  Pair pair(std::move(ends));
+  Message frame(4), more(4);
+  pair.a.post(frame.send(engine::kFrames));
+  pair.a.post(more.receive(0));
+  CHECK_FALSE(pair.a.write());
+  CHECK(pair.a.mute());
+  CHECK(pair.a.open());
   CHECK(frame.request.state == State::kFailed);
+  CHECK(more.request.state == State::kUnderWay);
+  (void)pair.b.read();
+  CHECK_FALSE(pair.b.open());
+  (void)pair.a.read();
+  CHECK_FALSE(pair.a.open());
+  CHECK(more.request.state == State::kFailed);
 }
 
 namespace {

@@ -342,7 +342,6 @@ void DenseSum::formSum(uint64_t at, uint64_t length) {
 
 Status DenseSum::timeout() const {
   if (byEngine_) return fail(sparsecollTimeout, "the engine's sum has not ended in time");
-  if (round_ == Round::kUnderWay && rounds_.cannotSend()) return rounds_.timeout();
   std::vector<int> missing;
   const bool sumsLeft = summed_ < segmentsOf(rank_);
   for (int peer = 0; peer < ranks_; ++peer) {

@@ -49,16 +49,17 @@ EnvelopeKind Lanes::noticeOf(int peer) {
 
 void Lanes::post(int peer) {
   Lane& lane = at(peer);
-  if (lane.down) return;
   const size_t last = std::exchange(lane.next, (lane.next + 1) % places_);
+  if (isDown(peer)) return;
   const Status posted = port_.receive(lane.arrivals[last], peer, kEnvelopes, lane.slots[last], slotBytes_);
   if (!posted.ok()) takeDown(peer, posted);
 }
 
-void Lanes::takeDown(int peer, const Status& why) {
+void Lanes::takeDown(int peer, const Status& why, uint64_t afterMs) {
   Lane& lane = at(peer);
-  if (lane.down) return;
-  lane.down = true;
+  const Deadline until = Deadline::in(afterMs);
+  lane.until = lane.down ? Deadline::earlier(lane.until, until) : until;
+  if (std::exchange(lane.down, true)) return;
   lane.why = why.failure();
   lane.why.peer = peer;
 }

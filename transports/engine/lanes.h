@@ -33,10 +33,12 @@ class Lanes {
   // The envelope at the head has been read: the next one may come.
   void advance(int peer);
 
-  // Nothing comes from the peer any more, and why. The first reason stays.
-  bool isDown(int peer) const { return at(peer).down; }
+  // Nothing comes from the peer any more, and why. The first reason stays. afterMs: for as long something may still
+  // come, though nothing can be sent to it.
+  bool isDown(int peer) const { return goesDown(peer) && at(peer).until.expired(); }
+  bool goesDown(int peer) const { return at(peer).down; }
   Status whyDown(int peer) const { return Status(at(peer).why); }
-  void takeDown(int peer, const Status& why);
+  void takeDown(int peer, const Status& why, uint64_t afterMs = 0);
   // The peer has said so itself.
   bool hasLeft(int peer) const { return at(peer).left; }
   // What the peer says of its end, though there may be envelopes from before it: kLeave, kAbort, or kFrame for nothing.
@@ -55,6 +57,7 @@ class Lanes {
     bool full = false;
     bool dropping = false;  // the envelope's frame, which comes apart, goes to waste
     bool down = false, left = false;
+    Deadline until = Deadline::in(0);  // for what may still come
     Arrival notice;
     EnvelopeKind noticed = EnvelopeKind::kFrame;
     Arrival dropped;

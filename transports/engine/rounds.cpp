@@ -44,13 +44,12 @@ void Rounds::begin(const Operation& operation) {
   awaitedOnly_ = false;
 }
 
+// An operation that a peer has refused begins, so that its round finds why.
 Status Rounds::greet() {
+  for (int peer = 0; peer < ranks_; ++peer)
+    if (peer != rank_ && hasRefused(peer)) return {};
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_) continue;
-    state_.lanes.look(peer, current_);
-    const Envelope* const envelope = state_.lanes.head(peer);
-    const bool refuses = envelope != nullptr && envelope->kind == EnvelopeKind::kRefuse;
-    if (refuses && envelope->sequence == current_) continue;  // why, says the round that takes it
     if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
     if (const EnvelopeKind notice = state_.lanes.noticeOf(peer); notice != EnvelopeKind::kFrame)
       return gone(peer, notice);
@@ -78,7 +77,6 @@ void Rounds::start(const Operation& operation, std::span<const Outgoing> out, st
   out_ = out;
   in_ = in;
   sent_ = 0;
-  unsent_.reset();
   firstOut_ = 0;
   while (firstOut_ < out.size() && out[firstOut_].peer < rank_) ++firstOut_;
   missing_ = in.size();
@@ -105,14 +103,12 @@ Result<bool> Rounds::proceed(bool& moved) {
   moved = false;
   if (sent_ != out_.size()) {
     SC_TRY(takeAll(moved));
-    sendRest(moved);
+    SC_TRY(sendRest(moved));
   }
   SC_TRY(const bool worked, work());
   moved = moved || worked;
   SC_TRY(takeAll(moved));
-  SC_TRY(checkUnsent(moved));
   if (missing_ != 0 || sent_ != out_.size()) return false;
-  if (unsent_) state_.lanes.takeDown(unsent_->peer, Status(unsent_->why));
   in_ = {};
   out_ = {};
   return true;
@@ -124,43 +120,40 @@ Status Rounds::takeAll(bool& moved) {
   return {};
 }
 
-void Rounds::sendRest(bool& moved) {
-  for (; sent_ < out_.size() && !unsent_; ++sent_) {
+Status Rounds::sendRest(bool& moved) {
+  for (; sent_ < out_.size(); ++sent_) {
     const Outgoing& message = nextOut();
     const int peer = message.peer;
     if (meets_ && reaches(peer)) continue;
-    if (state_.lanes.isDown(peer)) return giveUpSending(peer, state_.lanes.whyDown(peer), 0);
+    if (state_.lanes.isDown(peer) || (state_.lanes.goesDown(peer) && isLost(peer))) return whyDown(peer);
+    if (state_.lanes.goesDown(peer)) break;
     auto posted = post(message);
-    if (!posted.ok()) return giveUpSending(peer, posted.takeStatus(), kLossGraceMs);
-    if (!*posted) return;
+    if (!posted.ok()) state_.lanes.takeDown(peer, posted.takeStatus(), kLossGraceMs);
+    if (state_.lanes.goesDown(peer) || !*posted) break;
     moved = true;
   }
+  return {};
 }
 
-void Rounds::giveUpSending(int peer, const Status& why, uint64_t graceMs) {
-  if (!unsent_) unsent_ = Unsent{peer, Deadline::in(graceMs), why.failure()};
+bool Rounds::hasRefused(int peer) {
+  (void)state_.lanes.look(peer, current_);
+  const Envelope* const envelope = state_.lanes.head(peer);
+  return envelope != nullptr && envelope->kind == EnvelopeKind::kRefuse && envelope->sequence == current_;
 }
 
-// A peer that left because of a mismatch said so before, and so did whoever found it. What they said may come after a
-// send has failed, or not have been read yet, and is the better reason.
-Status Rounds::checkUnsent(bool& moved) {
-  if (!unsent_ || (!isLost(unsent_->peer) && !unsent_->until.expired())) return {};
-  for (int looks = 0; looks < ranks_; ++looks) SC_TRY(lookAround(moved));
-  state_.lanes.takeDown(unsent_->peer, Status(unsent_->why));
-  return state_.lanes.whyDown(unsent_->peer);
+// A peer that left because of a mismatch has said so before, and so has whoever found it.
+Status Rounds::whyDown(int peer) {
+  state_.port.giveUp(peer);
+  for (int other = 0; other < ranks_; ++other)
+    if (other != rank_ && hasRefused(other)) return Status(failureOf(state_.lanes.slotOf(other), other));
+  return state_.lanes.whyDown(peer);
 }
 
 // The engine's turn.
 Result<bool> Rounds::work() {
   SC_TRY(const bool moved, state_.port.progress());
-  const bool inRound = !in_.empty() || !out_.empty();
-  for (int peer = state_.port.takeFailedPeer(); peer >= 0; peer = state_.port.takeFailedPeer()) {
-    if (inRound)
-      giveUpSending(peer, state_.port.unreachable(peer), kLossGraceMs);
-    else
-      state_.lanes.takeDown(peer, state_.port.unreachable(peer));
-    state_.port.giveUp(peer);
-  }
+  for (int peer = state_.port.takeFailedPeer(); peer >= 0; peer = state_.port.takeFailedPeer())
+    state_.lanes.takeDown(peer, state_.port.unreachable(peer), kLossGraceMs);
   return moved;
 }
 
@@ -276,7 +269,7 @@ void Rounds::noteCame(Awaited& from, int peer) {
 Status Rounds::check(int peer, uint64_t came) { return check(peer, came, leftGraceMs()); }
 
 Status Rounds::check(int peer, uint64_t came, uint64_t leftMs) {
-  if (state_.lanes.isDown(peer)) return state_.lanes.whyDown(peer);
+  if (state_.lanes.isDown(peer)) return whyDown(peer);
   if (state_.lanes.noticeOf(peer) == EnvelopeKind::kAbort) return gone(peer, EnvelopeKind::kAbort);
   if (watch_ == nullptr) return {};
   const PeerState now = watch_->stateOf(peer);
@@ -300,8 +293,7 @@ Status Rounds::lose(int peer) {
   state_.lanes.takeDown(peer, watch_ == nullptr
                                   ? gone(peer, EnvelopeKind::kAbort)
                                   : failBy(peer, sparsecollPeerFailed, "rank {}: {}", peer, watch_->reasonOf(peer)));
-  state_.port.giveUp(peer);
-  return state_.lanes.whyDown(peer);
+  return whyDown(peer);
 }
 
 bool Rounds::isLost(int peer) {
@@ -356,6 +348,8 @@ void Rounds::giveUp() {
 }
 
 Status Rounds::overdue(std::span<const int> missing, std::string_view what) const {
+  for (const int peer : missing)
+    if (state_.lanes.goesDown(peer)) return state_.lanes.whyDown(peer);
   Text<128> named;
   for (const int peer : missing) named.append("{}{}", named.empty() ? "" : ", ", peer);
   int blamed = missing.empty() ? -1 : missing.front();
@@ -372,7 +366,7 @@ Status Rounds::overdue(std::span<const int> missing, std::string_view what) cons
 }
 
 Status Rounds::timeout() const {
-  if (unsent_) return Status(unsent_->why);
+  if (sent_ < out_.size() && state_.lanes.goesDown(nextOut().peer)) return state_.lanes.whyDown(nextOut().peer);
   std::vector<int> missing;
   for (const Incoming& message : in_)
     if (awaited_[static_cast<size_t>(message.peer)].stage != Stage::kDone) missing.push_back(message.peer);

@@ -46,7 +46,6 @@ class Rounds {
   void giveUp();
   // Who is missing, or why nothing can be sent to a peer.
   Status timeout() const;
-  bool cannotSend() const { return unsent_.has_value(); }
   // Timeout for ranks that something is missing from. Blamed is who has been silent longest, if anyone has been for
   // some beats, even if nothing is missing from it: who is named may be waiting for it.
   Status overdue(std::span<const int> missing, std::string_view what) const;
@@ -83,11 +82,6 @@ class Rounds {
     uint64_t came = 0;              // when that began
     std::optional<Deadline> ahead;  // of a peer that is in a later operation, to tell why it has left this one
   };
-  struct Unsent {
-    int peer;
-    Deadline until;
-    Failure why;
-  };
 
   Awaited& awaited(int peer) { return awaited_[static_cast<size_t>(peer)]; }
   std::byte* slot(size_t index) const { return slots_.as<>() + index * state_.slotBytes; }
@@ -99,9 +93,9 @@ class Rounds {
   const Outgoing& nextOut() const { return out_[(firstOut_ + sent_) % out_.size()]; }
   static uint64_t bytesOf(const Outgoing& message) { return message.layout.usedBytes(readHeader(message.frame)); }
   Status takeAll(bool& moved);
-  void sendRest(bool& moved);
-  void giveUpSending(int peer, const Status& why, uint64_t graceMs);
-  Status checkUnsent(bool& moved);
+  Status sendRest(bool& moved);
+  bool hasRefused(int peer);
+  Status whyDown(int peer);
   Result<bool> post(const Outgoing& message);
   Status take(Incoming& message, bool& moved);
   Status takeEnvelope(Incoming& message, const Envelope& envelope);
@@ -126,7 +120,6 @@ class Rounds {
   FlightRecord* record_ = nullptr;
   size_t firstOut_ = 0;  // goes out first: to the next rank, so that not all ranks begin with the same one
   size_t sent_ = 0, missing_ = 0;
-  std::optional<Unsent> unsent_;  // of the round's, the first
   bool awaitedOnly_ = false;
   int around_ = 0;             // the peer that was looked at last though nothing is missing from it
   int asked_ = 0, lost_ = -1;  // by checkLost: the peer whose turn is next, and the first that it found; -1: none yet

@@ -286,11 +286,7 @@ bool Connection::write() {
     const ssize_t sent = untilUndisturbed([&] { return sendmsg(fd(), &message, kSendFlags); });
     const Moved outcome = outcomeOf(sent);
     full_ = outcome == Moved::kNothingNow || (outcome == Moved::kSome && static_cast<uint64_t>(sent) < total);
-    if (outcome == Moved::kClosed) {
-      // What the peer said before it went, as far as there are places for it.
-      for (int turn = 0; turn < kMostReads && read(); ++turn) moved = true;
-      end();
-    }
+    if (outcome == Moved::kClosed) goMute();
     if (outcome != Moved::kSome) break;
     moved = true;
     left(static_cast<size_t>(sent));
@@ -340,6 +336,14 @@ uint32_t Connection::interest() const {
 
 void Connection::failAll(Queue& queue) {
   while (!queue.empty()) finish(queue.pop(), Request::State::kFailed);
+}
+
+void Connection::goMute() {
+  mute_ = true;
+  full_ = false;
+  (void)shutdown(fd(), SHUT_WR);
+  failAll(out_);
+  for (Lane& lane : lanes_) failAll(lane.waiting);
 }
 
 void Connection::end() {

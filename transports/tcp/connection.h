@@ -105,6 +105,7 @@ class Connection {
 
   bool open() const { return !ended_; }
   bool deaf() const { return deaf_; }
+  bool mute() const { return mute_; }
   int fd() const { return socket_.get(); }
   // What it sends counts for the room from now on.
   void setLeavesHost() { leavesHost_ = true; }
@@ -114,18 +115,20 @@ class Connection {
   // Bytes of messages that were posted and have not reached the peer's host.
   uint64_t underWay() const;
 
-  // It ends in read, write, cancel or end; a frame that is here already in post. Only of an open connection.
+  // It ends in read, write, cancel or end; a frame that is here already in post. Only of an open connection, a send of
+  // one that is not mute.
   void post(Request& request);
   // Ends it at once. What would have come for it has no place any more: nothing is read from then on. A message that
   // has left in part takes the connection with it.
   void cancel(Request& request);
 
   // Move what the socket gives, or takes, now. Whether anything was moved. A connection that the peer has closed, or on
-  // which it says what it must not, ends.
+  // which it says what it must not, ends. One that takes nothing any more goes mute: its sends fail, and what the peer
+  // said before is still read.
   bool read();
   bool write();
   bool full() const { return full_; }  // the socket takes nothing now
-  bool hasOutput() const { return open() && (!out_.empty() || grantsEnd_ != 0 || grantsAreDue_); }
+  bool hasOutput() const { return open() && !mute_ && (!out_.empty() || grantsEnd_ != 0 || grantsAreDue_); }
   // What the socket is to be watched for: bits of epoll; 0: for nothing.
   uint32_t interest() const;
 
@@ -147,6 +150,7 @@ class Connection {
 
   void finish(Request& request, Request::State state);
   void failAll(Queue& queue);
+  void goMute();
   bool takeStaged();
   Status begin(const Head& head);
   void landed();
@@ -174,6 +178,7 @@ class Connection {
   std::optional<std::chrono::steady_clock::time_point> fullSince_;
   bool stalled_ = false;  // a frame has come whose envelope has not been taken
   bool deaf_ = false;     // nothing that comes is of interest any more
+  bool mute_ = false;     // nothing can be sent any more
   bool ended_ = false;
 };
 

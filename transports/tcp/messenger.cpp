@@ -146,7 +146,7 @@ class TcpMessenger final : public engine::Messenger {
   int post(const Request& wanted, const void* data, void** out) {
     Peer& peer = peers_[static_cast<size_t>(wanted.peer)];
     const bool waits = !wanted.receives && std::exchange(joinsNext_, false);
-    if (!peer.connection->open()) return kFailed;
+    if (!peer.connection->open() || (!wanted.receives && peer.connection->mute())) return kFailed;
     Request* const request = take();
     *request = wanted;
     request->data = static_cast<std::byte*>(const_cast<void*>(data));  // a send's is only read
