@@ -136,24 +136,30 @@ Status Rounds::sendRest(bool& moved) {
 }
 
 bool Rounds::hasRefused(int peer) {
-  (void)state_.lanes.look(peer, current_);
+  while (state_.lanes.look(peer, current_)) continue;  // what is left of operations before stands in front
   const Envelope* const envelope = state_.lanes.head(peer);
   return envelope != nullptr && envelope->kind == EnvelopeKind::kRefuse && envelope->sequence == current_;
 }
 
-// A peer that left because of a mismatch has said so before, and so has whoever found it.
+// A peer that left because of a mismatch has said so before, and so has whoever found it. Where only some ranks sum, a
+// mismatch of others is not the reason.
 Status Rounds::whyDown(int peer) {
   state_.port.giveUp(peer);
-  for (int other = 0; other < ranks_; ++other)
-    if (other != rank_ && hasRefused(other)) return Status(failureOf(state_.lanes.slotOf(other), other));
+  const bool inRound = !in_.empty() || !out_.empty();
+  for (int other = 0; inRound && other < ranks_; ++other) {
+    if (other == rank_ || (awaitedOnly_ && other != peer)) continue;
+    if (hasRefused(other)) return Status(failureOf(state_.lanes.slotOf(other), other));
+  }
   return state_.lanes.whyDown(peer);
 }
 
 // The engine's turn.
 Result<bool> Rounds::work() {
   SC_TRY(const bool moved, state_.port.progress());
-  for (int peer = state_.port.takeFailedPeer(); peer >= 0; peer = state_.port.takeFailedPeer())
+  for (int peer = state_.port.takeFailedPeer(); peer >= 0; peer = state_.port.takeFailedPeer()) {
     state_.lanes.takeDown(peer, state_.port.unreachable(peer), kLossGraceMs);
+    state_.port.giveUp(peer);
+  }
   return moved;
 }
 
