@@ -33,8 +33,8 @@ class Lanes {
   // The envelope at the head has been read: the next one may come.
   void advance(int peer);
 
-  // Nothing comes from the peer any more, and why. The first reason stays. afterMs: for as long something may still
-  // come, though nothing can be sent to it.
+  // isDown: nothing comes from the peer any more. goesDown: nothing can be sent to it, and it is down already, or
+  // will be after afterMs, until when what it sent before may still come. Of several reasons the first stays.
   bool isDown(int peer) const { return goesDown(peer) && at(peer).until.expired(); }
   bool goesDown(int peer) const { return at(peer).down; }
   Status whyDown(int peer) const { return Status(at(peer).why); }
